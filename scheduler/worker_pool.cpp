@@ -318,11 +318,12 @@ void WorkerPool::help(Shift& shift) noexcept {
   if (shift.armed) disarm(shift);
 }
 
-// Works every owned region as far as it goes now; true when anything moved.
+// Works every owned region as far as it goes now; true when anything moved. Each pass leaves the list in reverse order:
+// the region that was worked last comes first in the next one, while its weights are still in the core's cache.
 bool WorkerPool::pass(Shift& shift) noexcept {
   if (shift.unclaimed != 0) claim_homes(shift);
   bool moved = false;
-  std::uint32_t previous = kNone;
+  std::uint32_t kept = kNone;
   for (std::uint32_t r = shift.first; r != kNone;) {
     Region& region = regions_[r];
     const std::uint32_t next = region.next;
@@ -341,12 +342,12 @@ bool WorkerPool::pass(Shift& shift) noexcept {
       }
     }
     if (keep) {
-      previous = r;
-    } else {
-      (previous == kNone ? shift.first : regions_[previous].next) = next;
+      region.next = kept;
+      kept = r;
     }
     r = next;
   }
+  shift.first = kept;
   return moved;
 }
 

@@ -63,7 +63,9 @@ class ExecutorChoice {
     window_.steps += steps;
     if (window_.took < choice::kWindow) return;
     const double step_ns = mean(window_.took, window_.steps);
-    if (is_trial_ && window_.took < choice::kTrial && !is_hopeless(step_ns)) return;
+    // The first way is measured as long as the one that challenges it: its first steps find cold caches.
+    const bool decides = is_trial_ || best_ == kUnknown;
+    if (decides && window_.took < choice::kTrial && !(is_trial_ && is_hopeless(step_ns))) return;
     known_[way].add(step_ns, window_.took, is_trial_ ? choice::kTrialMemory : choice::kMemory);
     window_ = {};
     is_trial_ ? end_trial(end) : follow(step_ns, end);

@@ -74,6 +74,13 @@ TEST(ExecutorChoice, LeavesShortStepsAlone) {
   EXPECT_EQ(Program(64, 15us, 10us).graph_share(1s), 0) << "less than a thread's microsecond a region";
 }
 
+TEST(ExecutorChoice, IsNotMisledByTheFirstSteps) {
+  Program program(16, 60us, 26us);  // cold caches, a core that wakes up
+  program.graph_share(3ms, 8);
+  program.set(20us, 26us);
+  EXPECT_LT(program.graph_share(1s, 8), 0.1);
+}
+
 // Nothing is to be evened out, but resident threads wait for each other when they lose their cores.
 TEST(ExecutorChoice, TakesTheGraphWithFewRegionsToo) {
   Program program(4, 70us, 26us);

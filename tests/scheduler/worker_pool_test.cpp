@@ -82,6 +82,25 @@ TEST(WorkerPool, WorksEveryRegionWhenNobodyEverComes) {
   }
 }
 
+// Regions that do not wait for each other; notes in which order they are worked.
+class Independent final : public TickProgram {
+ public:
+  std::size_t region_count() const noexcept override { return 4; }
+  std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
+  void run_interior(std::size_t region, std::uint64_t) noexcept override { order += static_cast<char>('0' + region); }
+  void run_boundary(std::size_t, std::uint64_t) noexcept override {}
+  std::string order;
+};
+
+// With as much weight as two caches hold, half of it is still there when a worker turns round.
+TEST(WorkerPool, TurnsRoundAtTheLastRegion) {
+  WorkerPool worker_pool({0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
+  Independent program;
+  std::uint64_t done = 0;
+  ASSERT_TRUE(worker_pool.run(program, 4, done));
+  EXPECT_EQ(program.order, "0123321001233210");
+}
+
 TEST(WorkerPool, WorksEveryRegionWhenRequestsAreRefused) {
   WorkerPool worker_pool({0, 0, 0}, {.spin = 5us, .linger = 50us, .hooks = {}}, [](std::size_t) { return false; });
   CheckedProgram program(9, 3);
