@@ -56,9 +56,9 @@ struct Placed : Case {
 };
 
 /// Every case, on a device or beside the host, in turns; those of the rules on both. And layers of a registered type.
-/// Of the others a third (WEFT_TEST_SLICE), unless all are wanted.
+/// Of the others a sixth (WEFT_TEST_SLICE), unless all are wanted.
 std::vector<Placed> placed_cases() {
-  constexpr std::size_t kSlices = 3;
+  constexpr std::size_t kSlices = 6;
   std::vector<Placed> all;
   std::size_t number = 0, other = 0;
   for (Case& row : cases()) {
