@@ -6,9 +6,13 @@
 #include "storage/fwd.hpp"
 #include "storage/mapped_file.hpp"
 
+#include "core/bytes.hpp"
+#include "core/result.hpp"
+
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::formats {
@@ -33,6 +37,16 @@ class MappedTensorFile : public TensorFile {
  protected:
   /// @pre names differ; bytes of `tensors` lie in `file`
   MappedTensorFile(storage::MappedFile file, std::vector<Tensor> tensors);
+  /// Result of `decode` for the bytes of a file. @error that of `decode`, behind the source's name; storage
+  template <class Decode>
+  static auto decoded(const storage::MappedFile& file, std::string_view source_name, Decode&& decode)
+      -> decltype(decode(ByteSpan())) {
+    auto parts = decode(file.bytes());
+    // A page that could not be read is no fault of what it held.
+    WEFT_CHECK(file.intact());
+    if (!parts) return fail(std::move(parts).error().within(source_name));
+    return parts;
+  }
 
  private:
   struct Content;

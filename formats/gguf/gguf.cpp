@@ -278,10 +278,8 @@ Result<GgufParts> decode_gguf_header(ByteSpan bytes) {
 }  // namespace
 
 Result<GgufFile> decode_gguf(storage::MappedFile file, std::string_view source_name) {
-  auto decoded = decode_gguf_header(file.bytes());
-  WEFT_CHECK(file.intact());
-  if (!decoded) return fail(std::move(decoded).error().within(source_name));
-  return GgufFile(std::move(file), std::move(decoded->tensors), std::move(decoded->metadata));
+  WEFT_TRY(GgufParts parts, GgufFile::decoded(file, source_name, decode_gguf_header));
+  return GgufFile(std::move(file), std::move(parts.tensors), std::move(parts.metadata));
 }
 
 Result<GgufFile> load_gguf(storage::FileSystem& files, const std::string& path) {

@@ -193,10 +193,8 @@ Result<SafetensorsParts> decode_header(ByteSpan bytes) {
 }  // namespace
 
 Result<SafetensorsFile> decode_safetensors(storage::MappedFile file, std::string_view source_name) {
-  auto decoded = decode_header(file.bytes());
-  WEFT_CHECK(file.intact());
-  if (!decoded) return fail(std::move(decoded).error().within(source_name));
-  return SafetensorsFile(std::move(file), std::move(decoded->tensors), std::move(decoded->notes));
+  WEFT_TRY(SafetensorsParts parts, SafetensorsFile::decoded(file, source_name, decode_header));
+  return SafetensorsFile(std::move(file), std::move(parts.tensors), std::move(parts.notes));
 }
 
 Result<SafetensorsFile> load_safetensors(storage::FileSystem& files, const std::string& path) {

@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/shared_data.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -222,6 +225,28 @@ TEST(Gguf, RefusesFilesInWords) {
     EXPECT_EQ(file.error().text().find("f: "), 0u) << file.error().text();
   }
   EXPECT_TRUE(decode(std::string(Bytes::file(0, 0))));
+}
+
+// Zeros cost a sparse file nothing: 2^25 empty strings lie in a hole of 256 MiB and take 1 GiB of memory.
+TEST(Gguf, BoundsWhatAllArraysTakeTogether) {
+  const storage::TemporaryDirectory directory;
+  const std::string path = directory.path() + "/sparse.gguf";
+  const std::string begin = Bytes::file(0, 2)
+                                .text("a")
+                                .number(9u)
+                                .number(8u)
+                                .number(std::uint64_t{1})
+                                .text("x")
+                                .text("b")
+                                .number(9u)
+                                .number(8u)
+                                .number(std::uint64_t{1} << 25);
+  std::ofstream(path, std::ios::binary) << begin;
+  std::filesystem::resize_file(path, begin.size() + (std::size_t{8} << 25));
+  const auto file = load_gguf(storage::real_file_system(), path);
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code(), Errc::too_large);
+  EXPECT_EQ(file.error().text(), path + ": metadata \"b\": arrays of more than 1073741824 bytes in all");
 }
 
 TEST(Gguf, RefusesEveryCut) {
