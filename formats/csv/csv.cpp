@@ -133,11 +133,24 @@ std::string CsvReader::column_name(std::size_t column) const {
 }
 
 constexpr std::string_view kEntity = "ENTITY";
-constexpr std::size_t kProbed = 64;  // bytes that tell another format from a table
+constexpr std::string_view kNaming = "sep=";
+constexpr std::string_view kSeparators = "\t;,|";  // the likeliest first
+constexpr std::size_t kProbed = 64;                // bytes that tell another format from a table
 
-/// True where more bytes may show that `text` begins another format.
+/// True where more bytes may show that `text` begins another format, or names its separator.
 static bool is_undecided(std::string_view text) {
+  if (text.find('\n') == text.npos && text.size() < 7 && (text.starts_with(kNaming) || kNaming.starts_with(text)))
+    return true;
   return text.size() < kProbed && (kEntity.starts_with(text) || text.find_first_not_of(" \t\r\n") == text.npos);
+}
+
+/// The first line where it does no more than name the separator, as "sep=;" does for Excel, with its line break.
+static std::string_view naming_line(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const bool is_one = line.starts_with(kNaming) && line.size() > kNaming.size() &&
+                      kSeparators.find(line[kNaming.size()]) != kSeparators.npos &&
+                      (line.size() == kNaming.size() + 1 || line.substr(kNaming.size() + 1) == "\r");
+  return is_one ? text.substr(0, line.size() + 1) : std::string_view();
 }
 
 /// Name of the format of what is no table; nothing for what may be one.
@@ -158,6 +171,11 @@ Status CsvReader::begin() {
   while (!at_end_ && is_undecided(rest_)) WEFT_CHECK(fill());
   if (const auto other = other_format(rest_); !other.empty())
     return fail(Errc::parse_failed, source_name_ + ": " + std::string(other));
+  if (const auto naming = naming_line(rest_); !naming.empty()) {
+    if (!separator_) separator_ = naming[kNaming.size()];
+    rest_.remove_prefix(naming.size());
+    ++next_line_;
+  }
   WEFT_TRY(const bool has_record, next());
   if (!has_record) return {};
   if (options_.header == CsvHeader::present || (options_.header == CsvHeader::detect && names_columns()))
@@ -241,7 +259,7 @@ Result<std::optional<std::string_view>> CsvReader::take_record() {
 /// A tab or a semicolon is seldom in a table that commas separate; a comma is often in one that they do, as a decimal
 /// mark. So the first of them that the first record has outside quotes is taken.
 void CsvReader::find_separator(std::string_view record) {
-  for (const char candidate : {'\t', ';', ',', '|'}) {
+  for (const char candidate : kSeparators) {
     bool inside = false;
     for (const char c : record) {
       if (c == '"') inside = !inside;

@@ -121,6 +121,30 @@ TEST(Csv, FindsTheSeparatorAndTrimsBlanks) {
   EXPECT_EQ(parse("7\n8\n")->rows, (Rows{{"7"}, {"8"}}));
 }
 
+// As Excel writes it, and reads it itself.
+TEST(Csv, TakesTheSeparatorThatTheFirstLineNames) {
+  for (const char separator : {',', ';', '\t', '|'})
+    for (const std::string mark : {"", "\xEF\xBB\xBF"})
+      for (const std::string end : {"\n", "\r\n"}) {
+        const std::string text =
+            mark + "sep=" + separator + end + "a" + separator + "b" + end + "1" + separator + "2" + end;
+        for (const std::size_t step : {1u, 3u, 100u}) {
+          const auto table = parse_in_steps(text, step);
+          ASSERT_TRUE(table) << table.error().text();
+          EXPECT_EQ(table->names, (std::vector<std::string>{"a", "b"})) << text;
+          EXPECT_EQ(table->rows, (Rows{{"1", "2"}})) << text;
+          EXPECT_EQ(table->lines, (std::vector<std::size_t>{3}));
+          EXPECT_EQ(table->separator, separator);
+        }
+      }
+  // An option counts for more, and a column may be called so.
+  EXPECT_EQ(parse("sep=,\n1,5;2\n", {.separator = ';'})->rows, (Rows{{"1,5", "2"}}));
+  EXPECT_EQ(parse("sep=,\n1;5,2;5\n", {.header = CsvHeader::absent})->rows, (Rows{{"1;5", "2;5"}}));
+  EXPECT_EQ(parse("sep=:,b\n1,2\n")->names, (std::vector<std::string>{"sep=:", "b"}));
+  EXPECT_EQ(parse("sep=;x\n1;2\n")->names, (std::vector<std::string>{"sep=", "x"}));
+  EXPECT_TRUE(parse("sep=;")->rows.empty());
+}
+
 TEST(Csv, TakesAMarkAndBlankLinesAtTheEnd) {
   const std::string mark = "\xEF\xBB\xBF";
   EXPECT_EQ(parse(mark + "a,b\n1,2\n")->names, (std::vector<std::string>{"a", "b"}));
