@@ -20,6 +20,8 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+constexpr Nanoseconds kLongestAhead = std::chrono::seconds(1);
+
 class SteadyTime final : public TimeSource {
  public:
   Nanoseconds now() noexcept override { return internal::now(); }
@@ -302,7 +304,14 @@ Result<std::unique_ptr<Clock>> make_fixed_rate_clock(FixedRate rate, TimeSource&
   if (!(rate.hertz >= 1e-3 && rate.hertz <= 1e7)) {
     return fail(Errc::invalid_argument, "clock: " + std::to_string(rate.hertz) + " Hz, from 0.001 to 10000000");
   }
-  if (rate.wake_ahead.count() < 0) return fail(Errc::invalid_argument, "clock: a negative time ahead");
+  if (rate.wake_ahead < Nanoseconds(0) || rate.wake_ahead > kLongestAhead) {
+    return fail(Errc::invalid_argument,
+                "clock: wakes " + std::to_string(rate.wake_ahead.count()) + " ns ahead, from 0 to 1 s");
+  }
+  if (rate.overrun > Overrun::stretch) {
+    return fail(Errc::invalid_argument, "clock: overrun policy " + std::to_string(static_cast<unsigned>(rate.overrun)) +
+                                            " is none of catch_up, skip, stretch");
+  }
   return std::unique_ptr<Clock>(std::make_unique<FixedRateClock>(std::move(rate), time));
 }
 

@@ -101,7 +101,7 @@ struct FixedRate {
   std::function<bool()> is_interrupted{};
 };
 /// The first tick is due at once, tick k after k periods (integer nanoseconds, rounded from hertz).
-/// @error invalid_argument unless 1e-3 <= hertz <= 1e7 and 0 <= wake_ahead
+/// @error invalid_argument unless 1e-3 <= hertz <= 1e7, 0 <= wake_ahead <= 1 s and overrun is one of its three
 Result<std::unique_ptr<Clock>> make_fixed_rate_clock(FixedRate rate, TimeSource& time = steady_time());
 
 }  // namespace weft::scheduler

@@ -318,8 +318,8 @@ void WorkerPool::help(Shift& shift) noexcept {
   if (shift.armed) disarm(shift);
 }
 
-// Works every owned region as far as it goes now; true when anything moved. Each pass leaves the list in reverse order:
-// the region that was worked last comes first in the next one, while its weights are still in the core's cache.
+// Works every owned region as far as it goes now; true when anything moved. Then the list is in reverse order: the
+// region that was worked last comes first in the next pass, while its weights are still in the core's cache.
 bool WorkerPool::pass(Shift& shift) noexcept {
   if (shift.unclaimed != 0) claim_homes(shift);
   bool moved = false;
@@ -347,8 +347,17 @@ bool WorkerPool::pass(Shift& shift) noexcept {
     }
     r = next;
   }
-  shift.first = kept;
+  shift.first = moved ? kept : reversed(kept);
   return moved;
+}
+
+std::uint32_t WorkerPool::reversed(std::uint32_t list) noexcept {
+  std::uint32_t result = kNone;
+  while (list != kNone) {
+    const std::uint32_t next = std::exchange(regions_[list].next, result);
+    result = std::exchange(list, next);
+  }
+  return result;
 }
 
 // One step of a region, or its first half; true when either was done.

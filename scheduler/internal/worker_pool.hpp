@@ -147,6 +147,7 @@ class WorkerPool final : public Team {
   void end_rest(Shift& shift) noexcept;
   bool is_standing_still(Shift& shift) const noexcept;
   bool pass(Shift& shift) noexcept;
+  std::uint32_t reversed(std::uint32_t list) noexcept;
   bool advance(Shift& shift, Region& region, std::uint32_t r) noexcept;
   void claim_homes(Shift& shift) noexcept;
   bool adopt(Shift& shift, bool all) noexcept;

@@ -77,7 +77,7 @@ TEST(MappedTensorFile, KeepsNoCopyThatMemoryHadNoRoomFor) {
   EXPECT_EQ(std::count(whole->bytes.begin(), whole->bytes.end(), std::byte{1}), static_cast<std::ptrdiff_t>(kSize));
 }
 
-// What stands in a file that was cut short is not what its owner wrote: the cut is the fault to tell of.
+// The bytes of a file that was cut short are not what its owner wrote: the cut is the fault to tell of.
 TEST(MappedTensorFile, BlamesThePageThatCouldNotBeRead) {
   const TemporaryDirectory directory;
   const std::string path = directory.path() + "/f";

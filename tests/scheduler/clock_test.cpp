@@ -260,7 +260,10 @@ TEST(FixedRateClock, RefusesImpossibleRates) {
   for (const double hertz : {0.0, -1.0, 1e8, 1e-4, std::nan("")}) {
     EXPECT_EQ(make_fixed_rate_clock({.hertz = hertz}).error().code(), Errc::invalid_argument);
   }
-  EXPECT_EQ(make_fixed_rate_clock({.wake_ahead = -1ns}).error().code(), Errc::invalid_argument);
+  for (const std::chrono::nanoseconds ahead : {std::chrono::nanoseconds(-1), std::chrono::nanoseconds::max()}) {
+    EXPECT_EQ(make_fixed_rate_clock({.wake_ahead = ahead}).error().code(), Errc::invalid_argument);
+  }
+  EXPECT_EQ(make_fixed_rate_clock({.overrun = static_cast<Overrun>(9)}).error().code(), Errc::invalid_argument);
 }
 
 TEST(FreeClock, GrantsAllAndMeasuresTheShareOfATick) {
