@@ -11,7 +11,7 @@ enum class ActorStatus : std::uint32_t;
 enum class OnHang : std::uint32_t;
 enum class FaultKind : std::uint32_t;
 enum class Policy : std::uint32_t;
-class ActivityBoard;
+class ActivityTable;
 class Registry;
 class Supervisor;
 class Watchdog;

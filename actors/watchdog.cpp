@@ -34,15 +34,15 @@ std::optional<OnHang> parse_on_hang(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-HangDetector::HangDetector(const ActivityBoard& board, nanoseconds limit, nanoseconds longest_gap)
-    : board_(board), limit_(limit), longest_gap_(longest_gap), watched_(board.size()) {}
+HangDetector::HangDetector(const ActivityTable& activity, nanoseconds limit, nanoseconds longest_gap)
+    : activity_(activity), limit_(limit), longest_gap_(longest_gap), watched_(activity.size()) {}
 
 void HangDetector::look(nanoseconds now, const std::function<void(const Hang&)>& report) {
   const nanoseconds passed = last_ ? std::clamp(now - *last_, nanoseconds(0), longest_gap_) : nanoseconds(0);
   last_ = now;
   for (std::size_t worker = 0; worker < watched_.size(); ++worker) {
     Watched& watched = watched_[worker];
-    const ActivityBoard::Place place = board_.at(worker);
+    const ActivityTable::Place place = activity_.at(worker);
     const auto hang = [&](bool is_over) {
       return Hang{worker, watched.place.actor, watched.place.tick, watched.stood, is_over};
     };
@@ -68,12 +68,12 @@ std::vector<Hang> HangDetector::hanging() const {
   return all;
 }
 
-Watchdog::Watchdog(const ActivityBoard& board, std::size_t actors, WatchdogOptions options)
-    : board_(board),
+Watchdog::Watchdog(const ActivityTable& activity, std::size_t actors, WatchdogOptions options)
+    : activity_(activity),
       options_(std::move(options)),
       period_(period_of(options_.limit)),
       counts_(actors),
-      detector_(board, options_.limit, 2 * period_) {
+      detector_(activity, options_.limit, 2 * period_) {
   // Signals are for the threads of its creator.
   sigset_t all, before;
   sigfillset(&all);
@@ -138,8 +138,8 @@ void Watchdog::look(Clock::time_point now) {
 }
 
 void Watchdog::sample() {
-  for (std::size_t worker = 0; worker < board_.size(); ++worker) {
-    const ActivityBoard::Place place = board_.at(worker);
+  for (std::size_t worker = 0; worker < activity_.size(); ++worker) {
+    const ActivityTable::Place place = activity_.at(worker);
     if (!place.is_idle() && place.actor < counts_.size()) ++counts_[place.actor];
   }
   if (++samples_ < kFadeAt) return;
@@ -171,7 +171,7 @@ std::vector<Watchdog::Share> Watchdog::busiest(std::size_t most) const {
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(most), order.end(),
                     [&](ActorId a, ActorId b) { return counts_[a] != counts_[b] ? counts_[a] > counts_[b] : a < b; });
   std::vector<Share> shares;
-  const double all = static_cast<double>(samples_) * static_cast<double>(board_.size());
+  const double all = static_cast<double>(samples_) * static_cast<double>(activity_.size());
   for (std::size_t i = 0; i < most && counts_[order[i]] > 0; ++i)
     shares.push_back({order[i], static_cast<double>(counts_[order[i]]) / all});
   return shares;

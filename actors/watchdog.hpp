@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "actors/activity_board.hpp"
+#include "actors/activity_table.hpp"
 #include "actors/fwd.hpp"
 
 #include <atomic>
@@ -35,14 +35,14 @@ enum class OnHang : std::uint32_t {
 std::string_view name(OnHang answer) noexcept;
 std::optional<OnHang> parse_on_hang(std::string_view text) noexcept;
 
-/// Finds hangs on a board that it is told to look at now and then; time is the caller's.
+/// Finds hangs on an activity table that it is told to look at now and then; time is the caller's.
 ///
 /// Only time that was watched counts: between two looks at most `longest_gap`. So a process that was stopped, a machine
 /// that slept, or a watchdog that was kept off the processor is no hang of the actor's.
 /// @thread one at a time
 class HangDetector {
  public:
-  HangDetector(const ActivityBoard& board, std::chrono::nanoseconds limit, std::chrono::nanoseconds longest_gap);
+  HangDetector(const ActivityTable& activity, std::chrono::nanoseconds limit, std::chrono::nanoseconds longest_gap);
 
   /// Tells `report` of each worker that has stood for the limit since it was last told, once, and again when it moves
   /// on.
@@ -52,11 +52,11 @@ class HangDetector {
 
  private:
   struct Watched {
-    ActivityBoard::Place place;
+    ActivityTable::Place place;
     std::chrono::nanoseconds stood{0};
     bool is_told = false;
   };
-  const ActivityBoard& board_;
+  const ActivityTable& activity_;
   std::chrono::nanoseconds limit_, longest_gap_;
   std::optional<std::chrono::nanoseconds> last_;
   std::vector<Watched> watched_;
@@ -73,8 +73,8 @@ struct WatchdogOptions {
   std::function<void(const Hang&)> told{};
 };
 
-/// A thread that looks at a board: for hangs, and, while somebody wants to know, for where time goes. Those who are
-/// watched pay nothing for it. A run that is not in progress is no hang.
+/// A thread that looks at an activity table: for hangs, and, while somebody wants to know, for where time goes. Those
+/// who are watched pay nothing for it. A run that is not in progress is no hang.
 /// @thread any
 class Watchdog {
  public:
@@ -84,8 +84,8 @@ class Watchdog {
     double share = 0;
   };
 
-  /// `board` must outlive it. @param actors  how many there are, for the shares
-  Watchdog(const ActivityBoard& board, std::size_t actors, WatchdogOptions options);
+  /// `activity` must outlive it. @param actors  how many there are, for the shares
+  Watchdog(const ActivityTable& activity, std::size_t actors, WatchdogOptions options);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -106,7 +106,7 @@ class Watchdog {
   void look(Clock::time_point now);
   void sample();
 
-  const ActivityBoard& board_;
+  const ActivityTable& activity_;
   const WatchdogOptions options_;
   const std::chrono::nanoseconds period_;
   std::atomic<std::uint64_t> hangs_{0};

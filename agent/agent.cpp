@@ -140,7 +140,7 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
     // The segments that go may be the only ones on the device to hold what was written anew since.
     if (!committer_->flush()) return;
     if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.keys().front().record); !pruned)
-      log_warn(pruned.error().text());  // costs room, not safety; the next checkpoint tries again
+      log_warn(pruned.error().text());  // costs disk space, not safety; the next checkpoint tries again
   };
   checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
   checkpoint_tick_ = replayable_.mesh().ticks();

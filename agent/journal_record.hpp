@@ -89,7 +89,7 @@ struct MarkerRecord {
   Hash128 hash;
 };
 struct CheckpointRecord {
-  std::uint64_t tick = 0;  // its hash is in the checkpoint: it takes time that the mesh should not stand still for
+  std::uint64_t tick = 0;  // its hash is in the checkpoint: it takes time for which the mesh should not pause
 };
 struct ObserveRecord {
   bool halted = false;

@@ -231,13 +231,13 @@ Status Replay::run(std::optional<std::uint64_t> until) {
     }
     std::uint64_t count = parts() - done_;
     if (until && parts() > 0) {
-      const std::uint64_t room = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
+      const std::uint64_t remaining = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
       const bool takes_time = std::holds_alternative<TicksRecord>(*record_) ||
                               std::holds_alternative<LearnRecord>(*record_) ||
                               std::holds_alternative<DrainRecord>(*record_) ||
                               std::holds_alternative<ObserveRecord>(*record_) || shows_again();
-      if (takes_time && room == 0) return {};
-      if (takes_time && is_divisible()) count = std::min(count, room);
+      if (takes_time && remaining == 0) return {};
+      if (takes_time && is_divisible()) count = std::min(count, remaining);
     }
     WEFT_CHECK(replay_parts(count));
     if (watch_) watch_(tick(), records_);

@@ -104,7 +104,7 @@ class Replay {
 };
 
 /// Changes a value of a network's JSON: "layers[3].dtype=int8", "seed=7". The place must be one that its object or
-/// array has room for; what the value may be is the network reader's matter.
+/// array can hold; what the value may be is the network reader's matter.
 /// @error invalid_argument: no such place
 Result<std::string> with_change(std::string_view network, std::string_view change);
 

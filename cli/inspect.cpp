@@ -176,7 +176,7 @@ std::string sources_text(const mesh::Graph& graph, const mesh::Node& node) {
 /// Prints all layers as a JSON array, piece by piece: as values, 10^5 of them take 300 MB. What layers alike that
 /// follow each other have in common is made once.
 void print_layers_json(const Shown& shown) {
-  constexpr std::size_t kPiece = std::size_t{1} << 16;
+  constexpr std::size_t kChunk = std::size_t{1} << 16;
   const mesh::Graph& graph = shown.graph;
   const auto first = static_cast<mesh::NodeId>(graph.port_count());
   std::string text = "[", body;
@@ -190,7 +190,7 @@ void print_layers_json(const Shown& shown) {
     text.append(id == first ? "{" : ",{").append("\"at\":").append(to_string(node.at)).append(",").append(body);
     text.append(",\"from\":").append(sources_text(graph, node));
     text.append(",\"in_loop\":").append(graph.is_in_loop(id) ? "true}" : "false}");
-    if (text.size() < kPiece) continue;
+    if (text.size() < kChunk) continue;
     print_json_part(text);
     text.clear();
   }

@@ -79,8 +79,8 @@ std::string ServiceNotifier::one_line(std::string_view text) {
 void ServiceNotifier::send(const std::string& text) noexcept {
   if (socket_ < 0) return;
   // A manager that does not read is no reason to wait; one that is busy gets a moment.
-  pollfd room{socket_, POLLOUT, 0};
-  if (poll(&room, 1, 100) != 1) return;
+  pollfd writable{socket_, POLLOUT, 0};
+  if (poll(&writable, 1, 100) != 1) return;
   (void)::send(socket_, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 

@@ -48,7 +48,7 @@ std::unique_ptr<Reporter> make_json_reporter();
 std::unique_ptr<Reporter> make_text_reporter(bool quiet);
 
 /// The redrawn line: at most `columns` wide.
-std::string progress_line(const learning::StreamProgress& progress, const Course& course, const Pace& pace,
+std::string progress_line(const learning::StreamProgress& progress, const AccuracyCurve& curve, const Pace& pace,
                           std::size_t columns, bool unicode);
 
 }  // namespace weft::cli

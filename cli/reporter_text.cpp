@@ -80,7 +80,7 @@ class TextReporter final : public Reporter {
       const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
       // Appended, not added: g++ 12 sees an overlap in "literal" + string that is not there.
       std::string line = "\r";
-      line.append(progress_line(p, session.course(), pace, columns, err_.unicode)).append("\x1b[K");
+      line.append(progress_line(p, session.accuracy_curve(), pace, columns, err_.unicode)).append("\x1b[K");
       put(stderr, line);
       std::fflush(stderr);
       is_drawn_ = true;
@@ -88,7 +88,7 @@ class TextReporter final : public Reporter {
       const bool tenth = p.samples * 10 / p.total != last_samples_ * 10 / p.total;
       if (!tenth && now - last_ < kPlainLine) return;
       const std::size_t columns = err_.columns();
-      put(stderr, progress_line(p, session.course(), pace, columns ? columns - 1 : 100, err_.unicode) + "\n");
+      put(stderr, progress_line(p, session.accuracy_curve(), pace, columns ? columns - 1 : 100, err_.unicode) + "\n");
     }
     last_ = now;
     last_samples_ = p.samples;
@@ -145,24 +145,26 @@ class TextReporter final : public Reporter {
       line("drift", std::string(what_changed(session.stream().options().drift)) + " at " +
                         grouped(session.stream().drift_sample()));
       std::string accuracy = percent(*p.before_drift);
-      if (session.course().lowest_accuracy) accuracy += ", fell to " + percent(*session.course().lowest_accuracy);
+      if (session.accuracy_curve().lowest_accuracy)
+        accuracy += ", fell to " + percent(*session.accuracy_curve().lowest_accuracy);
       line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
-    const std::size_t room = out_.columns() ? out_.columns() - 1 : 80;
-    if (room > kReportLabel + 8 && p.has_accuracy && !session.course().curve.empty())
-      line("course", sparkline(session.course().curve, std::min<std::size_t>(room - kReportLabel, 60), out_.unicode));
+    const std::size_t width = out_.columns() ? out_.columns() - 1 : 80;
+    if (width > kReportLabel + 8 && p.has_accuracy && !session.accuracy_curve().points.empty())
+      line("curve",
+           sparkline(session.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
     line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
     line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
     if (pace.clock) line("clock", clock_line(*pace.clock));
     if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());
-    if (room >= kReportLabel + hash.size()) {
+    if (width >= kReportLabel + hash.size()) {
       line("state hash", hash);
     } else {
       // Too long for one line, too precious to cut.
       put(stdout, "state hash\n");
-      for (std::size_t at = 0; at < hash.size(); at += room) put(stdout, hash.substr(at, room) + "\n");
+      for (std::size_t at = 0; at < hash.size(); at += width) put(stdout, hash.substr(at, width) + "\n");
     }
     if (held_out)
       put(stdout,
@@ -215,7 +217,7 @@ class TextReporter final : public Reporter {
 
 std::unique_ptr<Reporter> make_text_reporter(bool quiet) { return std::make_unique<TextReporter>(quiet); }
 
-std::string progress_line(const learning::StreamProgress& p, const Course& course, const Pace& pace,
+std::string progress_line(const learning::StreamProgress& p, const AccuracyCurve& curve, const Pace& pace,
                           std::size_t columns, bool unicode) {
   const double share = p.total ? static_cast<double>(p.samples) / static_cast<double>(p.total) : 1.0;
   char head[16];
@@ -231,14 +233,14 @@ std::string progress_line(const learning::StreamProgress& p, const Course& cours
   take(short_number(pace.ticks_per_second()) + " ticks/s", 16);
   take(grouped(p.samples) + "/" + grouped(p.total), 16);
   const std::size_t used = display_width(line) + display_width(tail);
-  std::size_t room = columns > used + 2 ? columns - used - 2 : 0;
-  if (room >= 30) {
-    const std::size_t cells = std::min<std::size_t>(room / 2, 30);
+  std::size_t width = columns > used + 2 ? columns - used - 2 : 0;
+  if (width >= 30) {
+    const std::size_t cells = std::min<std::size_t>(width / 2, 30);
     line += "  " + bar(share, cells, unicode);
-    room -= cells + 2;
+    width -= cells + 2;
   }
-  if (room >= 4 && p.has_accuracy && !course.curve.empty())
-    tail += "  " + sparkline(course.curve, std::min<std::size_t>(room, 40), unicode);
+  if (width >= 4 && p.has_accuracy && !curve.points.empty())
+    tail += "  " + sparkline(curve.points, std::min<std::size_t>(width, 40), unicode);
   return fit(line + tail, columns, unicode);
 }
 

@@ -143,9 +143,9 @@ Status Session::advance(std::uint64_t samples) {
 bool Session::mark() {
   const learning::StreamProgress now = stream_->progress();
   if (now.samples % stride_ != 0) return false;
-  course_.curve.push_back(static_cast<float>(now.prequential_accuracy));
+  accuracy_curve_.points.push_back(static_cast<float>(now.prequential_accuracy));
   if (now.before_drift)
-    course_.lowest_accuracy = std::min(course_.lowest_accuracy.value_or(1.0), now.prequential_accuracy);
+    accuracy_curve_.lowest_accuracy = std::min(accuracy_curve_.lowest_accuracy.value_or(1.0), now.prequential_accuracy);
   return true;
 }
 
@@ -170,8 +170,8 @@ std::string Session::run_state() const {
            {"data", data_digest_},
            {"order", order_digest(stream_->options())},
            {"finished", is_finished_},
-           {"curve", course_.curve}};
-  if (course_.lowest_accuracy) run["lowest_accuracy"] = *course_.lowest_accuracy;
+           {"curve", accuracy_curve_.points}};
+  if (accuracy_curve_.lowest_accuracy) run["lowest_accuracy"] = *accuracy_curve_.lowest_accuracy;
   return run.dump();
 }
 
@@ -197,12 +197,12 @@ Status Session::load_run(JsonReader& run) {
     left_ = then;
   }
   WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
-  course_ = {};
+  accuracy_curve_ = {};
   for (const auto& value : curve) {
-    WEFT_TRY(course_.curve.emplace_back(), value.f32());
+    WEFT_TRY(accuracy_curve_.points.emplace_back(), value.f32());
   }
   if (const auto lowest_accuracy = run.find("lowest_accuracy")) {
-    WEFT_TRY(course_.lowest_accuracy, lowest_accuracy->f64());
+    WEFT_TRY(accuracy_curve_.lowest_accuracy, lowest_accuracy->f64());
   }
   return run.finish();
 }
@@ -219,7 +219,7 @@ Status Session::replayed(const agent::Record& record) {
     if (!next) return {};
     const bool is_ours = next->data == data_digest_ && next->order == order_digest(stream_->options());
     // The stream that stands after the one that was left begins at its first sample.
-    if (left_ && is_ours) left_.reset(), course_ = {};
+    if (left_ && is_ours) left_.reset(), accuracy_curve_ = {};
     if (!is_ours) left_ = next;
     is_finished_ = false;
     return {};
@@ -260,7 +260,7 @@ Status Session::prolong() {
                       (has_drift ? "a stream with a drift is one task" : stands));
     notes_.push_back(setup_.csv_path + ": the run came to the end of its stream, and goes on with this one");
     left_.reset();
-    course_ = {};
+    accuracy_curve_ = {};
     is_prolonged_ = true;
     is_finished_ = false;
   }

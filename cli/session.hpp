@@ -29,8 +29,8 @@
 namespace weft::cli {
 
 /// The accuracy of a run so far, at marks that depend on the sample number alone, so that a resumed run draws the same.
-struct Course {
-  std::vector<float> curve;               // accuracy over the window
+struct AccuracyCurve {
+  std::vector<float> points;              // accuracy over the window
   std::optional<double> lowest_accuracy;  // of the window, after the drift
 };
 
@@ -66,7 +66,7 @@ class Session final : private agent::StateExtension {
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   learning::Stream& stream() noexcept { return *stream_; }
   const RunSetup& setup() const noexcept { return setup_; }
-  const Course& course() const noexcept { return course_; }
+  const AccuracyCurve& accuracy_curve() const noexcept { return accuracy_curve_; }
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
   /// None before `finish`, and where nothing is held out.
   const std::optional<learning::Evaluation>& held_out() const noexcept { return held_out_; }
@@ -112,7 +112,7 @@ class Session final : private agent::StateExtension {
   agent::Recovery recovery_;
   learning::Learner* learner_ = nullptr;
   std::optional<learning::Stream> stream_;
-  Course course_;
+  AccuracyCurve accuracy_curve_;
   std::uint64_t stride_ = 1;
   bool is_finished_ = false;
   std::optional<StreamPlace> left_;  // the stream of a run that goes on with another one

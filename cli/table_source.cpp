@@ -66,9 +66,9 @@ Result<TableSource> TableSource::open(const std::string& path, const learning::T
     WEFT_TRY(auto table, formats::CsvReader::open(*text, name, csv));
     return TableSource(std::move(table), std::move(text));
   }
-  const auto read = [file](std::span<char> room) -> Result<std::size_t> {
+  const auto read = [file](std::span<char> buffer) -> Result<std::size_t> {
     for (;;) {
-      const auto count = ::read(file->number(), room.data(), room.size());
+      const auto count = ::read(file->number(), buffer.data(), buffer.size());
       if (count >= 0) return static_cast<std::size_t>(count);
       if (errno != EINTR) return fail(Errc::storage, std::string("cannot read: ") + std::strerror(errno));
     }

@@ -20,7 +20,7 @@ class TopServer {
   static constexpr std::size_t kMostClients = 8;
   static constexpr std::size_t kLongestRequest = 4096;
   static constexpr std::size_t kMostUnread = 256 * 1024;  // bytes of answers that a client has not taken
-  static constexpr std::chrono::seconds kTimeout{60};     // with a client that asks nothing, while there is room
+  static constexpr std::chrono::seconds kTimeout{60};     // with a client that asks nothing, while connections are free
 
   /// Makes the socket, mode 0600, in the place of one that nobody listens on any more.
   /// @param answer  one line of JSON without its end, at most kMostUnread bytes; called on the server's thread

@@ -158,8 +158,8 @@ class View {
       std::string figure = percent(share);
       if (figure.size() < 7) figure.insert(0, 7 - figure.size(), ' ');
       each += figure + " ";
-      const std::size_t room = columns_ > each.size() + 4 ? std::min<std::size_t>(columns_ - each.size(), 40) : 0;
-      line(each + (room ? bar(share, room, unicode_) : ""));
+      const std::size_t width = columns_ > each.size() + 4 ? std::min<std::size_t>(columns_ - each.size(), 40) : 0;
+      line(each + (width ? bar(share, width, unicode_) : ""));
     }
   }
 

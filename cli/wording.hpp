@@ -29,7 +29,7 @@ std::string milliseconds(std::chrono::nanoseconds length);
 /// Why some steps, or all, ran on the CPU although a device was asked for; empty when none did.
 std::string why_on_cpu(const mesh::DeviceStatistics& statistics);
 /// Device that computed: "cpu", "cpu: vulkan: no loader ...", "llvmpipe", "llvmpipe, 8 of 250 steps on the CPU: ...".
-/// `figures`: null where no device was asked for.
+/// `statistics`: null where no device was asked for.
 std::string where_it_ran(const mesh::DeviceStatistics* statistics);
 /// An option's default in a table: "needed", "0.01", "the layer's own".
 std::string default_text(const OptionRow& row);

@@ -152,9 +152,9 @@ class OutArchive {
   OutArchive(const OutArchive&) = default;
   OutArchive& operator=(const OutArchive&) = default;
   virtual void put(const Field& field, Element element, std::span<const std::byte> bytes) = 0;
-  /// `room`: bytes of a list that has not to grow.
+  /// `capacity`: bytes that the list may hold without growing.
   virtual void put_list(const Field& field, std::uint64_t count, std::span<const std::byte> bytes,
-                        [[maybe_unused]] std::size_t room) {
+                        [[maybe_unused]] std::size_t capacity) {
     put(field, Element::u64, std::as_bytes(std::span(&count, 1)));
     put(field, Element::bytes, bytes);
   }

@@ -24,7 +24,7 @@ struct DeviceInfo {
   std::string missing;  // why Weft cannot use it; empty when it can
 
   std::uint64_t memory_bytes = 0;          // of its largest device-local heap
-  std::uint64_t max_allocation_bytes = 0;  // of one piece of memory
+  std::uint64_t max_allocation_bytes = 0;  // of one allocation
   std::uint64_t max_buffer_bytes = 0;      // 0: not said
   std::uint64_t max_storage_range = 0;     // of a bound buffer; addresses know no such limit
   std::array<std::uint32_t, 3> max_groups{};
@@ -64,7 +64,7 @@ struct DeviceOptions {
   /// a software device, which is slow but does not hang.
   std::chrono::milliseconds timeout{0};
   /// Faults made on purpose, for tests.
-  std::shared_ptr<FaultPlan> faults;
+  std::shared_ptr<FaultInjection> faults;
 };
 
 /// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before those made of CPU), `vulkan:N`

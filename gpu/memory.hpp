@@ -13,7 +13,7 @@
 
 namespace weft::gpu {
 
-/// A piece of device memory, given back when it dies (after the device finished what was submitted with it: the
+/// Device memory, given back when it dies (after the device finished what was submitted with it: the
 /// stream's `wait` tells). Its pointers are addresses on the device: pass them on, never read through them.
 class Buffer {
  public:

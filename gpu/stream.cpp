@@ -10,7 +10,7 @@ template <class T, class Visit>
 void for_each_range(const T& operand, const ops::Extent& extent, const Visit& visit) {
   if constexpr (ops::StoredMatrix<T>) {
     const WeightRanges ranges{ConstWeight(operand)};
-    visit(ranges.codes), visit(ranges.scales), visit(ranges.zeros);
+    visit(ranges.codes), visit(ranges.scales), visit(ranges.zero_points);
   } else if constexpr (ops::Matrix<T>) {
     visit(range(ConstMatrixView(operand)));
   } else if constexpr (ops::PanelMatrix<T>) {
@@ -28,16 +28,16 @@ Stream::Stream(std::unique_ptr<Recorder> recorder)
 void Stream::touch(const Range& range, bool is_written) {
   const std::uint64_t step = range.stride ? range.stride : range.end - range.begin;
   const std::uint64_t bytes = range.stride ? range.row_bytes : step;
-  for (std::uint64_t at = range.begin; at < range.end; at += step) touched_->push_back({at, at + bytes, is_written});
+  for (std::uint64_t at = range.begin; at < range.end; at += step) accesses_->push_back({at, at + bytes, is_written});
 }
 
-bool Stream::is_only_watched(const Range& from, const std::uint32_t* word) {
-  if (touched_) touch(from, false), touch(range(word, sizeof *word), true);
-  return touched_ && only_watches_;
+bool Stream::is_only_tracked(const Range& from, const std::uint32_t* word) {
+  if (accesses_) touch(from, false), touch(range(word, sizeof *word), true);
+  return accesses_ && only_tracks_;
 }
 
 template <class Op>
-void Stream::note_touched(const Op& op) {
+void Stream::track(const Op& op) {
   using ops::Access;
   ops::for_each_operand(op, [&](Access access, const auto& operand, const ops::Extent& extent) {
     if (access == Access::workspace || access == Access::unused) return;

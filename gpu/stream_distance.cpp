@@ -20,11 +20,11 @@ void Stream::lower(const ops::SquaredDistances& op) {
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
   const DistancePush push{
-      address(c.codes), address(c.scales), address(c.zeros), address(op.x.data), 0, address(op.y.data),
-      word(c.out),      word(c.in),        word(op.x.rows),  word(op.x.stride),  0, word(op.y.stride)};
+      address(c.codes), address(c.scales), address(c.zero_points), address(op.x.data), 0, address(op.y.data),
+      word(c.out),      word(c.in),        word(op.x.rows),        word(op.x.stride),  0, word(op.y.stride)};
   recorder_->dispatch(kernel, {0, 0, 0, 0, dtype, granularity}, push,
                       {groups_of(op.x.rows, kDistanceTile), kernels::panel_count(c.out)},
-                      {ranges.codes, ranges.scales, ranges.zeros, range(op.x)}, {range(op.y)});
+                      {ranges.codes, ranges.scales, ranges.zero_points, range(op.x)}, {range(op.y)});
 }
 
 void Stream::lower(const ops::SquaredDistancesBackward& op) {
@@ -33,13 +33,14 @@ void Stream::lower(const ops::SquaredDistancesBackward& op) {
   static const Shader &inputs = shader("distance_inputs"), &points = shader("distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
-  DistancePush push{address(c.codes), address(c.scales), address(c.zeros), address(op.x.data), address(op.dy.data), 0,
-                    word(c.out),      word(c.in),        word(op.x.rows),  word(op.x.stride),  word(op.dy.stride),  0};
+  DistancePush push{
+      address(c.codes), address(c.scales), address(c.zero_points), address(op.x.data), address(op.dy.data), 0,
+      word(c.out),      word(c.in),        word(op.x.rows),        word(op.x.stride),  word(op.dy.stride),  0};
   if (op.dc.data) {
     push.y = address(op.dc.data);
     recorder_->dispatch(
         points, {1, 0, 0, 0, dtype, granularity}, push, {groups_of(c.in, kDistanceTile), kernels::panel_count(c.out)},
-        {ranges.codes, ranges.scales, ranges.zeros, range(op.x), range(op.dy)}, {range(ConstPanels(op.dc))});
+        {ranges.codes, ranges.scales, ranges.zero_points, range(op.x), range(op.dy)}, {range(ConstPanels(op.dc))});
   }
   if (op.dx.data) {
     push.y = address(op.dx.data);
@@ -47,7 +48,7 @@ void Stream::lower(const ops::SquaredDistancesBackward& op) {
     push.rows = word(op.x.rows * c.in);
     recorder_->dispatch(inputs, {0, 0, 0, 0, dtype, granularity}, push,
                         {groups_of(op.x.rows * c.in, kLaneGroupRows), 1},
-                        {ranges.codes, ranges.scales, ranges.zeros, range(op.x), range(op.dy)}, {range(op.dx)});
+                        {ranges.codes, ranges.scales, ranges.zero_points, range(op.x), range(op.dy)}, {range(op.dx)});
   }
 }
 

@@ -159,7 +159,7 @@ void Stream::lower(const ops::Linear& op) {
   const ConstWeight w = op.w.dtype == Dtype::float64 ? op.w : dequantized(op.w);
   LinearPush push{address(w.codes),
                   address(w.scales),
-                  address(w.zeros),
+                  address(w.zero_points),
                   address(op.bias),
                   address(op.x.data),
                   0,
@@ -181,9 +181,9 @@ void Stream::lower(const ops::Linear& op) {
   const Range from = form.quantised ? quantized_into(push, op.x, w.dtype) : range(op.x);
   if (!status()) return;
   recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.bias, w), push, form.groups,
-                      {ranges.codes, ranges.scales, ranges.zeros, range(op.bias, w.out * sizeof(float)), from},
+                      {ranges.codes, ranges.scales, ranges.zero_points, range(op.bias, w.out * sizeof(float)), from},
                       {range(op.z), range(op.y)});
-  if (w.dtype != Dtype::float64) last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->collected()};
+  if (w.dtype != Dtype::float64) last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->captured()};
 }
 
 void Stream::lower(const ops::GatedLinear& op) {
@@ -197,11 +197,11 @@ void Stream::lower(const ops::GatedLinear& op) {
   const auto after = [](const void* from, const void* to) { return address(to) - address(from); };
   GatedPush push{address(gate.codes),
                  address(gate.scales),
-                 address(gate.zeros),
+                 address(gate.zero_points),
                  address(op.w.gate_bias),
                  after(gate.codes, up.codes),
                  after(gate.scales, up.scales),
-                 after(gate.zeros, up.zeros),
+                 after(gate.zero_points, up.zero_points),
                  after(op.w.gate_bias, op.w.up_bias),
                  address(op.x.data),
                  0,
@@ -221,17 +221,18 @@ void Stream::lower(const ops::GatedLinear& op) {
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
   recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.w.gate_bias, gate), push, form.groups,
-                      {of_gate.codes, of_gate.scales, of_gate.zeros, of_up.codes, of_up.scales, of_up.zeros,
+                      {of_gate.codes, of_gate.scales, of_gate.zero_points, of_up.codes, of_up.scales, of_up.zero_points,
                        range(op.w.gate_bias, bias_bytes), range(op.w.up_bias, bias_bytes), from},
                       {range(op.y)});
 }
 
-bool Stream::note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits) {
-  const bool is_its_output = recorder_->collected() != 0 && last_linear_.dispatch == recorder_->collected() &&
+bool Stream::flag_in_last_linear(const ConstMatrixView& x, std::uint32_t* flag_word, std::uint32_t bits) {
+  const bool is_its_output = recorder_->captured() != 0 && last_linear_.dispatch == recorder_->captured() &&
                              x.data == last_linear_.y && x.rows == last_linear_.rows && x.cols == last_linear_.cols &&
                              x.stride == last_linear_.stride;
-  static_assert(offsetof(LinearPush, note) + sizeof bits <= sizeof(LinearPush));
-  return is_its_output && recorder_->note_in_last(offsetof(LinearPush, noted), offsetof(LinearPush, note), noted, bits);
+  static_assert(offsetof(LinearPush, flag_bits) + sizeof bits <= sizeof(LinearPush));
+  return is_its_output &&
+         recorder_->flag_in_last(offsetof(LinearPush, flag_word), offsetof(LinearPush, flag_bits), flag_word, bits);
 }
 
 Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, Dtype codes) {
@@ -261,11 +262,12 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView&
                                bool absolute) {
   const ConstWeight w = stored.dtype == Dtype::float64 ? stored : dequantized(stored);
   static const Shader &kernel = shader("linear_transposed"), &doubles = shader("linear_transposed_double");
-  const TransposedPush push{address(w.codes), address(w.scales), address(w.zeros), address(dy.data), address(dx.data),
-                            word(w.out),      word(w.in),        word(dy.rows),    word(dy.stride),  word(dx.stride)};
+  const TransposedPush push{
+      address(w.codes), address(w.scales), address(w.zero_points), address(dy.data), address(dx.data),
+      word(w.out),      word(w.in),        word(dy.rows),          word(dy.stride),  word(dx.stride)};
   const auto dtype = static_cast<std::uint32_t>(w.dtype), granularity = static_cast<std::uint32_t>(w.granularity);
   const WeightRanges ranges(w);
-  const auto reads = {ranges.codes, ranges.scales, ranges.zeros, range(dy)};
+  const auto reads = {ranges.codes, ranges.scales, ranges.zero_points, range(dy)};
   if (w.dtype == Dtype::float64)
     return recorder_->dispatch(doubles, {0, 0, 0, absolute, dtype, granularity}, push, {groups_of(w.in, 4), dy.rows},
                                reads, {range(dx)});

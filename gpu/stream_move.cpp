@@ -44,14 +44,23 @@ void Stream::lower(const ops::Embedding& op) {
   const auto record = [&](const Cut& p) {
     const ConstMatrixView from = part_of(op.x, p);
     const MatrixView to{op.y.row(p.row) + p.col * w.out, p.rows, p.cols * w.out, op.y.stride};
-    const EmbeddingPush push{address(w.codes),        address(w.scales), address(w.zeros), address(from.data),
-                             address(to.data),        word(w.out),       word(w.in),       word(from.rows),
-                             word(from.cols),         word(from.stride), word(to.stride),  0,
+    const EmbeddingPush push{address(w.codes),
+                             address(w.scales),
+                             address(w.zero_points),
+                             address(from.data),
+                             address(to.data),
+                             word(w.out),
+                             word(w.in),
+                             word(from.rows),
+                             word(from.cols),
+                             word(from.stride),
+                             word(to.stride),
+                             0,
                              static_cast<float>(w.in)};
     recorder_->dispatch(kernel,
                         {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
                         push, groups_for(to.rows * to.cols, kMoveThreads),
-                        {ranges.codes, ranges.scales, ranges.zeros, range(from)}, {range(to)});
+                        {ranges.codes, ranges.scales, ranges.zero_points, range(from)}, {range(to)});
   };
   for_parts(op.x.rows, op.x.cols, record, w.out);
 }

@@ -26,11 +26,11 @@ void Stream::lower(const ops::Quantize& op) {
   static const Shader &scales = shader("quantize_scales"), &codes = shader("quantize_codes");
   const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = op.to.granularity == Granularity::block32;
   const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
-                    pieces = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
+                    chunks = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
   QuantizeWeightPush push{address(op.master.data),
                           address(op.to.codes),
                           address(op.to.scales),
-                          address(op.to.zeros),
+                          address(op.to.zero_points),
                           0,
                           0,
                           word(op.master.out),
@@ -41,25 +41,26 @@ void Stream::lower(const ops::Quantize& op) {
   const std::uint32_t dtype = static_cast<std::uint32_t>(op.to.dtype),
                       granularity = static_cast<std::uint32_t>(op.to.granularity);
   if (has_scale(op.to.dtype)) {
-    const std::uint64_t kept = scratch(all * (pieces + 1) * kPair);
-    const Range statistics{kept, kept + all * pieces * kPair}, combined{statistics.end, statistics.end + all * kPair};
+    const std::uint64_t kept = scratch(all * (chunks + 1) * kPair);
+    const Range statistics{kept, kept + all * chunks * kPair}, combined{statistics.end, statistics.end + all * kPair};
     push.statistics = statistics.begin, push.combined = combined.begin;
     const auto record = [&](Step step, std::size_t of_panel, std::size_t rows, const Range& from,
                             std::initializer_list<Range> into) {
       recorder_->dispatch(scales, {step, 0, 0, 0, dtype, granularity}, push,
                           {groups_of(of_panel * 4, kQuantizeThreads), rows}, {from}, into);
     };
-    record(kPieces, pieces, panels, range(op.master), {statistics});
+    record(kChunks, chunks, panels, range(op.master), {statistics});
     if (!is_block) record(kOutputs, 1, panels, statistics, {combined});
     if (is_tensor)
-      record(kWhole, 1, 1, combined, {ranges.scales, ranges.zeros});
+      record(kWhole, 1, 1, combined, {ranges.scales, ranges.zero_points});
     else
-      record(kGroups, is_block ? pieces : 1, panels, is_block ? statistics : combined, {ranges.scales, ranges.zeros});
+      record(kGroups, is_block ? chunks : 1, panels, is_block ? statistics : combined,
+             {ranges.scales, ranges.zero_points});
   }
   // A thread a word, or less.
   const std::size_t threads = groups_of(ranges.codes.end - ranges.codes.begin, 4 * std::max<std::size_t>(panels, 1));
   recorder_->dispatch(codes, {0, 0, 0, 0, dtype, granularity}, push, {groups_of(threads, kQuantizeThreads), panels},
-                      {range(op.master), ranges.scales, ranges.zeros}, {ranges.codes});
+                      {range(op.master), ranges.scales, ranges.zero_points}, {ranges.codes});
 }
 
 ConstWeight Stream::dequantized(const ConstWeight& w) {
@@ -70,12 +71,12 @@ ConstWeight Stream::dequantized(const ConstWeight& w) {
 ConstWeight Stream::dequantized(const ConstWeight& w, std::uint64_t at) {
   static const Shader& kernel = shader("dequantize");
   const std::size_t panels = kernels::panel_count(w.out), floats = kernels::panels_size(w.out, w.in);
-  const DequantizePush push{address(w.codes), address(w.scales), address(w.zeros), at, word(w.out), word(w.in)};
+  const DequantizePush push{address(w.codes), address(w.scales), address(w.zero_points), at, word(w.out), word(w.in)};
   const WeightRanges ranges(w);
   recorder_->dispatch(kernel,
                       {0, 0, 0, 0, static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
                       push, {groups_of(w.in * kernels::kPanelWidth, kQuantizeThreads), panels},
-                      {ranges.codes, ranges.scales, ranges.zeros}, {{at, at + floats * sizeof(float)}});
+                      {ranges.codes, ranges.scales, ranges.zero_points}, {{at, at + floats * sizeof(float)}});
   return ConstPanels{reinterpret_cast<const float*>(static_cast<std::uintptr_t>(at)), w.out, w.in};
 }
 

@@ -67,23 +67,23 @@ void Stream::lower(const ops::ColumnAccumulate& op) {
   record_columns(*recorder_, Columns::sums, {}, op.a, nullptr, nullptr, nullptr, op.s);
 }
 
-void Stream::note_not_finite(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits) {
-  if (is_only_watched(range(x), noted) || note_in_last_linear(x, noted, bits)) return;
+void Stream::flag_not_finite(const ConstMatrixView& x, std::uint32_t* flags, std::uint32_t bits) {
+  if (is_only_tracked(range(x), flags) || flag_in_last_linear(x, flags, bits)) return;
   static const Shader& kernel = shader("finite");
   for_parts(x.rows, x.cols, [&](const Cut& p) {
     const ConstMatrixView part = part_of(x, p);
-    const FinitePush push{address(part.data), address(noted), word(p.rows), word(p.cols), word(x.stride), bits};
-    recorder_->dispatch(kernel, {kNotFinite}, push, p.groups(), {range(part)}, {}, {range(noted, sizeof bits)});
+    const FinitePush push{address(part.data), address(flags), word(p.rows), word(p.cols), word(x.stride), bits};
+    recorder_->dispatch(kernel, {kNotFinite}, push, p.groups(), {range(part)}, {}, {range(flags, sizeof bits)});
   });
 }
 
-void Stream::note_all_zero(const float* x, std::size_t n, std::uint32_t* noted, std::uint32_t bits) {
-  if (is_only_watched(range(x, n * sizeof(float)), noted)) return;
+void Stream::flag_all_zero(const float* x, std::size_t n, std::uint32_t* flags, std::uint32_t bits) {
+  if (is_only_tracked(range(x, n * sizeof(float)), flags)) return;
   static const Shader& kernel = shader("finite");
   // One dispatch has to see all: whole parts in rows, and what is left of them in columns.
-  const FinitePush push{address(x), address(noted), word(n / kPartOfZeros), word(n % kPartOfZeros), word(kPartOfZeros),
+  const FinitePush push{address(x), address(flags), word(n / kPartOfZeros), word(n % kPartOfZeros), word(kPartOfZeros),
                         bits};
-  recorder_->dispatch(kernel, {kAllZero}, push, {}, {range(x, n * sizeof(float))}, {}, {range(noted, sizeof bits)});
+  recorder_->dispatch(kernel, {kAllZero}, push, {}, {range(x, n * sizeof(float))}, {}, {range(flags, sizeof bits)});
 }
 
 bool Stream::lower(const ops::IsFinite& op) {
@@ -94,7 +94,7 @@ bool Stream::lower(const ops::IsFinite& op) {
   }
   std::uint32_t found = 0;
   recorder_->upload(&found, sizeof found, finite_.data());
-  note_not_finite(op.x, finite_.data<std::uint32_t>(), 1);
+  flag_not_finite(op.x, finite_.data<std::uint32_t>(), 1);
   return recorder_->download(finite_.data(), sizeof found, &found).has_value() && found == 0;
 }
 

@@ -44,7 +44,7 @@ void convolution(Recorder& recorder, const Shader& kernel, const Window& window,
   const ConvolvePush push{place(recorder, window, false, false),
                           address(w.codes),
                           address(w.scales),
-                          address(w.zeros),
+                          address(w.zero_points),
                           address(bias),
                           address(x.data),
                           address(z.data),
@@ -59,7 +59,7 @@ void convolution(Recorder& recorder, const Shader& kernel, const Window& window,
                     {static_cast<std::uint32_t>(activation), 0, 0, 0, static_cast<std::uint32_t>(w.dtype),
                      static_cast<std::uint32_t>(w.granularity)},
                     push, groups,
-                    {ranges.codes, ranges.scales, ranges.zeros, range(bias, biases * sizeof(float)), range(x)},
+                    {ranges.codes, ranges.scales, ranges.zero_points, range(bias, biases * sizeof(float)), range(x)},
                     {range(z), range(y)});
 }
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "gpu/command_graph.hpp"
 #include "gpu/fwd.hpp"
-#include "gpu/program.hpp"
 
 #include "kernels/op_stream.hpp"
 
@@ -17,7 +17,7 @@
 namespace weft::gpu {
 
 /// Device memory that an operation reads or writes.
-struct Touched {
+struct MemoryAccess {
   std::uint64_t begin = 0, end = 0;
   bool is_written = false;
 };
@@ -46,16 +46,16 @@ class VulkanStream : public kernels::OpStream {
   /// Copies within device memory by the driver's own command, between places that do not overlap, each in one buffer.
   virtual void transfer(const void* from, std::size_t bytes, void* to) = 0;
 
-  /// From here on operations are collected for a program, not recorded. Copies (upload, download, transfer), submitting
-  /// and running programs meanwhile is a failure (internal).
-  virtual Status begin_program() = 0;
+  /// From here on operations are captured for a command graph, not recorded. Copies (upload, download, transfer),
+  /// submitting and running command graphs meanwhile is a failure (internal).
+  virtual Status begin_capture() = 0;
   /// The captured command graph: independent operations run concurrently, equal ones in one dispatch. Its bits are
   /// those of the operations one by one.
-  /// @error  what made a collected operation fail; internal: without begin_program
-  virtual Result<std::shared_ptr<Program>> end_program() = 0;
-  /// Runs it `times` times, in order with everything recorded before and after on this stream, which collected it.
+  /// @error  what made a captured operation fail; internal: without begin_capture
+  virtual Result<std::shared_ptr<CommandGraph>> end_capture() = 0;
+  /// Runs it `times` times, in order with everything recorded before and after on this stream, which captured it.
   /// Keeps it alive until done. As for operations, nothing is known to have run before `submit` and `wait`.
-  virtual Status run(const std::shared_ptr<Program>& program, std::uint64_t times = 1) = 0;
+  virtual Status run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times = 1) = 0;
   using OpStream::run;
 
   /// Optimiser steps recorded from here on (optimizer_step, optimizer_factors) leave everything as it is where `*word`
@@ -63,14 +63,14 @@ class VulkanStream : public kernels::OpStream {
   /// run.
   virtual void skip_steps(const std::uint32_t* word) = 0;
   /// word[0] |= bits, on the device, when an element of x is infinite or NaN.
-  virtual void note_not_finite(const kernels::ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) = 0;
-  /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such notes are or-ed atomically: there is no
+  virtual void flag_not_finite(const kernels::ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) = 0;
+  /// word[0] |= bits when all n floats are 0, of either sign or subnormal. Such flags are or-ed atomically: there is no
   /// order among them, so many may share a word.
-  virtual void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) = 0;
+  virtual void flag_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) = 0;
 
   /// From here on what operations touch is added to `to`, row by row where rows have gaps between them; null: no
-  /// longer. `instead`: and the operations do nothing else, also while a program is collected.
-  virtual void watch(std::vector<Touched>* to, bool instead = false) = 0;
+  /// longer. `instead`: and the operations do nothing else, also while a command graph is captured.
+  virtual void track_accesses(std::vector<MemoryAccess>* to, bool instead = false) = 0;
 
   /// Recorded so far: commands that run shaders, and barriers between them.
   virtual std::uint64_t dispatches() const noexcept = 0;

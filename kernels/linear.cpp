@@ -143,7 +143,7 @@ HWY_INLINE void gemv_panels(const ConstPanels& w, const float* x, const float* b
   }
 }
 
-// Lines of each of the next weights' panels that are asked for early, measured with chains of 16 to 4096 cells of 64 x
+// Lines of each of the next weights' panels that are prefetched, measured with chains of 16 to 4096 cells of 64 x
 // 64: a few hide behind the activation; more are paid for, as sums of 64 steps wait for the adder, not for their loads.
 constexpr std::size_t kAheadLines = 6;
 
@@ -205,7 +205,7 @@ void pack_rows(const ConstMatrixView& x, const Depth& depth, std::size_t first, 
 using Tile = void (*)(const ConstPanels&, const TileRows&, const Outputs&, const Depth&, std::size_t,
                       std::size_t) noexcept;
 
-// Low tiles ask for nothing, wherever the weights lie: one form serves both.
+// Low tiles prefetch nothing, wherever the weights lie: one form serves both.
 template <std::size_t P, bool kIsNear, std::size_t... I>
 constexpr std::array<Tile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
   return {&tile < I + 1, P, kIsNear && (I + 1 >= kPrefetchRows) > ...};

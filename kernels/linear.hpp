@@ -20,7 +20,7 @@ namespace weft::kernels {
 /// @exact  same bits on every ISA and for every B
 void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
             const MatrixView& z, const MatrixView& y) noexcept;
-/// The same; of a single row, memory is asked for the first lines of `ahead` between the sums and the activation, when
+/// The same; of a single row, the first lines of `ahead` are prefetched between the sums and the activation, when
 /// it has nothing to do. Data null: nothing follows.
 void linear(const ConstPanels& w, const float* bias, const ConstMatrixView& x, Activation activation,
             const MatrixView& z, const MatrixView& y, const ConstPanels& ahead) noexcept;

@@ -28,7 +28,7 @@ template <int bits, class Visit>
 void visit_nibbles(const ConstWeight& w, const Visit& visit) {
   if (w.granularity == Granularity::tensor) return visit.template operator()<NibbleDecoder<bits, NoGroup> >();
   if constexpr (bits > 1)
-    if (w.zeros) return visit.template operator()<NibbleDecoder<bits, AffineGroup> >();
+    if (w.zero_points) return visit.template operator()<NibbleDecoder<bits, AffineGroup> >();
   return visit.template operator()<NibbleDecoder<bits, ScaleGroup> >();
 }
 

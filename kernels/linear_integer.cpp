@@ -48,7 +48,7 @@ std::int32_t weight_at(const ConstWeight& w, std::size_t o, std::size_t k) noexc
   if (has_zero_point(w.dtype)) {
     const std::uint32_t code = word >> shift & ((1u << width) - 1);
     const std::size_t group = scale_index(w.granularity, w.in, o, k);
-    return static_cast<std::int32_t>(code) - static_cast<const std::uint8_t*>(w.zeros)[group];
+    return static_cast<std::int32_t>(code) - static_cast<const std::uint8_t*>(w.zero_points)[group];
   }
   return static_cast<std::int32_t>(word << (32 - width - shift)) >> (32 - width);
 }

@@ -58,10 +58,10 @@ inline std::size_t panel_words(int bits, std::size_t in) noexcept {
 
 /// Zeros of kPanelLanes outputs, lowered like the codes of their width.
 template <int kBits>
-HWY_INLINE Ints load_zeros(const std::uint8_t* from) {
+HWY_INLINE Ints load_zero_points(const std::uint8_t* from) {
   const hn::Rebind<std::uint8_t, IntTag> d;
-  const Ints zeros = hn::PromoteTo(IntTag(), hn::LoadU(d, from));
-  return kBits == 8 && kByteOffset != 0 ? hn::Sub(zeros, hn::Set(IntTag(), kByteOffset)) : zeros;
+  const Ints zero_points = hn::PromoteTo(IntTag(), hn::LoadU(d, from));
+  return kBits == 8 && kByteOffset != 0 ? hn::Sub(zero_points, hn::Set(IntTag(), kByteOffset)) : zero_points;
 }
 
 // --- activations -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ namespace {
 // Panels side by side: their sums' latencies overlap, and more streams come from memory at once.
 inline constexpr std::size_t kRowPanels = kPanelVectors == 1 ? 4 : kPanelVectors == 2 ? 2 : 1;
 
-// Words asked for ahead of their panel's turn, for codes so small that a stream's lines come seldom: measured 4 to 6 %
+// Prefetch distance in words, for codes so small that a stream's lines come seldom: measured 4 to 6 %
 // of the time from memory. Codes of 8 bits gain less than they lose where they come from a cache.
 inline constexpr std::size_t kAhead = 512;
 
@@ -84,14 +84,14 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const std::uint8_t* zero[P];
   const std::size_t groups = kBlockScale ? blocks : 1;
   V total[P][kPanelVectors], sum[P][kPanelVectors];
-  Ints zeros[P][kPanelVectors];
+  Ints zero_points[P][kPanelVectors];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     code[p] = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
     scale[p] = static_cast<const float*>(w.scales) + (first + p) * groups * kPanelWidth;
-    zero[p] = static_cast<const std::uint8_t*>(w.zeros) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
+    zero[p] = static_cast<const std::uint8_t*>(w.zero_points) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
       total[p][v] = hn::Zero(d);
-      if constexpr (kLaneZero && !kBlockScale) zeros[p][v] = load_zeros<kBits>(zero[p] + v * kPanelLanes);
+      if constexpr (kLaneZero && !kBlockScale) zero_points[p][v] = load_zero_points<kBits>(zero[p] + v * kPanelLanes);
     }
   }
   const auto block = [&](auto whole, std::size_t t, const auto& take) HWY_ATTR {
@@ -99,14 +99,14 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
     const V x_scale = hn::Set(d, xs[t]);
     if constexpr (kLaneZero && kBlockScale) {
       WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) zeros[p][v] =
-            load_zeros<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
+        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) zero_points[p][v] =
+            load_zero_points<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
       }
     }
     row_block<kBits, P, decltype(whole)::value>(
         code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
         [&](std::size_t p, std::size_t v)
-            HWY_ATTR { return kLaneZero ? zero_product(zeros[p][v], zero_term) : zero_term; },
+            HWY_ATTR { return kLaneZero ? zero_product(zero_points[p][v], zero_term) : zero_term; },
         [&](std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
           const V scales =
               kBlockScale ? hn::Mul(x_scale, hn::Load(d, scale[p] + t * kPanelWidth + v * kPanelLanes)) : x_scale;

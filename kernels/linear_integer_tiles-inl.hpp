@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
-// linear_integer for many rows: a few panels' codes are unpacked for a stretch of inputs, then meet all rows.
+// linear_integer for many rows: a few panels' codes are unpacked for a block of inputs, then meet all rows.
 
 #if defined(WEFT_KERNELS_LINEAR_INTEGER_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_LINEAR_INTEGER_TILES_INL
@@ -58,8 +58,8 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
           hn::Store(hn::Load(PanelTag(), static_cast<const float*>(w.scales) + group * kPanelWidth + v), PanelTag(),
                     to.scales + at + v);
         if constexpr (kLaneZero)
-          hn::Store(load_zeros<kBits>(static_cast<const std::uint8_t*>(w.zeros) + group * kPanelWidth + v), IntTag(),
-                    to.zeros + at + v);
+          hn::Store(load_zero_points<kBits>(static_cast<const std::uint8_t*>(w.zero_points) + group * kPanelWidth + v),
+                    IntTag(), to.zero_points + at + v);
       }
     }
   }

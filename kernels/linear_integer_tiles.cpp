@@ -28,13 +28,13 @@ const IntegerTile* integer_tiles(bool, bool, std::size_t) noexcept { return null
 /// One block of R packed rows against P unpacked panels: exact sums to `to` [R][P][16]. They go by way of memory
 /// because compilers that must keep them in registers for what follows move and spill them inside the loop.
 template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P>
-HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zeros, const std::int8_t* q,
+HWY_INLINE void tile_block(const std::uint32_t* codes, const std::int32_t* zero_points, const std::int8_t* q,
                            const std::int32_t* zero_terms, std::int32_t* to) {
   using D = Dot<kBytes>;
   const auto init = [&](std::size_t r, std::size_t p, std::size_t v) HWY_ATTR {
     const Ints term = hn::Set(IntTag(), zero_terms[r]);
     if constexpr (kLaneZero)
-      return zero_product(hn::Load(IntTag(), zeros + p * kPanelWidth + v * kPanelLanes), term);
+      return zero_product(hn::Load(IntTag(), zero_points + p * kPanelWidth + v * kPanelLanes), term);
     else
       return term;
   };
@@ -108,8 +108,8 @@ void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const f
   alignas(64) std::int32_t exact[2 * R * kLanes16];
   for (std::size_t t = 0; t < count; ++t) {
     const std::size_t in_chunk = t % 2, first = t - in_chunk;
-    tile_block<kBytes, kLaneZero, R, P>(w.codes + t * kWords * kLanes16, w.zeros + t * kLanes16, q + t * R * kWords * 4,
-                                        zero_terms + t * R, exact + in_chunk * R * kLanes16);
+    tile_block<kBytes, kLaneZero, R, P>(w.codes + t * kWords * kLanes16, w.zero_points + t * kLanes16,
+                                        q + t * R * kWords * 4, zero_terms + t * R, exact + in_chunk * R * kLanes16);
     if (in_chunk == 1 || t + 1 == count)
       add_chunk<P>(exact, in_chunk + 1, w.scales ? w.scales + first * kLanes16 : nullptr, xs + first * R, R, totals);
   }

@@ -27,10 +27,10 @@ namespace {
 // and a broadcast.
 constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
 constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
-// Tall tiles ask for the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
-// chunk, for their place among the outputs. Low ones wait for weights anyway, and asking costs AMD's processors more
-// than it brings where weights are near. Measured at 512 and 1024 with weights in the third-level cache: 32 steps ahead
-// are 1 to 3 % better than 8 for one panel, whose steps are short.
+// Tall tiles prefetch the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
+// chunk, for their place among the outputs. Low ones wait for weights anyway, and prefetching costs AMD's processors
+// more than it brings where weights are near. Measured at 512 and 1024 with weights in the third-level cache: 32 steps
+// ahead are 1 to 3 % better than 8 for one panel, whose steps are short.
 constexpr std::size_t kPrefetchRows = kTileRows / 2, kLineFloats = 16;
 template <std::size_t P>
 constexpr std::size_t kPrefetchSteps = P == 1 ? 32 : 8;
@@ -99,17 +99,18 @@ template <std::size_t R, std::size_t P>
 using TileSums = PanelVector[R][P][kPanelVectors];
 
 /// The sums of one chunk of R rows against P panels.
-template <std::size_t R, std::size_t P, bool kAsks>
+template <std::size_t R, std::size_t P, bool kPrefetches>
 HWY_INLINE void chunk_sums(const float* w, std::size_t panel_stride, RowPointers x, std::size_t length,
                            const Wish& wish, TileSums<R, P>& sum) {
-  constexpr std::size_t kStretch = kAsks ? kLineFloats : kChunk;  // steps in which one line of each row is asked for
+  constexpr std::size_t kInterval =
+      kPrefetches ? kLineFloats : kChunk;  // steps in which one line of each row is prefetched
   WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[r][p][v] = hn::Zero(PanelTag());
     }
   }
   for (std::size_t k = 0; k < length;) {
-    const std::size_t end = std::min(length, k + kStretch);
+    const std::size_t end = std::min(length, k + kInterval);
     [[maybe_unused]] std::uintptr_t wanted = wish.at + k * sizeof(float);
     for (; k < end; ++k, w += kPanelWidth) {
       x.pin();
@@ -119,9 +120,9 @@ HWY_INLINE void chunk_sums(const float* w, std::size_t panel_stride, RowPointers
         const float* from = w + p * panel_stride;
         WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) ws[p][v] =
             hn::Load(PanelTag(), from + v * kPanelLanes);
-        if constexpr (kAsks) __builtin_prefetch(from + kPrefetchSteps<P> * kPanelWidth);
+        if constexpr (kPrefetches) __builtin_prefetch(from + kPrefetchSteps<P> * kPanelWidth);
       }
-      if constexpr (kAsks) {
+      if constexpr (kPrefetches) {
         __builtin_prefetch(reinterpret_cast<const void*>(wanted));
         wanted += wish.step;
       }
@@ -138,11 +139,11 @@ HWY_INLINE void chunk_sums(const float* w, std::size_t panel_stride, RowPointers
 }
 
 /// One chunk of R rows against P panels. Its sums are added to those `before`, a tile in a row, if any, and to a bias.
-template <std::size_t R, std::size_t P, bool kAsks>
+template <std::size_t R, std::size_t P, bool kPrefetches>
 HWY_INLINE void tile_chunk(const float* w, std::size_t panel_stride, const RowPointers& x, std::size_t length,
                            const Wish& wish, const float* before, const Place& place, const float* bias) {
   TileSums<R, P> sum;
-  chunk_sums<R, P, kAsks>(w, panel_stride, x, length, wish, sum);
+  chunk_sums<R, P, kPrefetches>(w, panel_stride, x, length, wish, sum);
   // Row after row, and only now: the compiler would otherwise have each address ready before the first step.
   float* row = place.at;
   const auto put = [&](const auto& total_of) HWY_ATTR {
@@ -182,7 +183,7 @@ template <std::size_t P>
 inline constexpr bool kHoldsTotals = kPanelVectors == 1 && P == 1;
 
 /// All chunks of R rows against one panel, totals in registers, up to the bias. They begin with those `before`, if any.
-template <std::size_t R, bool kAsks>
+template <std::size_t R, bool kPrefetches>
 HWY_INLINE void tile_chunks(const float* w, RowPointers x, std::size_t chunk_step, std::size_t in, const float* before,
                             const Place& place, const float* bias) {
   TileSums<R, 1> sum, total;
@@ -192,7 +193,7 @@ HWY_INLINE void tile_chunks(const float* w, RowPointers x, std::size_t chunk_ste
     const bool is_last = k + kChunk >= in;
     const Wish wish = is_last ? Wish{reinterpret_cast<std::uintptr_t>(place.at), place.step * sizeof(float)}
                               : Wish{x.first() + chunk_step * sizeof(float), x.step()};
-    chunk_sums<R, 1, kAsks>(w + k * kPanelWidth, 0, x, std::min(in - k, kChunk), wish, sum);
+    chunk_sums<R, 1, kPrefetches>(w + k * kPanelWidth, 0, x, std::min(in - k, kChunk), wish, sum);
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) total[r][0][0] = hn::Add(total[r][0][0], sum[r][0][0]);
   }
   float* row = place.at;
@@ -211,7 +212,7 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
           std::size_t first) noexcept {
   const std::size_t stride = w.in * kPanelWidth, o = first * kPanelWidth, in = depth.end - depth.begin;
   const float* panel = w.data + first * stride + depth.begin * kPanelWidth;
-  constexpr bool kAsks = !kIsNear && R >= kPrefetchRows;
+  constexpr bool kPrefetches = !kIsNear && R >= kPrefetchRows;
   const bool is_last = kIsNear || depth.end == w.in, goes_on = !kIsNear && depth.begin > 0;
   const std::size_t width = w.out - o;
   const bool whole = width >= P * kPanelWidth;
@@ -226,15 +227,15 @@ void tile(const ConstPanels& w, const TileRows& rows, const Outputs& outputs, co
   const float* const bias = whole && is_last && outputs.bias ? outputs.bias + o : nullptr;
   RowPointers x(rows);
   if constexpr (kHoldsTotals<P>) {
-    tile_chunks<R, kAsks>(panel, x, rows.chunk_step, in, goes_on ? total : nullptr, to, bias);
+    tile_chunks<R, kPrefetches>(panel, x, rows.chunk_step, in, goes_on ? total : nullptr, to, bias);
   } else {
     std::size_t k = 0;
     do {
       const bool ends = k + kChunk >= in;
       const Wish wish = ends ? Wish{reinterpret_cast<std::uintptr_t>(to.at), to.step * sizeof(float)}
                              : Wish{x.first() + rows.chunk_step * sizeof(float), x.step()};
-      tile_chunk<R, P, kAsks>(panel + k * kPanelWidth, stride, x, std::min(in - k, kChunk), wish,
-                              k > 0 || goes_on ? total : nullptr, ends ? to : here, ends ? bias : nullptr);
+      tile_chunk<R, P, kPrefetches>(panel + k * kPanelWidth, stride, x, std::min(in - k, kChunk), wish,
+                                    k > 0 || goes_on ? total : nullptr, ends ? to : here, ends ? bias : nullptr);
       k += kChunk;
       x.advance(rows.chunk_step);
     } while (k < in);

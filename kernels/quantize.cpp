@@ -134,7 +134,7 @@ struct PanelEncoder {
       if constexpr (T::scale_rule == numeric::ScaleRule::range) {
         const hn::Rebind<Code, PanelTag> narrow;
         const IntVector zero = hn::IfThenElseZero(hn::RebindMask(kIntTag, here), groups[v].zero);
-        hn::StoreU(hn::DemoteTo(narrow, zero), narrow, static_cast<Code*>(to.zeros) + at + v * kPanelLanes);
+        hn::StoreU(hn::DemoteTo(narrow, zero), narrow, static_cast<Code*>(to.zero_points) + at + v * kPanelLanes);
       }
     }
   }
@@ -217,7 +217,7 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
     const LaneGroups groups = lane_groups<T>(all.of[0], scale);
     *static_cast<float*>(to.scales) = hn::GetLane(scale);
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      *static_cast<typename T::Code*>(to.zeros) = static_cast<typename T::Code>(hn::GetLane(groups.zero));
+      *static_cast<typename T::Code*>(to.zero_points) = static_cast<typename T::Code>(hn::GetLane(groups.zero));
     for (std::size_t o = 0; o < out; o += kPanelWidth) {
       PanelEncoder<T> panel(master, to, o);
       for (LaneGroups& lanes : panel.groups) lanes = groups;
@@ -260,7 +260,7 @@ WideGroups wide_groups(const Statistics& statistics, const Weight& to, std::size
     if (is_tensor && i != 0) continue;
     static_cast<double*>(to.scales)[at + i] = i < lanes ? made.scale : 0.0;
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      static_cast<typename T::Code*>(to.zeros)[at + i] = static_cast<typename T::Code>(made.zero);
+      static_cast<typename T::Code*>(to.zero_points)[at + i] = static_cast<typename T::Code>(made.zero);
   }
   return groups;
 }

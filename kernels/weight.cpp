@@ -64,7 +64,7 @@ Weight::operator ConstWeight() const noexcept {
   ConstWeight weight;
   weight.codes = codes;
   weight.scales = scales;
-  weight.zeros = zeros;
+  weight.zero_points = zero_points;
   weight.out = out;
   weight.in = in;
   weight.dtype = dtype;
@@ -83,7 +83,7 @@ ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_
   if (weight.granularity != Granularity::tensor) {
     const std::size_t groups = scale_count(weight.encoding(), o, weight.in);
     part.scales = from(weight.scales, groups * scale_size(weight.dtype));
-    part.zeros = from(weight.zeros, groups * zero_size(weight.dtype));
+    part.zero_points = from(weight.zero_points, groups * zero_size(weight.dtype));
   }
   return part;
 }

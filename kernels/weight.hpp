@@ -25,8 +25,8 @@ inline constexpr std::size_t codes_per_word(int bits) noexcept { return 32 / sta
 
 /// Bytes of the arrays of a weight [out, in], lane padding counted.
 struct WeightBytes {
-  std::size_t codes = 0, scales = 0, zeros = 0;
-  std::size_t total() const noexcept { return codes + scales + zeros; }
+  std::size_t codes = 0, scales = 0, zero_points = 0;
+  std::size_t total() const noexcept { return codes + scales + zero_points; }
 };
 WeightBytes weight_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
 
@@ -42,12 +42,13 @@ bool has_double_scale(Dtype dtype) noexcept;
 ///   fp8, fp4                    scale * number(q), rounded once
 ///   integers to 16 bits         scale * float(q - zero), rounded once (ternary: q in -1 0 1; binary: -1 or +1)
 ///   integers of 32, 64 bits     float(scale * double(q - zero)), the difference taken exactly
-/// `scales` (float or double, never 0, never subnormal for lanes below `out`) and `zeros` (unsigned integers as wide as
-/// the codes, at least 8 bits) have one element a scale group; null where the type has none. All 64-byte aligned.
+/// `scales` (float or double, never 0, never subnormal for lanes below `out`) and `zero_points` (unsigned integers as
+/// wide as the codes, at least 8 bits) have one element a scale group; null where the type has none. All 64-byte
+/// aligned.
 struct ConstWeight {
   const void* codes = nullptr;
   const void* scales = nullptr;
-  const void* zeros = nullptr;
+  const void* zero_points = nullptr;
   /// Of fp8_e4m3: 1 there says that the codes hold no NaN's (holds_nan_code()), so kernels need not look for it; null
   /// or 0 leaves it open. A place and not a value: codes change under a view.
   const std::uint8_t* nan_free = nullptr;
@@ -65,7 +66,7 @@ struct ConstWeight {
 struct Weight {
   void* codes = nullptr;
   void* scales = nullptr;
-  void* zeros = nullptr;
+  void* zero_points = nullptr;
   std::size_t out = 0, in = 0;
   Dtype dtype = Dtype::float32;
   Granularity granularity = Granularity::tensor;

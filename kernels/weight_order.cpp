@@ -145,9 +145,9 @@ Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
     }
   }
   if constexpr (T::scale_rule == numeric::ScaleRule::range)
-    for (std::size_t i = 0; i < from.zeros.size() / sizeof(typename T::Code); ++i) {
+    for (std::size_t i = 0; i < from.zero_points.size() / sizeof(typename T::Code); ++i) {
       typename T::Code zero;
-      std::memcpy(&zero, from.zeros.data() + i * sizeof zero, sizeof zero);
+      std::memcpy(&zero, from.zero_points.data() + i * sizeof zero, sizeof zero);
       if (!T::is_code(zero))
         return fail(Errc::corrupt, "zero point " + std::to_string(i) + " of " + describe(w) + " is " +
                                        std::to_string(zero) + ", past the largest code " + std::to_string(T::kMask));
@@ -192,7 +192,7 @@ void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept 
   const auto fits = [](std::span<const std::byte> to_array, std::size_t wanted) {
     return to_array.empty() || to_array.size() == wanted;
   };
-  WEFT_ASSERT(fits(to.codes, bytes.codes) && fits(to.scales, bytes.scales) && fits(to.zeros, bytes.zeros),
+  WEFT_ASSERT(fits(to.codes, bytes.codes) && fits(to.scales, bytes.scales) && fits(to.zero_points, bytes.zero_points),
               "export_weight: spans are not of ordered_bytes()");
   visit(weight.dtype, [&](auto type) {
     using T = decltype(type);
@@ -200,7 +200,7 @@ void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept 
     if constexpr (T::scale_rule != numeric::ScaleRule::none)
       if (!to.scales.empty()) copy_groups<typename T::Scale>(weight, weight.scales, to.scales.data());
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      if (!to.zeros.empty()) copy_groups<typename T::Code>(weight, weight.zeros, to.zeros.data());
+      if (!to.zero_points.empty()) copy_groups<typename T::Code>(weight, weight.zero_points, to.zero_points.data());
   });
 }
 
@@ -209,19 +209,19 @@ Status import_weight(const ConstOrderedWeight& from, const Weight& to) {
   const WeightBytes ordered = ordered_bytes(encoding, to.out, to.in), stored = weight_bytes(encoding, to.out, to.in);
   WEFT_CHECK(check_length("codes", from.codes.size(), ordered.codes, to));
   WEFT_CHECK(check_length("scales", from.scales.size(), ordered.scales, to));
-  WEFT_CHECK(check_length("zero points", from.zeros.size(), ordered.zeros, to));
+  WEFT_CHECK(check_length("zero points", from.zero_points.size(), ordered.zero_points, to));
   return visit(to.dtype, [&](auto type) -> Status {
     using T = decltype(type);
     if constexpr (T::scale_rule != numeric::ScaleRule::none) WEFT_CHECK(check_groups<T>(from, to));
     WEFT_CHECK(check_codes<T>(from.codes.data(), to));
     if (stored.codes != 0) std::memset(to.codes, 0, stored.codes);
     if (stored.scales != 0) std::memset(to.scales, 0, stored.scales);
-    if (stored.zeros != 0) std::memset(to.zeros, 0, stored.zeros);
+    if (stored.zero_points != 0) std::memset(to.zero_points, 0, stored.zero_points);
     import_codes<T>(from.codes.data(), to);
     if constexpr (T::scale_rule != numeric::ScaleRule::none)
       place_groups<typename T::Scale>(from.scales.data(), to, to.scales);
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
-      place_groups<typename T::Code>(from.zeros.data(), to, to.zeros);
+      place_groups<typename T::Code>(from.zero_points.data(), to, to.zero_points);
     return {};
   });
 }

@@ -15,19 +15,19 @@ namespace weft::kernels {
 ///   codes   row-major [out][in], packed little-endian one after the other, the first in the low bits of byte 0;
 ///           unused high bits of the last byte are 0
 ///   scales  float32, or float64 for integers of 32 and 64 bits: tensor 1; channel [out]; block32 [out][ceil(in/32)]
-///   zeros   unsigned integers as wide as the codes, at least 8 bits, ordered as scales
+///   zero_points  unsigned integers as wide as the codes, at least 8 bits, ordered as scales
 /// out * in must fit std::size_t, as it does for any weight that memory holds.
 WeightBytes ordered_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
 /// Scales in file order.
 std::size_t ordered_scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
 
-/// The arrays of one weight in file order; scales and zeros are empty where the type has none.
+/// The arrays of one weight in file order; scales and zero points are empty where the type has none.
 struct ConstOrderedWeight {
-  std::span<const std::byte> codes, scales, zeros;
+  std::span<const std::byte> codes, scales, zero_points;
 };
 struct OrderedWeight {
-  std::span<std::byte> codes, scales, zeros;
-  operator ConstOrderedWeight() const noexcept { return {codes, scales, zeros}; }
+  std::span<std::byte> codes, scales, zero_points;
+  operator ConstOrderedWeight() const noexcept { return {codes, scales, zero_points}; }
 };
 
 /// Writes a weight in file order, into spans of ordered_bytes(); a span that is empty is passed over.

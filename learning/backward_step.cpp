@@ -370,7 +370,7 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t 
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
-  const int mixing = here.layer->mixing_matrix();
+  const int mixing = here.layer->weight_matrix();
   const bool is_direct_output = hop.distance == 0 && rule_.outputs_send_gradients;
   if (rule_.through_matrix && mixing >= 0 && !is_direct_output) {
     const bool is_learned = inverses_.has(at.node), has_feedback = is_per_layer(rule_.feedback);

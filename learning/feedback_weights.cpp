@@ -22,7 +22,7 @@ template <class Visit>
 void each_matrix(const mesh::Graph& graph, FeedbackMatrices matrices, const Visit& visit) {
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
-    if (matrices == FeedbackMatrices::per_layer && node.layer->mixing_matrix() >= 0) visit(id, 0, node.in, node.width);
+    if (matrices == FeedbackMatrices::per_layer && node.layer->weight_matrix() >= 0) visit(id, 0, node.in, node.width);
     if (matrices != FeedbackMatrices::per_output && matrices != FeedbackMatrices::heads) continue;
     for (std::size_t o = 0; o < graph.outputs().size(); ++o) {
       const std::size_t width = graph.nodes()[graph.outputs()[o]].width;
@@ -39,7 +39,7 @@ void each_parameter(const mesh::Graph& graph, FeedbackMatrices matrices, const V
     const mesh::Node& node = graph.nodes()[id];
     const auto& parameters = node.layer->parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      if (node.layer->mixing_matrix() < 0 || !node.owners.empty()) visit(id, i, parameters[i]);
+      if (node.layer->weight_matrix() < 0 || !node.owners.empty()) visit(id, i, parameters[i]);
   }
 }
 

@@ -24,7 +24,7 @@ namespace {
 constexpr float kOverLogisticDeviation = 0.551328895f;
 
 std::size_t size_of(const mesh::Node& node, const LearningOptions& options) {
-  if (node.is_port() || node.layer->mixing_matrix() < 0 || !node.layer->row_product()) return 0;
+  if (node.is_port() || node.layer->weight_matrix() < 0 || !node.layer->row_product()) return 0;
   if (rule_of(options).feedback != FeedbackMatrices::learned) return 0;
   return kernels::panels_size(node.in, node.width) + padded(node.in) + options.learners * kernels::kNoiseState;
 }

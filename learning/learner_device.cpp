@@ -21,7 +21,7 @@ using mesh::RegionUse;
 
 namespace {
 template <class Values>
-DeviceRegion allocation_of(const Values& values, RegionUse use) {
+DeviceRegion region_of(const Values& values, RegionUse use) {
   return {values.data(), values.size() * sizeof *values.data(), use};
 }
 }  // namespace
@@ -30,9 +30,9 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
   const Optimizer& optimizer = parts_.updates.optimizer();
   const auto parameters = MeshAccess::weights(parts_.mesh).parameters();
   const auto beside = [&](const float* values, std::size_t i, RegionUse use) {
-    DeviceRegion piece{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
-    piece.node = parameters[i].node;
-    visit(piece);
+    DeviceRegion region{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
+    region.node = parameters[i].node;
+    visit(region);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, RegionUse::own);
@@ -40,50 +40,50 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
       if (optimizer.slot(s, i)) beside(optimizer.slot(s, i), i, RegionUse::kept);
   }
   if (!optimizer.factors().empty()) {
-    visit(allocation_of(optimizer.updates(), RegionUse::kept));
-    visit(allocation_of(optimizer.factors(), RegionUse::own));
+    visit(region_of(optimizer.updates(), RegionUse::kept));
+    visit(region_of(optimizer.factors(), RegionUse::own));
   }
   if (!optimizer.norms().empty()) {
-    visit(allocation_of(optimizer.squares(), RegionUse::own));
+    visit(region_of(optimizer.squares(), RegionUse::own));
     // One layer adds what others wrote, of which those that have not learned yet are 0; all read the sum.
-    visit(allocation_of(optimizer.norms(), RegionUse::kept));
-    visit(allocation_of(optimizer.total(), RegionUse::kept));
+    visit(region_of(optimizer.norms(), RegionUse::kept));
+    visit(region_of(optimizer.total(), RegionUse::kept));
   }
 }
 
 void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>& visit) const {
-  visit(allocation_of(parts_.messages.values(), RegionUse::kept));
-  visit(allocation_of(parts_.feedback.values(), RegionUse::constant));
+  visit(region_of(parts_.messages.values(), RegionUse::kept));
+  visit(region_of(parts_.feedback.values(), RegionUse::constant));
   each_optimizer_region(visit);
   for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
     if (parts_.inverses.has(node)) {
-      DeviceRegion piece = allocation_of(parts_.inverses.values(node), RegionUse::kept);
-      piece.node = node;
-      visit(piece);
+      DeviceRegion region = region_of(parts_.inverses.values(node), RegionUse::kept);
+      region.node = node;
+      visit(region);
     }
   for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
     if (parts_.sizes.is_measured(node)) {
-      DeviceRegion piece{parts_.sizes.square(node), sizeof(float), RegionUse::own};
-      piece.node = node;
-      visit(piece);
+      DeviceRegion region{parts_.sizes.square(node), sizeof(float), RegionUse::own};
+      region.node = node;
+      visit(region);
     }
   for (NodeId node = 0; node < parts_.plan.layers.size() && !parts_.records.empty(); ++node)
     if (const auto records = parts_.records.of(node); !records.empty()) {
-      DeviceRegion piece = allocation_of(records, RegionUse::kept);
-      piece.node = node;
-      visit(piece);
+      DeviceRegion region = region_of(records, RegionUse::kept);
+      region.node = node;
+      visit(region);
     }
   for (const LearningScratch& scratch : parts_.scratch)
     for (const auto* const buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split,
                                      &scratch.own, &scratch.factors, &scratch.limits, &scratch.ones})
-      visit(allocation_of(*buffer, RegionUse::scratch));
+      visit(region_of(*buffer, RegionUse::scratch));
   for (const OutputRing& output : parts_.rings.outputs()) {
     const std::size_t places = parts_.rings.places(output);
     const auto ring = [&](const auto& values, std::size_t each, bool is_input) {
-      DeviceRegion piece = allocation_of(values, RegionUse::window);
-      piece.slot = each * sizeof *values.data();
-      piece.is_input = is_input;
-      visit(piece);
+      DeviceRegion region = region_of(values, RegionUse::window);
+      region.slot = each * sizeof *values.data();
+      region.is_input = is_input;
+      visit(region);
     };
     ring(output.classes, places, true);
     ring(output.values, parts_.options.learners * output.width, true);

@@ -19,7 +19,7 @@
 namespace weft::learning {
 
 /// A learner's live state as tensors of an .entity file: optimiser arrays, update counts, messages under way. The
-/// tensors point into this object, which holds copies: the learner may go on. Its room is used again by the next one.
+/// tensors point into this object, which holds copies: the learner may go on. Its memory is reused by the next one.
 /// @thread one at a time: taken on the learner's thread, then read on any
 class LearnerSnapshot {
  public:

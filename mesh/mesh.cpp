@@ -121,7 +121,7 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
   Parts& p = *parts_;
   if (!p.device.run && internal::may_batch(p.graph, p.cells, ticks)) {
     const kernels::FlushSubnormals exact;
-    internal::Visits visits(*p.board, p.graph, p.cells, p.visits, p.ticks);
+    internal::Visits visits(*p.activity, p.graph, p.cells, p.visits, p.ticks);
     if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks, visits)) {
       p.ticks += ticks;
       if (p.device.missing) p.device.missing->host_steps += ticks;
@@ -144,7 +144,7 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   if (rows == 0) return {};
   parts_->sync(false);
   const kernels::FlushSubnormals exact;
-  internal::Visits visits(*parts_->board, parts_->graph, parts_->cells, parts_->visits, parts_->ticks);
+  internal::Visits visits(*parts_->activity, parts_->graph, parts_->cells, parts_->visits, parts_->ticks);
   return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks, visits);
 }
 
@@ -219,7 +219,7 @@ std::size_t Mesh::width() const noexcept { return parts_->layout.width.threads; 
 const topology::Plan& Mesh::plan() const noexcept { return parts_->layout.plan; }
 const actors::Registry& Mesh::registry() const noexcept { return *parts_->registry; }
 const actors::Supervisor& Mesh::supervisor() const noexcept { return *parts_->supervisor; }
-const actors::ActivityBoard& Mesh::activity() const noexcept { return *parts_->board; }
+const actors::ActivityTable& Mesh::activity() const noexcept { return *parts_->activity; }
 const MeshOptions& Mesh::options() const noexcept { return parts_->options; }
 const DeviceStatistics* Mesh::device_statistics() const noexcept {
   if (parts_->device.run) return &parts_->device.run->statistics();

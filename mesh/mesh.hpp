@@ -58,8 +58,8 @@ struct MeshOptions {
   /// Timeout of a GPU that finishes nothing at all; the mesh then falls back to the CPU. 0: the default of
   /// gpu::DeviceOptions. Meshes that share a GPU take the first one's.
   std::chrono::milliseconds device_timeout{0};
-  std::shared_ptr<gpu::FaultPlan> device_faults = nullptr;  // made on purpose, for tests; as for the timeout
-  std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
+  std::shared_ptr<gpu::FaultInjection> device_faults = nullptr;  // made on purpose, for tests; as for the timeout
+  std::optional<topology::Machine> machine = std::nullopt;       // none: the running one
   /// Bytes that the mesh, and each learning rule on it, may take by estimate (mesh::estimate_memory); 0: no bound but
   /// the RAM, `ulimit -v` and the control group's limit, which are always asked before anything is allocated.
   std::uint64_t max_memory = 0;
@@ -193,7 +193,7 @@ class Mesh {
   /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
   /// outlive the mesh.
   /// @thread any
-  const actors::ActivityBoard& activity() const noexcept;
+  const actors::ActivityTable& activity() const noexcept;
   const MeshOptions& options() const noexcept;
   /// Threads that operations of a wide mesh may take; 1: it is not wide.
   std::size_t width() const noexcept;

@@ -107,7 +107,7 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
                  .state = scratch,
                  .plan = p.layout.plan,
                  .node_region = p.layout.node_region,
-                 .board = p.board.get()});
+                 .activity = p.activity.get()});
   engine.begin_visits(p.visits);
   p.visits += ticks;
   for (const auto& [node, values] : feeds) engine.buffers().feed(node, {values, 1, 1});

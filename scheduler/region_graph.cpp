@@ -98,7 +98,7 @@ class RegionGraph::Graph {
   std::unique_ptr<tbb::flow::graph> block_;  // no nodes: what the caller waits on, working meanwhile
   std::vector<Region> regions_;
 
-  // The plan of a block, written by the caller while every region stands still: the messages that set the regions off
+  // The plan of a block, written by the caller while no region runs: the messages that set the regions off
   // publish it.
   TickProgram* program_ = nullptr;
   std::uint64_t first_ = 0, limit_ = 0;

@@ -111,17 +111,17 @@ void WorkerPool::operator()(std::size_t count, Body body, void* context) noexcep
     void* context;
     std::size_t first;
   };
-  for (std::size_t first = 0; first < count; first += Board::kMostTasks) {
+  for (std::size_t first = 0; first < count; first += TaskQueue::kMostTasks) {
     Shifted from{body, context, first};
     const auto shifted = [](void* all, std::size_t i) {
       const Shifted& own = *static_cast<const Shifted*>(all);
       own.body(own.context, own.first + i);
     };
-    const std::size_t now = std::min(Board::kMostTasks, count - first);
-    first == 0 ? board_.post(now, body, context) : board_.post(now, shifted, &from);
+    const std::size_t now = std::min(TaskQueue::kMostTasks, count - first);
+    first == 0 ? tasks_.post(now, body, context) : tasks_.post(now, shifted, &from);
     wake_all();
-    board_.work();
-    board_.await();
+    tasks_.work();
+    tasks_.await();
   }
 }
 
@@ -303,10 +303,10 @@ bool WorkerPool::is_standing_still(Shift& shift) const noexcept {
   return std::exchange(shift.steps_seen, steps) == steps;
 }
 
-// Takes tasks from the board until the run is over, and waits for them as others wait for neighbours.
+// Takes tasks from the queue until the run is over, and waits for them as others wait for neighbours.
 void WorkerPool::help(Shift& shift) noexcept {
   for (;;) {
-    if (board_.work() != 0) {
+    if (tasks_.work() != 0) {
       if (shift.armed) disarm(shift);
       shift.tries = shift.yields = 0;
     } else if (generation_.load(std::memory_order_acquire) != shift.generation) {  // pairs with the store in close_run

@@ -361,7 +361,7 @@ void CheckpointStore::prune() {
     if (good < options_.keep) {
       good += is_good(entries_[i]) ? 1 : 0;
     } else if (const Status removed = discard(entries_[i].key); !removed) {
-      log_warn(removed.error().text());  // costs room, not safety; the next write tries again
+      log_warn(removed.error().text());  // costs disk space, not safety; the next write tries again
     }
   }
   if (entries_.size() == before) return;

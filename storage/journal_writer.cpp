@@ -50,7 +50,7 @@ struct Chunk {
 };
 
 /// Bytes to be written by one commit.
-struct Allocation {
+struct Extent {
   Chunk* chunk;
   Chunk::Spot from;
   std::size_t end;
@@ -84,11 +84,11 @@ struct JournalWriter::Parts {
   Chunk& room_for(std::size_t size);
   Status try_commit(bool sync);
   void collect_regions();
-  Status write(const Allocation& piece);
+  Status write(const Extent& extent);
   Status start_segment(const JournalPlace& before);
   Status sync_segment();
   Status finish_segment();
-  void give_up_segment();
+  void abandon_segment();
   void remove_superseded();
   void release();
 
@@ -104,7 +104,7 @@ struct JournalWriter::Parts {
   std::optional<OpenSegment> segment;
   std::optional<SegmentName> newest;    // made or found in the directory; nothing: not looked yet
   std::vector<std::string> superseded;  // given up, holding nothing synced: removed once their records are
-  std::vector<Allocation> pieces;
+  std::vector<Extent> extents;
   std::uint64_t on_device;  // the last record whose segment was synced, its name too
 
   mutable std::mutex mutex;  // guards the rest
@@ -206,7 +206,7 @@ Status JournalWriter::commit(bool sync) {
     p.collect_regions();
     return p.try_commit(sync);
   });
-  if (!status) p.give_up_segment();
+  if (!status) p.abandon_segment();
   {
     const std::lock_guard lock(p.mutex);
     if (status && p.segment) p.written = std::max(p.written, p.segment->end.number);
@@ -222,7 +222,7 @@ Status JournalWriter::commit(bool sync) {
 /// Collects the bytes to write now: all after the open segment's end or, without one, all that is not yet on the
 /// device.
 void JournalWriter::Parts::collect_regions() {
-  pieces.clear();
+  extents.clear();
   const std::lock_guard lock(mutex);
   is_committing = true;
   // Numbers in a segment have no gaps: what was forgotten before it was written ends it.
@@ -231,25 +231,25 @@ void JournalWriter::Parts::collect_regions() {
   for (const auto& chunk : waiting) {
     if (chunk->last <= done) continue;
     const Chunk::Spot near = chunk->written.before.number <= done ? chunk->written : chunk->released;
-    pieces.push_back({chunk.get(), chunk->walk(near, done), chunk->used});
+    extents.push_back({chunk.get(), chunk->walk(near, done), chunk->used});
   }
 }
 
 Status JournalWriter::Parts::try_commit(bool sync) {
-  for (const Allocation& piece : pieces) WEFT_CHECK(write(piece));
+  for (const Extent& extent : extents) WEFT_CHECK(write(extent));
   if (sync && segment) WEFT_CHECK(sync_segment());
   if (segment) segment->has_been_written = true;
   return {};
 }
 
-Status JournalWriter::Parts::write(const Allocation& piece) {
-  Chunk::Spot spot = piece.from;
-  while (spot.offset < piece.end) {
+Status JournalWriter::Parts::write(const Extent& extent) {
+  Chunk::Spot spot = extent.from;
+  while (spot.offset < extent.end) {
     if (segment && segment->bytes >= options.segment_bytes) WEFT_CHECK(finish_segment());
     if (!segment) WEFT_CHECK(start_segment(spot.before));
     const std::size_t begin = spot.offset;
     do {
-      std::byte* frame = piece.chunk->bytes.data() + spot.offset;
+      std::byte* frame = extent.chunk->bytes.data() + spot.offset;
       FrameHead head = head_at(frame);
       const std::size_t size = frame_bytes(head.length);
       head.synced = on_device;
@@ -257,12 +257,12 @@ Status JournalWriter::Parts::write(const Allocation& piece) {
       head.crc = frame_checksum(frame, size);
       std::memcpy(frame, &head, sizeof head);
       spot = {spot.offset + size, {head.number, head.chain}};
-    } while (spot.offset < piece.end && segment->bytes + (spot.offset - begin) < options.segment_bytes);
-    WEFT_CHECK(segment->file->write(ByteSpan(piece.chunk->bytes.data() + begin, spot.offset - begin)));
+    } while (spot.offset < extent.end && segment->bytes + (spot.offset - begin) < options.segment_bytes);
+    WEFT_CHECK(segment->file->write(ByteSpan(extent.chunk->bytes.data() + begin, spot.offset - begin)));
     segment->bytes += spot.offset - begin;
     segment->end = spot.before;
   }
-  piece.chunk->written = spot;
+  extent.chunk->written = spot;
   return {};
 }
 
@@ -299,7 +299,7 @@ Status JournalWriter::Parts::finish_segment() {
 }
 
 /// After a failure: its descriptor goes at once, so that nothing can be written to or synced through it again.
-void JournalWriter::Parts::give_up_segment() {
+void JournalWriter::Parts::abandon_segment() {
   if (!segment) return;
   const OpenSegment gone = *std::exchange(segment, std::nullopt);
   if (gone.name.first <= on_device) return;
@@ -307,7 +307,7 @@ void JournalWriter::Parts::give_up_segment() {
   if (gone.has_been_written)
     superseded.push_back(path_of(gone.name));
   else
-    (void)files.remove(path_of(gone.name));  // costs room, not safety: readers know a torn segment
+    (void)files.remove(path_of(gone.name));  // costs disk space, not safety: readers know a torn segment
 }
 
 void JournalWriter::Parts::remove_superseded() {

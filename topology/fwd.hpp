@@ -8,7 +8,7 @@ class NodeBuffer;
 class NodeMemory;
 class ThreadBinding;
 struct CoreInfo;
-struct Demand;
+struct Workload;
 struct MachineInfo;
 struct NodeInfo;
 struct Plan;

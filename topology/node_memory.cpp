@@ -70,7 +70,7 @@ Result<NodeBuffer> NodeMemory::allocate(std::size_t bytes, std::uint32_t node) {
   if (bytes == 0) return buffer;
   if (bytes > kMost) return fail(Errc::too_large, std::to_string(bytes) + " bytes of memory");
   const bool huge = bytes >= kHugePage;
-  // Mappings start on any page; room for one huge page more lets the buffer start on a huge one.
+  // Mappings start on any page; space for one huge page more lets the buffer start on a huge one.
   buffer.mapped_ = huge ? round_up(bytes, kHugePage) + kHugePage : round_up(bytes, info.page_bytes);
   buffer.mapping_ = map_on_node(ledger_->machine, buffer.mapped_, node);
   buffer.bound_ = buffer.mapping_ != nullptr;

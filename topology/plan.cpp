@@ -15,33 +15,33 @@ using Links = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 // Distance a boundary may move from its ideal place to cut fewer links, as a share of one region's cost.
 constexpr double kSlack = 0.1;
 
-// prefix[i]: cost of units [0, i), as the mean of their shares of all bytes and of all work.
-std::vector<double> cost_prefix(const std::vector<Demand::Unit>& units) {
+// prefix[i]: cost of vertices [0, i), as the mean of their shares of all bytes and of all work.
+std::vector<double> cost_prefix(const std::vector<Workload::Vertex>& vertices) {
   double bytes = 0, work = 0;
-  for (const Demand::Unit& unit : units) {
-    bytes += static_cast<double>(unit.bytes);
-    work += unit.work;
+  for (const Workload::Vertex& vertex : vertices) {
+    bytes += static_cast<double>(vertex.bytes);
+    work += vertex.work;
   }
-  std::vector<double> prefix(units.size() + 1, 0.0);
-  for (std::size_t i = 0; i < units.size(); ++i) {
+  std::vector<double> prefix(vertices.size() + 1, 0.0);
+  for (std::size_t i = 0; i < vertices.size(); ++i) {
     double cost = 0;
-    if (bytes > 0) cost += static_cast<double>(units[i].bytes) / bytes;
-    if (work > 0) cost += units[i].work / work;
+    if (bytes > 0) cost += static_cast<double>(vertices[i].bytes) / bytes;
+    if (work > 0) cost += vertices[i].work / work;
     prefix[i + 1] = prefix[i] + (bytes > 0 || work > 0 ? cost : 1.0);
   }
   return prefix;
 }
 
-// crossing[b]: links with one end before unit b and the other at or after it.
-std::vector<std::uint64_t> crossing_counts(std::size_t units, const Links& links) {
-  std::vector<std::int64_t> change(units + 2, 0);
+// crossing[b]: links with one end before vertex b and the other at or after it.
+std::vector<std::uint64_t> crossing_counts(std::size_t vertices, const Links& links) {
+  std::vector<std::int64_t> change(vertices + 2, 0);
   for (const auto& [a, b] : links) {
     ++change[std::min(a, b) + std::size_t{1}];
     --change[std::max(a, b) + std::size_t{1}];
   }
-  std::vector<std::uint64_t> crossing(units + 1, 0);
+  std::vector<std::uint64_t> crossing(vertices + 1, 0);
   std::int64_t open = 0;
-  for (std::size_t b = 0; b <= units; ++b) crossing[b] = static_cast<std::uint64_t>(open += change[b]);
+  for (std::size_t b = 0; b <= vertices; ++b) crossing[b] = static_cast<std::uint64_t>(open += change[b]);
   return crossing;
 }
 
@@ -64,14 +64,14 @@ std::size_t choose_boundary(const std::vector<double>& prefix, const std::vector
   return best;
 }
 
-std::vector<std::size_t> cut(const Demand& demand, std::size_t regions) {
-  const std::size_t n = demand.units.size();
-  const std::vector<double> prefix = cost_prefix(demand.units);
-  const std::vector<std::uint64_t> crossing = crossing_counts(n, demand.links);
+std::vector<std::size_t> cut(const Workload& workload, std::size_t regions) {
+  const std::size_t n = workload.vertices.size();
+  const std::vector<double> prefix = cost_prefix(workload.vertices);
+  const std::vector<std::uint64_t> crossing = crossing_counts(n, workload.links);
   const double share = prefix[n] / static_cast<double>(regions);
   std::vector<std::size_t> bounds{0};
   for (std::size_t k = 1; k < regions; ++k) {
-    // Each region, past ones and coming ones, keeps at least one unit.
+    // Each region, past ones and coming ones, keeps at least one vertex.
     bounds.push_back(choose_boundary(prefix, crossing, bounds.back() + 1, n - (regions - k),
                                      share * static_cast<double>(k), kSlack * share));
   }
@@ -79,12 +79,13 @@ std::vector<std::size_t> cut(const Demand& demand, std::size_t regions) {
   return bounds;
 }
 
-std::size_t region_count(const Demand& demand, std::size_t threads) {
-  std::size_t count = std::min(threads, demand.units.size());
-  if (demand.threads == 0 && demand.grain_bytes > 0) {
+std::size_t region_count(const Workload& workload, std::size_t threads) {
+  std::size_t count = std::min(threads, workload.vertices.size());
+  if (workload.threads == 0 && workload.grain_bytes > 0) {
     std::uint64_t bytes = 0;
-    for (const Demand::Unit& unit : demand.units) bytes += std::min(unit.bytes, (std::uint64_t{1} << 62) - bytes);
-    count = static_cast<std::size_t>(std::min<std::uint64_t>(count, bytes / demand.grain_bytes));
+    for (const Workload::Vertex& vertex : workload.vertices)
+      bytes += std::min(vertex.bytes, (std::uint64_t{1} << 62) - bytes);
+    count = static_cast<std::size_t>(std::min<std::uint64_t>(count, bytes / workload.grain_bytes));
   }
   return std::max<std::size_t>(1, count);
 }
@@ -104,19 +105,19 @@ void add_neighbours(Plan& plan, const Links& links) {
   }
 }
 
-Status check(const Demand& demand) {
-  if (demand.units.size() > std::numeric_limits<std::uint32_t>::max()) {
-    return fail(Errc::too_large, "plan: " + std::to_string(demand.units.size()) + " units");
+Status check(const Workload& workload) {
+  if (workload.vertices.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return fail(Errc::too_large, "plan: " + std::to_string(workload.vertices.size()) + " vertices");
   }
-  for (std::size_t i = 0; i < demand.units.size(); ++i) {
-    if (!(demand.units[i].work >= 0 && std::isfinite(demand.units[i].work))) {
-      return fail(Errc::invalid_argument, "plan: work of unit " + std::to_string(i) + " is negative or not finite");
+  for (std::size_t i = 0; i < workload.vertices.size(); ++i) {
+    if (!(workload.vertices[i].work >= 0 && std::isfinite(workload.vertices[i].work))) {
+      return fail(Errc::invalid_argument, "plan: work of vertex " + std::to_string(i) + " is negative or not finite");
     }
   }
-  for (const auto& [a, b] : demand.links) {
-    if (std::max(a, b) >= demand.units.size()) {
+  for (const auto& [a, b] : workload.links) {
+    if (std::max(a, b) >= workload.vertices.size()) {
       return fail(Errc::out_of_range, "plan: link " + std::to_string(a) + " - " + std::to_string(b) + " among " +
-                                          std::to_string(demand.units.size()) + " units");
+                                          std::to_string(workload.vertices.size()) + " vertices");
     }
   }
   return {};
@@ -124,20 +125,21 @@ Status check(const Demand& demand) {
 
 }  // namespace
 
-std::uint32_t Plan::region_of(std::uint32_t unit) const noexcept {
-  const auto after = std::upper_bound(regions.begin(), regions.end(), unit,
+std::uint32_t Plan::region_of(std::uint32_t vertex) const noexcept {
+  const auto after = std::upper_bound(regions.begin(), regions.end(), vertex,
                                       [](std::uint32_t u, const Region& region) { return u < region.begin; });
   return static_cast<std::uint32_t>(after - regions.begin()) - 1;
 }
 
-Result<Plan> place(const Machine& machine, const Demand& demand) {
-  WEFT_CHECK(check(demand));
+Result<Plan> place(const Machine& machine, const Workload& workload) {
+  WEFT_CHECK(check(workload));
   Plan plan;
-  plan.threads = core_assignments(machine, demand.threads).size();
-  if (demand.units.empty()) return plan;
-  const std::size_t count = region_count(demand, plan.threads);
-  const std::size_t regions = std::min(count * std::max<std::size_t>(1, demand.regions_each), demand.units.size());
-  const std::vector<std::size_t> bounds = cut(demand, regions);
+  plan.threads = core_assignments(machine, workload.threads).size();
+  if (workload.vertices.empty()) return plan;
+  const std::size_t count = region_count(workload, plan.threads);
+  const std::size_t regions =
+      std::min(count * std::max<std::size_t>(1, workload.regions_each), workload.vertices.size());
+  const std::vector<std::size_t> bounds = cut(workload, regions);
   const std::vector<CoreAssignment> places = core_assignments(machine, count);
   for (std::size_t r = 0; r < regions; ++r) {
     Plan::Region region;
@@ -145,12 +147,12 @@ Result<Plan> place(const Machine& machine, const Demand& demand) {
     region.end = static_cast<std::uint32_t>(bounds[r + 1]);
     region.assignment = places[r * count / regions];
     for (std::uint32_t u = region.begin; u < region.end; ++u) {
-      region.bytes += demand.units[u].bytes;
-      region.work += demand.units[u].work;
+      region.bytes += workload.vertices[u].bytes;
+      region.work += workload.vertices[u].work;
     }
     plan.regions.push_back(std::move(region));
   }
-  add_neighbours(plan, demand.links);
+  add_neighbours(plan, workload.links);
   return plan;
 }
 

@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "gpu/command_graph.hpp"
 #include "gpu/device.hpp"
 #include "gpu/memory.hpp"
-#include "gpu/program.hpp"
 #include "gpu/vulkan_stream.hpp"
 
 #include "kernels/views.hpp"
@@ -170,13 +170,13 @@ inline Result<double> tick(gpu::Device& device, bool quick, std::size_t count, D
   const Encoding encoding(dtype);
   WEFT_TRY(const Cells cells, Cells::make(memory, encoding, count));
   const auto begin = Clock::now();
-  WEFT_CHECK(stream->begin_program());
+  WEFT_CHECK(stream->begin_capture());
   cells.tick(*stream, false);
   cells.tick(*stream, true);
-  WEFT_TRY(const auto program, stream->end_program());
+  WEFT_TRY(const auto graph, stream->end_capture());
   const double collected = since(begin);
   WEFT_TRY(const double two, Stopwatch(*stream, quick).measure([&](std::uint64_t times) {
-    static_cast<void>(stream->run(program, times));  // a failure stays: finish() says it
+    static_cast<void>(stream->run(graph, times));  // a failure stays: finish() says it
   }));
   const double seconds = two / 2, rate = cells.bytes() / seconds;
   const std::string where = "gpu/tick/" + std::to_string(count) + "/" + to_string(encoding);
@@ -206,16 +206,16 @@ inline Status product(gpu::Device& device, bool quick, std::size_t batch, std::s
   WEFT_TRY(float* const w, memory.filled(size * size * sizeof(float), 0.01f));
   WEFT_TRY(float* const x, memory.filled(batch * size * sizeof(float), 0.5f));
   WEFT_TRY(float* const y, memory.filled(batch * size * sizeof(float), 0.0f));
-  WEFT_CHECK(stream->begin_program());
+  WEFT_CHECK(stream->begin_capture());
   stream->linear({kernels::ConstPanels{w, size, size},
                   nullptr,
                   {x, batch, size, size},
                   kernels::Activation::linear,
                   {},
                   {y, batch, size, size}});
-  WEFT_TRY(const auto program, stream->end_program());
+  WEFT_TRY(const auto graph, stream->end_capture());
   WEFT_TRY(const double seconds, Stopwatch(*stream, quick).measure([&](std::uint64_t times) {
-    static_cast<void>(stream->run(program, times));
+    static_cast<void>(stream->run(graph, times));
   }));
   const double n = static_cast<double>(size), rate = n * n * sizeof(float) / seconds;
   const std::string name = std::to_string(size) + "/float32";

@@ -108,11 +108,11 @@ struct Type {
     ConstWeight w;
     const auto* scales = reinterpret_cast<const char*>(const_cast<Ring&>(ring).scales.data());
     const std::size_t groups =
-        ring.scales.size() * sizeof(float) / std::max<std::size_t>(bytes.scales + bytes.zeros, 1);
+        ring.scales.size() * sizeof(float) / std::max<std::size_t>(bytes.scales + bytes.zero_points, 1);
     w.codes = reinterpret_cast<const char*>(const_cast<Ring&>(ring).codes.data()) + i * bytes.codes;
-    const char* group = scales + (bytes.scales < 65536 ? 0 : i % groups * (bytes.scales + bytes.zeros));
+    const char* group = scales + (bytes.scales < 65536 ? 0 : i % groups * (bytes.scales + bytes.zero_points));
     if (bytes.scales) w.scales = group;
-    if (bytes.zeros) w.zeros = group + (bytes.scales + 63) / 64 * 64;
+    if (bytes.zero_points) w.zero_points = group + (bytes.scales + 63) / 64 * 64;
     w.out = w.in = kSize, w.dtype = encoding.dtype, w.granularity = encoding.granularity;
     return w;
   }

@@ -80,7 +80,7 @@ class Weights {
  public:
   Weights(Encoding encoding, Size out, Size in, Size copies)
       : bytes_(weight_bytes(encoding, out, in)),
-        stride_(aligned(bytes_.codes) + aligned(bytes_.scales) + aligned(bytes_.zeros)),
+        stride_(aligned(bytes_.codes) + aligned(bytes_.scales) + aligned(bytes_.zero_points)),
         copies_(copies),
         memory_(stride_ * copies / 4) {
     auto* const words = reinterpret_cast<std::uint32_t*>(memory_.data());
@@ -103,7 +103,7 @@ class Weights {
     ConstWeight w = base_;
     w.codes = at;
     w.scales = bytes_.scales ? at + aligned(bytes_.codes) : nullptr;
-    w.zeros = bytes_.zeros ? at + aligned(bytes_.codes) + aligned(bytes_.scales) : nullptr;
+    w.zero_points = bytes_.zero_points ? at + aligned(bytes_.codes) + aligned(bytes_.scales) : nullptr;
     return w;
   }
   Size bytes() const { return bytes_.total(); }

@@ -26,8 +26,8 @@ void quantize_weight(benchmark::State& state, Encoding encoding) {
   AlignedBuffer<float> master(panels_size(out, in)), copy(panels_size(out, in));
   for (float& w : master) w = random.next_normal();
   const WeightBytes bytes = weight_bytes(encoding, out, in);
-  AlignedBuffer<unsigned char> codes(bytes.codes), scales(bytes.scales), zeros(bytes.zeros);
-  const Weight to{codes.data(), scales.data(), zeros.data(), out, in, encoding.dtype, encoding.granularity};
+  AlignedBuffer<unsigned char> codes(bytes.codes), scales(bytes.scales), zero_points(bytes.zero_points);
+  const Weight to{codes.data(), scales.data(), zero_points.data(), out, in, encoding.dtype, encoding.granularity};
   const FlushSubnormals flush;
   double encoding_time = 0, copying_time = 0;
   for (auto _ : state) {

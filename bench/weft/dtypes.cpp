@@ -43,14 +43,14 @@ class Copies {
   Copies(const ConstPanels& master, Dtype dtype, Activations activations, std::size_t copies)
       : encoding_(dtype),
         bytes_(weight_bytes(encoding_, master.out, master.in)),
-        one_(padded(bytes_.codes) + padded(bytes_.scales) + padded(bytes_.zeros)),
+        one_(padded(bytes_.codes) + padded(bytes_.scales) + padded(bytes_.zero_points)),
         memory_(copies * one_ / sizeof(float)) {
     for (std::size_t i = 0; i < copies; ++i) {
       auto* const base = reinterpret_cast<std::byte*>(memory_.data()) + i * one_;
       Weight weight;
       weight.codes = base;
       if (bytes_.scales) weight.scales = base + padded(bytes_.codes);
-      if (bytes_.zeros) weight.zeros = base + padded(bytes_.codes) + padded(bytes_.scales);
+      if (bytes_.zero_points) weight.zero_points = base + padded(bytes_.codes) + padded(bytes_.scales);
       weight.out = master.out;
       weight.in = master.in;
       weight.dtype = dtype;

@@ -10,9 +10,9 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "gpu/command_graph.hpp"
 #include "gpu/device.hpp"
 #include "gpu/memory.hpp"
-#include "gpu/program.hpp"
 #include "gpu/vulkan_stream.hpp"
 
 #include "core/json.hpp"
@@ -41,7 +41,7 @@ constexpr std::uint64_t kMostWithoutLanding = 16 * 1024;
 struct Sizes {
   std::size_t copy, gemv, gemm, batch, hidden;  // copy: floats
   std::vector<std::size_t> cells;
-  std::uint64_t times;  // a program of the device alone is run
+  std::uint64_t times;  // a command graph of the device alone is run
 };
 const Sizes kOfGpu{std::size_t{1} << 28, 8192, 4096, 256, 2048, {4096, 65536, 262144}, 20};
 const Sizes kOfCpu{std::size_t{1} << 22, 1024, 512, 16, 64, {256, 4096}, 20};
@@ -160,18 +160,19 @@ class Bench {
       w.arrays.push_back(floats((size + 3) / 4));
       return w.arrays.back().data();
     };
-    w.view.codes = place(bytes.codes), w.view.scales = place(bytes.scales), w.view.zeros = place(bytes.zeros);
+    w.view.codes = place(bytes.codes), w.view.scales = place(bytes.scales),
+    w.view.zero_points = place(bytes.zero_points);
     return w;
   }
-  std::shared_ptr<gpu::Program> program(const std::function<void()>& record) {
-    check(stream_->begin_program());
+  std::shared_ptr<gpu::CommandGraph> graph(const std::function<void()>& record) {
+    check(stream_->begin_capture());
     record();
-    return must(stream_->end_program());
+    return must(stream_->end_capture());
   }
-  Times time(const std::shared_ptr<gpu::Program>& program, std::uint64_t times) {
+  Times time(const std::shared_ptr<gpu::CommandGraph>& graph, std::uint64_t times) {
     return measure(
         [&] {
-          check(stream_->run(program, times));
+          check(stream_->run(graph, times));
           check(stream_->finish());
         },
         static_cast<double>(times), rounds_);
@@ -180,7 +181,7 @@ class Bench {
   void copy() {
     const std::size_t count = sizes_.copy;
     const gpu::Buffer a = floats(count), b = floats(count);
-    const auto copying = program([&] { stream_->copy({{a.data(), 1, count, count}, {b.data(), 1, count, count}}); });
+    const auto copying = graph([&] { stream_->copy({{a.data(), 1, count, count}, {b.data(), 1, count, count}}); });
     const double bytes = 8.0 * static_cast<double>(count);
     const double ours = bytes / time(copying, sizes_.times).median;
     const Times driver = measure(
@@ -217,7 +218,7 @@ class Bench {
   void gemv() {
     const std::size_t n = sizes_.gemv;
     const gpu::Buffer w = floats(n * n), x = floats(n), y = floats(n);
-    const auto product = program([&] {
+    const auto product = graph([&] {
       stream_->linear({kernels::ConstPanels{w.data(), n, n},
                        nullptr,
                        {x.data(), 1, n, n},
@@ -236,7 +237,7 @@ class Bench {
   void gemm() {
     const std::size_t n = sizes_.gemm;
     const gpu::Buffer w = floats(n * n), x = floats(n * n), y = floats(n * n);
-    const auto product = program([&] {
+    const auto product = graph([&] {
       stream_->linear({kernels::ConstPanels{w.data(), n, n},
                        nullptr,
                        {x.data(), n, n, n},
@@ -263,7 +264,7 @@ class Bench {
     const kernels::Panels panels{w.data(), n, n};
     const kernels::MatrixView from{x.data(), batch, n, n}, to{y.data(), batch, n, n};
     const auto row = [&](const char* name, const std::function<void()>& record) {
-      const double seconds = time(program(record), 2 * sizes_.times).median;
+      const double seconds = time(graph(record), 2 * sizes_.times).median;
       rows_.add(
           {"gpu/" + std::string(name) + " " + std::to_string(batch) + "x" + std::to_string(n) + "x" + std::to_string(n),
            flops / seconds * 1e-12,
@@ -287,7 +288,7 @@ class Bench {
     const gpu::Buffer x = floats(n * n), y = floats(n * n);
     const auto seconds_of = [&](const Encoding& encoding) {
       const Stored w = stored(encoding, n, n);
-      return time(program([&] {
+      return time(graph([&] {
                     stream_->linear(
                         {w.view, nullptr, {x.data(), n, n, n}, kernels::Activation::linear, {}, {y.data(), n, n, n}});
                   }),
@@ -331,13 +332,13 @@ class Bench {
         const kernels::ConstMatrixView from{x.data(), rows, in, in};
         const auto block = [&](kernels::GatedBlock which) { return kernels::gated_block(to, which); };
         const double together =
-            time(program([&] {
+            time(graph([&] {
                    stream_->gated_linear({{gate.view, up.view}, from, kernels::Activation::silu, to});
                  }),
                  sizes_.times)
                 .median;
         const double apart =
-            time(program([&] {
+            time(graph([&] {
                    stream_->linear({gate.view, nullptr, from, kernels::Activation::silu,
                                     block(kernels::GatedBlock::before), block(kernels::GatedBlock::gate)});
                    stream_->linear(
@@ -495,9 +496,9 @@ class Bench {
     const auto& statistics = *mesh.device_statistics();
     std::fprintf(
         stderr,
-        "weft: mlp: %llu steps on the device, %llu on the CPU, %llu programs, %llu uploads, %llu downloads %s\n",
+        "weft: mlp: %llu steps on the device, %llu on the CPU, %llu command graphs, %llu uploads, %llu downloads %s\n",
         static_cast<unsigned long long>(statistics.device_steps),
-        static_cast<unsigned long long>(statistics.host_steps), static_cast<unsigned long long>(statistics.programs),
+        static_cast<unsigned long long>(statistics.host_steps), static_cast<unsigned long long>(statistics.graphs),
         static_cast<unsigned long long>(statistics.uploads), static_cast<unsigned long long>(statistics.downloads),
         statistics.why_host.c_str());
     Row row{"gpu/learn mlp 784-" + std::to_string(hidden) + "-" + std::to_string(hidden) + "-10, batch " +

@@ -38,8 +38,8 @@ struct CsvField {
   bool is_quoted = false;
 };
 
-/// Bytes to go on with, at most as many as there is room for; 0: the end.
-using CsvSource = std::function<Result<std::size_t>(std::span<char> room)>;
+/// Bytes to go on with, at most as many as fit; 0: the end.
+using CsvSource = std::function<Result<std::size_t>(std::span<char> buffer)>;
 
 /// Reads a table record by record: RFC 4180 (quotes, doubled quotes and line breaks inside them) and what people's
 /// files have besides: a byte order mark, `;` `|` or tabs for commas, blanks around fields, blank lines at the end.

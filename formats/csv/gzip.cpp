@@ -40,9 +40,9 @@ Result<std::string> gunzip(ByteSpan bytes, std::size_t max_bytes, std::string_vi
     // zlib counts in 32 bits, so long inputs and outputs go through in pieces.
     const std::size_t given = std::min<std::size_t>(bytes.size(), std::size_t{1} << 30);
     // One byte past the limit tells "as long as the limit" from "longer".
-    const std::size_t room = std::min(std::max<std::size_t>(text.size(), 65536), max_bytes - text.size()) + 1;
+    const std::size_t capacity = std::min(std::max<std::size_t>(text.size(), 65536), max_bytes - text.size()) + 1;
     const std::size_t before = text.size();
-    text.resize(before + std::min<std::size_t>(room, std::size_t{1} << 30));
+    text.resize(before + std::min<std::size_t>(capacity, std::size_t{1} << 30));
     stream.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(bytes.data()));
     stream.avail_in = static_cast<uInt>(given);
     stream.next_out = reinterpret_cast<Bytef*>(text.data() + before);

@@ -67,12 +67,12 @@ struct Plan {
 };
 
 /// Packs where that pays.
-Status pack(Stored& blob, UnpackedAllowance& allowance, std::size_t& room) {
+Status pack(Stored& blob, UnpackedAllowance& allowance, std::size_t& budget) {
   Measure packed;
   std::vector<std::byte> frame;
   WEFT_CHECK(pack_zstd(blob.content, [&](ByteSpan part) -> Status {
     packed.add(part);
-    if (packed.size() <= room)
+    if (packed.size() <= budget)
       frame.insert(frame.end(), part.begin(), part.end());
     else
       frame = {};
@@ -85,17 +85,17 @@ Status pack(Stored& blob, UnpackedAllowance& allowance, std::size_t& room) {
   blob.is_packed = true;
   blob.stored_size = packed.size();
   blob.stored_digest = packed.digest();
-  if (packed.size() > room) return {};
+  if (packed.size() > budget) return {};
   ByteBuffer kept(frame.size());
   if (!frame.empty()) std::memcpy(kept.data(), frame.data(), frame.size());
   blob.frame = std::make_shared<const ByteBuffer>(std::move(kept));
-  room -= frame.size();
+  budget -= frame.size();
   return {};
 }
 
 Status measure(Plan& plan, Packing packing) {
   UnpackedAllowance allowance{EntityLimits{}};
-  std::size_t room = kFramesKept;
+  std::size_t budget = kFramesKept;
   for (const Tensor& tensor : plan.tensors) {
     WEFT_CHECK(check_blob(tensor));
     if (tensor.produce && is_private(tensor.type))
@@ -115,7 +115,7 @@ Status measure(Plan& plan, Packing packing) {
     WEFT_CHECK(check_size(tensor, plain.size(), plain.last()));
     blob.size = blob.stored_size = plain.size();
     blob.digest = blob.stored_digest = plain.digest();
-    if (packing == Packing::zstd && blob.size != 0) WEFT_CHECK(pack(blob, allowance, room));
+    if (packing == Packing::zstd && blob.size != 0) WEFT_CHECK(pack(blob, allowance, budget));
     plan.stored.push_back(std::move(blob));
   }
   return {};

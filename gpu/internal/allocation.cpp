@@ -57,52 +57,52 @@ Result<Allocation> make_allocation(Context& context, std::size_t bytes, Use use,
   if (info.max_buffer_bytes != 0 && bytes > info.max_buffer_bytes)
     return fail(Errc::too_large,
                 wanted + ", whose buffers hold at most " + std::to_string(info.max_buffer_bytes) + "; split the layer");
-  Allocation piece;
-  piece.bytes = bytes;
-  WEFT_CHECK(make_buffer(context, bytes, wanted, piece.buffer));
+  Allocation allocation;
+  allocation.bytes = bytes;
+  WEFT_CHECK(make_buffer(context, bytes, wanted, allocation.buffer));
   VkMemoryRequirements needs{};
-  vk.vkGetBufferMemoryRequirements(context.device, piece.buffer, &needs);
+  vk.vkGetBufferMemoryRequirements(context.device, allocation.buffer, &needs);
   const auto type = choose_type(context, needs.memoryTypeBits, use);
   if (!type) {
-    destroy(context, piece);
+    destroy(context, allocation);
     return fail(Errc::unsupported, "vulkan: " + wanted + ": no type of memory fits");
   }
-  piece.heap = context.memory.memoryTypes[*type].heapIndex;
-  if (auto taken = context.budget.take(piece.heap, needs.size, what); !taken) {
-    destroy(context, piece);
+  allocation.heap = context.memory.memoryTypes[*type].heapIndex;
+  if (auto taken = context.budget.take(allocation.heap, needs.size, what); !taken) {
+    destroy(context, allocation);
     return fail(taken.error());
   }
-  piece.taken = needs.size;
+  allocation.taken = needs.size;
   // maxMemoryAllocationSize is not asked: the driver may give more than it promises, and says so itself if not.
   auto flags = structure<VkMemoryAllocateFlagsInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO);
   flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
   VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, &flags, needs.size, *type};
   VkResult result = context.strikes(DriverFault::no_memory)
                         ? VK_ERROR_OUT_OF_DEVICE_MEMORY
-                        : vk.vkAllocateMemory(context.device, &allocate, nullptr, &piece.memory);
-  if (result == VK_SUCCESS) result = vk.vkBindBufferMemory(context.device, piece.buffer, piece.memory, 0);
+                        : vk.vkAllocateMemory(context.device, &allocate, nullptr, &allocation.memory);
+  if (result == VK_SUCCESS) result = vk.vkBindBufferMemory(context.device, allocation.buffer, allocation.memory, 0);
   void* mapped = nullptr;
   if (result == VK_SUCCESS && use != Use::device)
     result = context.strikes(DriverFault::no_mapping)
                  ? VK_ERROR_MEMORY_MAP_FAILED
-                 : vk.vkMapMemory(context.device, piece.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
+                 : vk.vkMapMemory(context.device, allocation.memory, 0, VK_WHOLE_SIZE, 0, &mapped);
   if (result != VK_SUCCESS) {
-    destroy(context, piece);
+    destroy(context, allocation);
     return vulkan_failure("allocate " + wanted + " (one allocation holds at most " +
                               std::to_string(info.max_allocation_bytes) + ", it says)",
                           result);
   }
-  piece.mapped = static_cast<std::byte*>(mapped);
-  const VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr, piece.buffer};
-  piece.address = vk.vkGetBufferDeviceAddress(context.device, &address);
-  return piece;
+  allocation.mapped = static_cast<std::byte*>(mapped);
+  const VkBufferDeviceAddressInfo address{VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, nullptr, allocation.buffer};
+  allocation.address = vk.vkGetBufferDeviceAddress(context.device, &address);
+  return allocation;
 }
 
-void destroy(Context& context, const Allocation& piece) noexcept {
+void destroy(Context& context, const Allocation& allocation) noexcept {
   if (context.is_abandoned()) return;
-  context.budget.give_back(piece.heap, piece.taken);
-  context.vk.vkDestroyBuffer(context.device, piece.buffer, nullptr);
-  context.vk.vkFreeMemory(context.device, piece.memory, nullptr);
+  context.budget.give_back(allocation.heap, allocation.taken);
+  context.vk.vkDestroyBuffer(context.device, allocation.buffer, nullptr);
+  context.vk.vkFreeMemory(context.device, allocation.memory, nullptr);
 }
 
 }  // namespace weft::gpu

@@ -10,8 +10,8 @@
 
 namespace weft::gpu {
 
-/// The command buffers of a recorder: one is open at a time; those that are closed wait, with those of programs and in
-/// order, to be handed over to the queue.
+/// The command buffers of a recorder: one is open at a time; those that are closed wait, with those of command graphs
+/// and in order, to be handed over to the queue.
 /// @thread one thread at a time
 class CommandBuffers {
  public:
@@ -30,7 +30,7 @@ class CommandBuffers {
   Status begin();
   /// Ends the open one, if any: it waits from now on.
   Status close();
-  /// Lets commands of a program wait, which run it `runs` times.
+  /// Lets commands of a command graph wait, which run it `runs` times.
   void append(VkCommandBuffer commands, std::uint64_t runs);
   /// Hands over what waits, and returns the number of the last submission.
   Result<std::uint64_t> submit();
@@ -51,8 +51,8 @@ class CommandBuffers {
   bool is_open_ = false;
   std::uint64_t last_ = 0;                // submission
   std::vector<Commands> closed_;          // and not handed over
-  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and programs
-  std::uint64_t waiting_runs_ = 0;        // of programs
+  std::vector<VkCommandBuffer> waiting_;  // in order: what is closed, and command graphs
+  std::uint64_t waiting_runs_ = 0;        // of command graphs
 };
 
 }  // namespace weft::gpu

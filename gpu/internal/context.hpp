@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/device.hpp"
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 #include "gpu/internal/budget.hpp"
 #include "gpu/internal/instance.hpp"
 #include "gpu/internal/spirv.hpp"

@@ -25,22 +25,22 @@ void append(std::vector<Range>& to, std::initializer_list<Range> from) {
 }  // namespace
 
 bool Hazards::need_barrier_before(const Accesses& accesses) const noexcept {
-  const auto& [reads, writes, notes] = accesses;
-  return touches(writes_, reads) || touches(writes_, writes) || touches(writes_, notes) || touches(reads_, writes) ||
-         touches(reads_, notes) || touches(notes_, reads) || touches(notes_, writes) ||
-         reads_.size() + writes_.size() + notes_.size() > kRemembered;
+  const auto& [reads, writes, flags] = accesses;
+  return touches(writes_, reads) || touches(writes_, writes) || touches(writes_, flags) || touches(reads_, writes) ||
+         touches(reads_, flags) || touches(flags_, reads) || touches(flags_, writes) ||
+         reads_.size() + writes_.size() + flags_.size() > kRemembered;
 }
 
 void Hazards::remember(const Accesses& accesses) {
   append(reads_, accesses.reads);
   append(writes_, accesses.writes);
-  append(notes_, accesses.notes);
+  append(flags_, accesses.flags);
 }
 
 void Hazards::clear() noexcept {
   reads_.clear();
   writes_.clear();
-  notes_.clear();
+  flags_.clear();
 }
 
 }  // namespace weft::gpu

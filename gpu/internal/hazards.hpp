@@ -9,9 +9,9 @@
 
 namespace weft::gpu {
 
-/// Ranges that a dispatch touches. Notes are status words that it ors bits into atomically, in any order.
+/// Ranges that a dispatch touches. Flags are words that it sets bits of atomically, in any order.
 struct Accesses {
-  std::initializer_list<Range> reads, writes, notes;
+  std::initializer_list<Range> reads, writes, flags;
 };
 
 /// Memory that commands touched since the last barrier.
@@ -23,7 +23,7 @@ class Hazards {
   void clear() noexcept;
 
  private:
-  std::vector<Range> reads_, writes_, notes_;
+  std::vector<Range> reads_, writes_, flags_;
 };
 
 }  // namespace weft::gpu

@@ -16,15 +16,15 @@ std::size_t rounded_up(std::size_t bytes) noexcept {
 }  // namespace
 
 Heap::~Heap() {
-  for (const auto& [address, block] : blocks_) destroy(*context_, block.piece);
+  for (const auto& [address, block] : blocks_) destroy(*context_, block.allocation);
 }
 
 Result<Heap::Block*> Heap::add_block(std::size_t bytes, bool is_whole, std::string_view what) {
-  WEFT_TRY(const Allocation piece, make_allocation(*context_, bytes, Use::device, what));
-  WEFT_ASSERT(piece.address % kAlignment == 0, "a block's address is not aligned");
-  Block& block = blocks_[piece.address];
-  block.piece = piece;
-  block.free[piece.address] = bytes;
+  WEFT_TRY(const Allocation allocation, make_allocation(*context_, bytes, Use::device, what));
+  WEFT_ASSERT(allocation.address % kAlignment == 0, "a block's address is not aligned");
+  Block& block = blocks_[allocation.address];
+  block.allocation = allocation;
+  block.free[allocation.address] = bytes;
   block.is_whole = is_whole;
   return &block;
 }
@@ -45,7 +45,7 @@ Result<std::uint64_t> Heap::reserve(std::size_t bytes, std::string_view what) {
   WEFT_CHECK(context_->lost());
   if (context_->strikes(DriverFault::no_room))
     return vulkan_failure(
-        "find room for " + std::string(what) + ": " + std::to_string(bytes) + " bytes on " + context_->info.name,
+        "allocate " + std::string(what) + ": " + std::to_string(bytes) + " bytes on " + context_->info.name,
         VK_ERROR_OUT_OF_DEVICE_MEMORY);
   const std::lock_guard lock(mutex_);
   const std::size_t size = rounded_up(bytes);
@@ -57,14 +57,14 @@ Result<std::uint64_t> Heap::reserve(std::size_t bytes, std::string_view what) {
   for (auto& [address, block] : blocks_)
     if (!block.is_whole)
       if (const std::uint64_t at = take(block, size)) return at;
-  // A device that has no room for a whole block may have some for this buffer.
+  // A device without memory for a whole block may have enough for this buffer.
   const bool small = context_->budget.held(drivers_) + kBlock > context_->budget.limit(drivers_);
   WEFT_TRY(Block* const block, add_block(small ? size : kBlock, small, what));
   return take(*block, size);
 }
 
 void Heap::drop(std::map<std::uint64_t, Block>::iterator block) noexcept {
-  destroy(*context_, block->second.piece);
+  destroy(*context_, block->second.allocation);
   blocks_.erase(block);
 }
 
@@ -116,9 +116,9 @@ Result<Place> Heap::find(std::uint64_t address, std::size_t bytes) const {
   auto block = blocks_.upper_bound(address);
   if (block != blocks_.begin()) {
     --block;
-    const Allocation& piece = block->second.piece;
-    if (address - piece.address <= piece.bytes && bytes <= piece.bytes - (address - piece.address))
-      return Place{piece.buffer, address - piece.address};
+    const Allocation& allocation = block->second.allocation;
+    if (address - allocation.address <= allocation.bytes && bytes <= allocation.bytes - (address - allocation.address))
+      return Place{allocation.buffer, address - allocation.address};
   }
   return fail(Errc::invalid_argument, "vulkan: " + std::to_string(bytes) + " bytes at address " +
                                           std::to_string(address) + " are not in the memory of " + context_->info.name);

@@ -12,7 +12,7 @@
 
 namespace weft::gpu {
 
-/// Bytes of the driver: one VkBuffer bound to one piece of memory. `mapped` where the CPU may touch it.
+/// Bytes of the driver: one VkBuffer bound to one allocation. `mapped` where the CPU may touch it.
 struct Allocation {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceMemory memory = VK_NULL_HANDLE;
@@ -27,8 +27,8 @@ enum class Use { device, upload, download };
 /// @error  too_large: past what one buffer holds, or with what is held already past the budget of the heap it is from
 Result<Allocation> make_allocation(Context& context, std::size_t bytes, Use use, std::string_view what);
 /// Unless the device is abandoned.
-void destroy(Context& context, const Allocation& piece) noexcept;
-/// The driver's heap that pieces for this use come from.
+void destroy(Context& context, const Allocation& allocation) noexcept;
+/// The driver's heap that allocations for this use come from.
 std::uint32_t heap_for(const Context& context, Use use);
 
 /// Buffer and offset of an address, for commands that take buffers.
@@ -38,7 +38,7 @@ struct Place {
 };
 
 /// Memory as blocks of kBlock bytes from the driver, cut by first fit; free neighbours become one again. What is larger
-/// than half a block gets a piece of its own.
+/// than half a block gets its own allocation.
 class Heap final : public Memory {
  public:
   static constexpr std::size_t kBlock = std::size_t{64} << 20;
@@ -57,7 +57,7 @@ class Heap final : public Memory {
 
  private:
   struct Block {
-    Allocation piece;
+    Allocation allocation;
     std::map<std::uint64_t, std::size_t> free, taken;  // by address
     bool is_whole = false;                             // made for one buffer
   };

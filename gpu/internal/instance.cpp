@@ -2,7 +2,7 @@
 
 #include "gpu/internal/instance.hpp"
 
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 
 #include "core/log.hpp"
 
@@ -26,7 +26,7 @@ bool has_validation_layer() {
 
 }  // namespace
 
-Result<std::shared_ptr<Instance>> Instance::get(bool validate, FaultPlan* faults) {
+Result<std::shared_ptr<Instance>> Instance::get(bool validate, FaultInjection* faults) {
   static std::mutex mutex;
   static std::weak_ptr<Instance> current;
   const std::lock_guard lock(mutex);

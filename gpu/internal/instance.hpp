@@ -18,7 +18,7 @@ namespace weft::gpu {
 class Instance {
  public:
   /// @error  unsupported: no loader, or it makes no instance
-  static Result<std::shared_ptr<Instance>> get(bool validate, FaultPlan* faults = nullptr);
+  static Result<std::shared_ptr<Instance>> get(bool validate, FaultInjection* faults = nullptr);
   ~Instance();
   Instance(const Instance&) = delete;
   Instance& operator=(const Instance&) = delete;

@@ -100,7 +100,7 @@ void write(const Entries& entries, OperandRun& run, std::vector<std::byte>& tabl
 /// them. False when they do not fit.
 bool push(const Entries& entries, OperandRun& run, std::uint32_t scattered) {
   constexpr std::size_t kBefore = 2, kStepsBefore = 3;  // words that are no entry's, and the steps they hold
-  const std::size_t room = kStepsBefore + 2 * (run.pushed.size() - kBefore - entries.words());
+  const std::size_t capacity = kStepsBefore + 2 * (run.pushed.size() - kBefore - entries.words());
   if (run.count > 1 && scattered != 0) return false;
   std::vector<std::uint32_t> steps;
   for (std::size_t word = 0; word < entries.words(); ++word) {
@@ -110,7 +110,7 @@ bool push(const Entries& entries, OperandRun& run, std::uint32_t scattered) {
     }
     run.pushed[kBefore + word] = entries.at(run.first, word);
   }
-  if (steps.size() > room) {
+  if (steps.size() > capacity) {
     run.form.moving = 0;
     return false;
   }

@@ -30,7 +30,7 @@ struct OperandLimits {
 
 /// Cuts entries that stand in the order of their operations into runs, each one dispatch, and
 /// appends their bytes to `table`. Long runs whose words are equal or grow by a step (cells of a kind, one after the
-/// other) are kept as their first entry and the steps, pushed where there is room: then nobody waits for an entry
+/// other) are kept as their first entry and the steps, pushed where they fit: then nobody waits for an entry
 /// before asking for what it names. One entry alone is pushed as it is. `entries`: words of 64 bits, `words` of them
 /// each. Knows no Vulkan.
 std::vector<OperandRun> tabulate(std::span<const std::uint64_t> entries, std::size_t words, const OperandLimits& limits,

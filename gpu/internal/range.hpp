@@ -39,9 +39,9 @@ struct WeightRanges {
     const kernels::WeightBytes bytes = kernels::weight_bytes(w.encoding(), w.out, w.in);
     codes = range(w.codes, bytes.codes);
     scales = range(w.scales, bytes.scales);
-    zeros = range(w.zeros, bytes.zeros);
+    zero_points = range(w.zero_points, bytes.zero_points);
   }
-  Range codes, scales, zeros;
+  Range codes, scales, zero_points;
 };
 
 }  // namespace weft::gpu

@@ -79,9 +79,9 @@ void Recorder::record(const Shader& shader, const Constants& constants, std::spa
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
-  if (collector_)
-    return collector_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.pushes},
-                           operands, accesses);
+  if (capture_)
+    return capture_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.pushes},
+                         operands, accesses);
   const auto pipeline = pipelines_.get(shader, constants, {});
   if (!pipeline) return fail_with(pipeline.error());
   if (!open()) return;
@@ -116,16 +116,17 @@ Result<std::uint64_t> Recorder::flush() {
   return *number;
 }
 
-bool Recorder::is_collecting(const char* what) {
-  if (collector_)
-    fail_with(Error(Errc::internal, std::string("vulkan: ") + what +
-                                        " while a program is collected; it must come before begin_program or after "
-                                        "end_program"));
-  return collector_ != nullptr;
+bool Recorder::is_capturing(const char* what) {
+  if (capture_)
+    fail_with(
+        Error(Errc::internal, std::string("vulkan: ") + what +
+                                  " while a command graph is captured; it must come before begin_capture or after "
+                                  "end_capture"));
+  return capture_ != nullptr;
 }
 
 Result<std::uint64_t> Recorder::submit() {
-  if (is_collecting("submit")) return fail(*failure_);
+  if (is_capturing("submit")) return fail(*failure_);
   close();
   return flush();
 }
@@ -139,7 +140,7 @@ Status Recorder::wait(std::uint64_t number) {
   return status();
 }
 
-Result<std::size_t> Recorder::room(std::size_t bytes) {
+Result<std::size_t> Recorder::reserve(std::size_t bytes) {
   if (!staging_.has_room(bytes)) {
     WEFT_TRY(const std::uint64_t number, submit());
     WEFT_CHECK(wait(staging_.turn(number)));
@@ -149,12 +150,12 @@ Result<std::size_t> Recorder::room(std::size_t bytes) {
 }
 
 std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
-  if (collector_ && !failure_) {
-    const auto at = collector_->parameters({static_cast<const std::byte*>(data), bytes});
+  if (capture_ && !failure_) {
+    const auto at = capture_->parameters({static_cast<const std::byte*>(data), bytes});
     return at ? *at : (fail_with(at.error()), 0);
   }
   if (!open()) return 0;
-  const auto at = room(bytes);
+  const auto at = reserve(bytes);
   if (!at) return fail_with(at.error()), 0;
   std::memcpy(staging_.half().mapped + *at, data, bytes);
   return staging_.half().address + *at;
@@ -162,7 +163,7 @@ std::uint64_t Recorder::parameters(const void* data, std::size_t bytes) {
 
 Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t to) {
   WEFT_TRY(const Place place, heap_.find(to, bytes));
-  WEFT_TRY(const std::size_t at, room(bytes));
+  WEFT_TRY(const std::size_t at, reserve(bytes));
   std::memcpy(staging_.half().mapped + at, from, bytes);
   order({{}, {{to, to + bytes}}, {}});
   const VkBufferCopy copy{at, place.offset, bytes};
@@ -171,7 +172,7 @@ Status Recorder::stage(const std::byte* from, std::size_t bytes, std::uint64_t t
 }
 
 void Recorder::upload(const void* from, std::size_t bytes, void* to) {
-  if (is_collecting("upload")) return;
+  if (is_capturing("upload")) return;
   for (std::size_t at = 0; at < bytes && open(); at += Staging::kBytes)
     if (auto staged =
             stage(static_cast<const std::byte*>(from) + at, std::min(Staging::kBytes, bytes - at), address(to) + at);
@@ -180,7 +181,7 @@ void Recorder::upload(const void* from, std::size_t bytes, void* to) {
 }
 
 void Recorder::transfer(const void* from, std::size_t bytes, void* to) {
-  if (is_collecting("transfer") || bytes == 0 || failure_) return;
+  if (is_capturing("transfer") || bytes == 0 || failure_) return;
   const auto source = heap_.find(address(from), bytes), target = heap_.find(address(to), bytes);
   if (!source || !target) return fail_with(source ? target.error() : source.error());
   if (!open()) return;
@@ -200,7 +201,7 @@ Result<std::uint64_t> Recorder::fetch(std::uint64_t from, std::size_t bytes, std
 }
 
 Status Recorder::download(const void* from, std::size_t bytes, void* to) {
-  if (is_collecting("download") || bytes == 0) return status();
+  if (is_capturing("download") || bytes == 0) return status();
   // A part crosses the bus while the one before it is copied on.
   constexpr std::size_t kPart = Staging::kBytes / 2;
   const auto place_of = [](std::size_t at) { return at / kPart % 2 * kPart; };

@@ -2,14 +2,14 @@
 
 #pragma once
 
-#include "gpu/internal/collector.hpp"
 #include "gpu/internal/command_buffers.hpp"
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/graph_capture.hpp"
 #include "gpu/internal/hazards.hpp"
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
-#include "gpu/internal/recorded_program.hpp"
+#include "gpu/internal/recorded_graph.hpp"
 #include "gpu/internal/staging.hpp"
 #include "gpu/vulkan_stream.hpp"
 
@@ -31,8 +31,8 @@ inline std::uint32_t word(std::size_t value) noexcept { return static_cast<std::
 inline constexpr std::size_t kLaneGroupRows = 4;
 
 /// Commands for the device: shaders and copies, with a barrier before each that touches what an earlier one wrote (or
-/// writes what an earlier one read). Knows nothing of operations. Between begin_program and end_program shaders are
-/// collected instead.
+/// writes what an earlier one read). Knows nothing of operations. Between begin_capture and end_capture shaders are
+/// captured instead.
 ///
 /// A failure stays: nothing is recorded after it.
 /// @thread one thread at a time
@@ -48,16 +48,16 @@ class Recorder {
   template <class Push>
   void dispatch(const Shader& shader, const Constants& constants, const Push& push, Groups groups,
                 std::initializer_list<Range> reads, std::initializer_list<Range> writes,
-                std::initializer_list<Range> notes = {}) {
+                std::initializer_list<Range> flags = {}) {
     static_assert(std::is_trivially_copyable_v<Push> && sizeof(Push) <= sizeof(Pipelines::Push::operands) &&
                   sizeof(Push) % 8 == 0);
-    record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, notes});
+    record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, flags});
   }
-  /// Dispatches of the program that is being collected; 0 where none is.
-  std::size_t collected() const noexcept { return collector_ ? collector_->dispatches().size() : 0; }
-  /// As Collector::note_in_last, of a program with dispatches.
-  bool note_in_last(std::size_t place_of_word, std::size_t place_of_bits, std::uint32_t* word, std::uint32_t bits) {
-    return collector_->note_in_last(place_of_word, place_of_bits, range(word, sizeof bits), bits);
+  /// Dispatches of the command graph that is being captured; 0 where none is.
+  std::size_t captured() const noexcept { return capture_ ? capture_->dispatches().size() : 0; }
+  /// As GraphCapture::flag_in_last, of a command graph with dispatches.
+  bool flag_in_last(std::size_t place_of_word, std::size_t place_of_bits, std::uint32_t* word, std::uint32_t bits) {
+    return capture_->flag_in_last(place_of_word, place_of_bits, range(word, sizeof bits), bits);
   }
   /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
   std::uint64_t parameters(const void* data, std::size_t bytes);
@@ -68,9 +68,9 @@ class Recorder {
   Status download(const void* from, std::size_t bytes, void* to);
   void transfer(const void* from, std::size_t bytes, void* to);
 
-  Status begin_program();
-  Result<std::shared_ptr<Program>> end_program();
-  Status run(const std::shared_ptr<Program>& program, std::uint64_t times);
+  Status begin_capture();
+  Result<std::shared_ptr<CommandGraph>> end_capture();
+  Status run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times);
 
   Result<std::uint64_t> submit();
   Status wait(std::uint64_t number);
@@ -85,7 +85,7 @@ class Recorder {
 
  private:
   struct Held {
-    std::shared_ptr<RecordedProgram> program;
+    std::shared_ptr<RecordedGraph> graph;
     std::uint64_t number = 0;  // of the submission that is its last; 0: not handed over
   };
 
@@ -104,17 +104,17 @@ class Recorder {
   void close();
   /// Hands over what waits, and returns its number.
   Result<std::uint64_t> flush();
-  /// True, and a failure, while a program is collected.
-  bool is_collecting(const char* what);
-  /// Keeps a program until what was recorded so far is done; forgets those that are done.
-  void hold(std::shared_ptr<RecordedProgram> program);
+  /// True, and a failure, while a command graph is captured.
+  bool is_capturing(const char* what);
+  /// Keeps a command graph until what was recorded so far is done; forgets those that are done.
+  void hold(std::shared_ptr<RecordedGraph> graph);
   void forget();
   /// A failure where the validation layers found an error since the stream was made.
   void check_validation_errors();
   void order(const Accesses& accesses);
   void barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access);
   /// Room for so many bytes of an upload; submits and waits for the other half of staging memory when this one is full.
-  Result<std::size_t> room(std::size_t bytes);
+  Result<std::size_t> reserve(std::size_t bytes);
   Status stage(const std::byte* from, std::size_t bytes, std::uint64_t to);
   /// Copies to `place` of the memory that downloads pass through, and returns the submission's number.
   Result<std::uint64_t> fetch(std::uint64_t from, std::size_t bytes, std::size_t place);
@@ -125,7 +125,7 @@ class Recorder {
   CommandBuffers commands_;
   Hazards hazards_;
   Staging staging_;
-  std::unique_ptr<Collector> collector_;  // while a program is collected
+  std::unique_ptr<GraphCapture> capture_;  // while a command graph is captured
   std::vector<Held> held_;
   VkPipeline bound_ = VK_NULL_HANDLE;
   std::vector<Buffer> scratch_;  // the last is in use; commands under way may still read the others

@@ -6,14 +6,14 @@ namespace weft::gpu {
 
 Status Staging::initialise(Context& context) {
   for (Half& half : halves_) {
-    WEFT_TRY(half.piece, make_allocation(context, kBytes, Use::upload, "staging memory"));
+    WEFT_TRY(half.allocation, make_allocation(context, kBytes, Use::upload, "staging memory"));
   }
   WEFT_TRY(downloads_, make_allocation(context, kBytes, Use::download, "staging memory"));
   return {};
 }
 
 void Staging::release(Context& context) noexcept {
-  for (const Half& half : halves_) destroy(context, half.piece);
+  for (const Half& half : halves_) destroy(context, half.allocation);
   destroy(context, downloads_);
 }
 

@@ -19,9 +19,9 @@ class Staging {
   void release(Context& context) noexcept;
 
   bool has_room(std::size_t bytes) const noexcept { return halves_[half_].used + bytes <= kBytes; }
-  /// The place of so many bytes in half(), which has room for them.
+  /// The place of so many bytes in half(), into which they fit.
   std::size_t take(std::size_t bytes) noexcept;
-  const Allocation& half() const noexcept { return halves_[half_].piece; }
+  const Allocation& half() const noexcept { return halves_[half_].allocation; }
   /// Goes to the other half; the last submission that reads this one is `number`. Returns the other's: it must be done
   /// before a byte is taken.
   std::uint64_t turn(std::uint64_t number) noexcept;
@@ -29,7 +29,7 @@ class Staging {
 
  private:
   struct Half {
-    Allocation piece;
+    Allocation allocation;
     std::size_t used = 0;
     std::uint64_t number = 0;  // of the last submission that reads it
   };

@@ -44,21 +44,21 @@ class Stream final : public VulkanStream {
   Status download(const void* from, std::size_t bytes, void* to) override {
     return recorder_->download(from, bytes, to);
   }
-  Status begin_program() override {
+  Status begin_capture() override {
     last_linear_ = {};
-    return recorder_->begin_program();
+    return recorder_->begin_capture();
   }
-  Result<std::shared_ptr<Program>> end_program() override { return recorder_->end_program(); }
-  Status run(const std::shared_ptr<Program>& program, std::uint64_t times) override {
-    return recorder_->run(program, times);
+  Result<std::shared_ptr<CommandGraph>> end_capture() override { return recorder_->end_capture(); }
+  Status run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times) override {
+    return recorder_->run(graph, times);
   }
-  void watch(std::vector<Touched>* to, bool instead) override {
-    touched_ = to;
-    only_watches_ = instead;
+  void track_accesses(std::vector<MemoryAccess>* to, bool instead) override {
+    accesses_ = to;
+    only_tracks_ = instead;
   }
-  void note_not_finite(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) override;
+  void flag_not_finite(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) override;
   void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
-  void note_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
+  void flag_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   void transfer(const void* from, std::size_t bytes, void* to) override { recorder_->transfer(from, bytes, to); }
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
   std::uint64_t barriers() const noexcept override { return recorder_->barriers(); }
@@ -66,8 +66,8 @@ class Stream final : public VulkanStream {
   /// Records one operation, or only says what it touches.
   template <class Op>
   ops::Answer<Op> accept(const Op& op) {
-    if (touched_) note_touched(op);
-    if (touched_ && only_watches_) return ops::Answer<Op>();
+    if (accesses_) track(op);
+    if (accesses_ && only_tracks_) return ops::Answer<Op>();
     return lower(op);
   }
 
@@ -76,10 +76,10 @@ class Stream final : public VulkanStream {
 #include "kernels/ops.def"
 #undef WEFT_OP
   template <class Op>
-  void note_touched(const Op& op);
+  void track(const Op& op);
   void touch(const Range& range, bool is_written);
-  /// For notes about `from` in a word: says what they touch to whoever watches; true where that is all.
-  bool is_only_watched(const Range& from, const std::uint32_t* word);
+  /// Reports the accesses of a flag about `from` where they are tracked; true where nothing else is to be done.
+  bool is_only_tracked(const Range& from, const std::uint32_t* word);
 
   struct QuantizedOnDevice {
     Range codes, scales;
@@ -91,10 +91,10 @@ class Stream final : public VulkanStream {
   Range quantized_into(Push& push, const ConstMatrixView& x, Dtype codes);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight dequantized(const ConstWeight& w);
-  /// As float32 at an address with room for its panels.
+  /// As float32 at an address of memory for its panels.
   ConstWeight dequantized(const ConstWeight& w, std::uint64_t at);
   /// Lets the last captured linear layer set the flags itself when x is its output. False: another operation wrote x.
-  bool note_in_last_linear(const ConstMatrixView& x, std::uint32_t* noted, std::uint32_t bits);
+  bool flag_in_last_linear(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits);
   /// RowDots into every s_stride-th place.
   void record_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, bool absolute);
@@ -102,8 +102,8 @@ class Stream final : public VulkanStream {
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
   std::unique_ptr<Recorder> recorder_;
-  std::vector<Touched>* touched_ = nullptr;  // while somebody watches
-  bool only_watches_ = false;
+  std::vector<MemoryAccess>* accesses_ = nullptr;  // while accesses are tracked
+  bool only_tracks_ = false;
   struct LastLinear {
     const float* y = nullptr;
     std::size_t rows = 0, cols = 0, stride = 0, dispatch = 0;  // counted from 1

@@ -30,7 +30,7 @@ ivec4 with_dots(ivec4 sum, uint q4, uvec4 c) {
 // are what binary has most of, so half of its codes stay where they are for one. codes: its kBits words, of four
 // outputs. halves: its eight words of x.
 float unit() { return DTYPE == kBinary ? 0.125 : kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
-vec4 block_sum(uvec4 codes[8], uvec4 halves[2], ivec4 zeros_of) {
+vec4 block_sum(uvec4 codes[8], uvec4 halves[2], ivec4 zero_of) {
   const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
   const uint kMask = kIsSigned ? kLow << 8 - kBits : kLow;
   ivec4 sum = ivec4(DTYPE == kBinary ? 0 : int(bits(kRound)));
@@ -51,7 +51,7 @@ vec4 block_sum(uvec4 codes[8], uvec4 halves[2], ivec4 zeros_of) {
     uvec4 c = kIsSigned ? codes[m / kSplits] << (kSplits - 1 - s) * kBits : codes[m / kSplits] >> s * kBits;
     sum = with_dots(sum, halves[m / 4][m % 4], c & kMask);
   }
-  if (kHasZero) sum -= zeros_of * of_x;
+  if (kHasZero) sum -= zero_of * of_x;
   vec4 above = intBitsToFloat(sum);
   return vec4(sub(above.x, kRound), sub(above.y, kRound), sub(above.z, kRound), sub(above.w, kRound));
 }

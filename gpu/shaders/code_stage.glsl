@@ -9,7 +9,7 @@ const uint kQuads = kTile / 4, kLoads = kTile / 64;
 const uint kOutputs = kTile / kMatrices;  // of a tile, of each matrix
 shared float row_scales[2][kTile];        // of each block
 shared vec4 output_scales[2][kQuads];     // where they belong to blocks
-shared ivec4 output_zeros[2][kQuads];     // of uint8, whose codes stand 128 lower
+shared ivec4 output_zero_points[2][kQuads];     // of uint8, whose codes stand 128 lower
 shared int row_sums[2][2][kTile];         // of uint8: of the halves of each block
 
 // Place of quad `quad` of a tile's outputs.
@@ -23,7 +23,7 @@ Place place_of(uint tile, uint quad) {
 }
 
 // Words that a thread has fetched.
-uvec4 asked_codes[kLoads], asked_zeros[kLoads], asked_values[kLoads];
+uvec4 asked_codes[kLoads], asked_zero_points[kLoads], asked_values[kLoads];
 float asked_row_scale;
 vec4 asked_output_scale;
 ivec4 asked_output_zero;
@@ -34,11 +34,11 @@ void ask(uint tile, uint row, uint chunk) {
   [[unroll]] for (uint l = 0; l < kLoads; ++l) {
     uint item = id + l * 256, i = item / kQuads, word = chunk * 2 * kBits + i, block = chunk * 2 + i / kBits;
     Place at = place_of(tile, item % kQuads);
-    asked_codes[l] = asked_zeros[l] = uvec4(0);
+    asked_codes[l] = asked_zero_points[l] = uvec4(0);
     if (i < 2 * kBits && at.panel * 16 < outputs && word < words) {
       Weight from = weight(at.matrix);
       asked_codes[l] = WordQuads(from.codes + ((uint64_t(at.panel) * words + word) * 16ul + at.quad * 4) * 4ul).at[0];
-      if (kHasZero && DTYPE != kUint8) asked_zeros[l] = zero_quad(from, at.panel, block * 32, at.quad);
+      if (kHasZero && DTYPE != kUint8) asked_zero_points[l] = zero_quad(from, at.panel, block * 32, at.quad);
     }
     uint r = row + item / 4, quarter = item % 4;
     asked_values[l] = uvec4(0);
@@ -72,7 +72,7 @@ void keep() {
   uint id = gl_LocalInvocationID.x;
   [[unroll]] for (uint l = 0; l < kLoads; ++l) {
     uint item = id + l * 256, i = item / kQuads, quad = item % kQuads;
-    uvec4 c = asked_codes[l], zero = asked_zeros[l];
+    uvec4 c = asked_codes[l], zero = asked_zero_points[l];
     if (i < 2 * kBits)
       [[unroll]] for (uint s = 0; s < kSplits; ++s)
         put_codes(i * kSplits + s, quad, uvec4(bytes_of(c.x, s, zero.x), bytes_of(c.y, s, zero.y),
@@ -87,7 +87,7 @@ void keep() {
   if (id < 2 * kTile) row_scales[id / kTile][id % kTile] = asked_row_scale;
   if (id < 2 * kQuads) {
     if (GRANULARITY == kBlock32) output_scales[id / kQuads][id % kQuads] = asked_output_scale;
-    if (DTYPE == kUint8) output_zeros[id / kQuads][id % kQuads] = asked_output_zero;
+    if (DTYPE == kUint8) output_zero_points[id / kQuads][id % kQuads] = asked_output_zero;
   }
 }
 

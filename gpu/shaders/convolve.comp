@@ -33,7 +33,7 @@ layout(local_size_x = 16, local_size_y = 16) in;
 
 float total_of(Geometry g, uint o, uint place, Floats image) {
   uint of_group = g.channels / g.groups, group = o / (outputs / g.groups), plane = volume(g.image);
-  Weight weights = Weight(w, scales, zeros, of_group * volume(g.kernel));
+  Weight weights = Weight(w, scales, zero_points, of_group * volume(g.kernel));
   uvec3 p = split(place, g.windows);
   Sum total = kNothing, sum = kNothing;
   uint k = 0;

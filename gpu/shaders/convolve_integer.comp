@@ -55,15 +55,15 @@ float number_of_block(Weight weights, uint o, uint block) {
     of_block[i] = uvec4(0);
     if (block * kBits + i < words) of_block[i].x = own.at[(block * kBits + i) * 16];
   }
-  ivec4 zeros_of = ivec4(0);
-  if (kHasZero) zeros_of.x = int(zero_quad(weights, o / 16, block * 32, o % 16 / 4)[o % 4]);
-  return mul(block_sum(of_block, codes[window], zeros_of).x, unit());
+  ivec4 zero_of = ivec4(0);
+  if (kHasZero) zero_of.x = int(zero_quad(weights, o / 16, block * 32, o % 16 / 4)[o % 4]);
+  return mul(block_sum(of_block, codes[window], zero_of).x, unit());
 }
 float scale_at(Weight weights, uint o, uint k) { return scale_quad(weights, o / 16, k, o % 16 / 4)[o % 4]; }
 
 float total_of(Geometry g, Floats image, uint group, uvec3 p, uint o) {
   uint columns = g.channels / g.groups * volume(g.kernel), window = gl_LocalInvocationID.y;
-  Weight weights = Weight(w, scales, zeros, columns);
+  Weight weights = Weight(w, scales, zero_points, columns);
   float total = 0.0, sum = 0.0;
   for (uint block = 0; block * 32 < columns; ++block) {
     float x_scale = quantise(g, image, group, p, block, columns);

@@ -14,7 +14,7 @@ layout(local_size_x = 128) in;
 
 float part_of(Geometry g, uint first, uint count, uint k, uint p, Floats from) {
   uint positions = volume(g.windows);
-  Weight weights = Weight(w, scales, zeros, g.channels / g.groups * volume(g.kernel));
+  Weight weights = Weight(w, scales, zero_points, g.channels / g.groups * volume(g.kernel));
   float total = 0.0;
   for (uint chunk = 0; chunk < count; chunk += 64) {
     float sum = 0.0;

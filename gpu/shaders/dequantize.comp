@@ -15,7 +15,8 @@ float value_of(Weight w, uint p, uint k, uint lane) {
   if (DTYPE == kFloat64) return from_bits(narrowed(code));
   uint64_t place = GRANULARITY == kTensor ? 0ul : scale_place(w, p, k, 0) + lane, sign = 0ul, magnitude = code;
   if (DTYPE == kUint64 || DTYPE == kUint32) {
-    uint64_t zero = DTYPE == kUint64 ? Longs(w.zeros + place * 8ul).at[0] : uint64_t(Words(w.zeros + place * 4ul).at[0]);
+    uint64_t zero = DTYPE == kUint64 ? Longs(w.zero_points + place * 8ul).at[0]
+                                     : uint64_t(Words(w.zero_points + place * 4ul).at[0]);
     if (code < zero) sign = kSign64;
     magnitude = code < zero ? zero - code : code - zero;
   } else {
@@ -28,7 +29,7 @@ float value_of(Weight w, uint p, uint k, uint lane) {
 
 void main() {
   load_operands();
-  Weight w = Weight(codes, scales, zeros, inputs);
+  Weight w = Weight(codes, scales, zero_points, inputs);
   for (uint p = gl_WorkGroupID.y; p < (outputs + 15) / 16; p += gl_NumWorkGroups.y)
     for (uint i = gl_GlobalInvocationID.x; i < inputs * 16; i += gl_NumWorkGroups.x * 64) {
       uint lane = i % 16;

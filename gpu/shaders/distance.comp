@@ -36,7 +36,7 @@ void move_point(Weight w, uint k, uint j) {
 
 void main() {
   load_operands();
-  Weight w = Weight(c, scales, zeros, features);
+  Weight w = Weight(c, scales, zero_points, features);
   uint panels = (points + 15) / 16, down = POINTS ? features : rows;
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y) {
     uint k = p * 16 + gl_LocalInvocationID.x;

@@ -12,7 +12,7 @@
 
 void main() {
   load_operands();
-  Weight w = Weight(c, scales, zeros, features);
+  Weight w = Weight(c, scales, zero_points, features);
   FOR_EACH_ROW(first) {
     uint i = min(row_of(first), rows - 1), b = i / features, j = i % features;
     float v = flushed(row_at(x, b, x_stride).at[j]), sum = 0.0;

@@ -18,7 +18,7 @@ uint column_of(float index) {
 }
 
 float value(uint k, uint o) {
-  Weight weights = Weight(w, scales, zeros, inputs);
+  Weight weights = Weight(w, scales, zero_points, inputs);
   // Moves.
   if (DTYPE == kFloat32) return Floats(w + (uint64_t(o / 16) * inputs + k) * 64ul).at[o % 16];
   if (DTYPE == kBfloat16) return from_bits(code_quad(weights, o / 16, k, o % 16 / 4)[o % 4] << 16);

@@ -26,7 +26,7 @@ void main() {
     uint count = rows * cols;
     for (uint e = item(); e < count; e += items())
       found = found || (bits_at(e) & 0x7f800000u) == 0x7f800000u;
-    if (found) atomicOr(Words(word).at[0], noted);
+    if (found) atomicOr(Words(word).at[0], bits);
     return;
   }
   if (gl_LocalInvocationID.x == 0) others = 0;
@@ -41,5 +41,5 @@ void main() {
   }
   if (found) atomicOr(others, 1u);
   barrier();
-  if (gl_LocalInvocationID.x == 0 && others == 0u) atomicOr(Words(word).at[0], noted);
+  if (gl_LocalInvocationID.x == 0 && others == 0u) atomicOr(Words(word).at[0], bits);
 }

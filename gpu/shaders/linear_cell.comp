@@ -67,13 +67,13 @@ void main() {
     if (computes && i < words) codes[i] = WordQuads(panel + i * 64).at[0];
   }
   vec4 biases = vec4(0.0), scales_of[2] = vec4[2](vec4(0.0), vec4(0.0));
-  ivec4 zeros_of[2] = ivec4[2](ivec4(0), ivec4(0));
+  ivec4 zero_of[2] = ivec4[2](ivec4(0), ivec4(0));
   if (computes) {
     biases = bias_quad(m, o);
     [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
       if (GRANULARITY == kBlock32 && b >= blocks) break;
       scales_of[b] = scale_quad(weight(m), p, b * 32, quad);
-      if (kHasZero) zeros_of[b] = ivec4(zero_quad(weight(m), p, b * 32, quad));
+      if (kHasZero) zero_of[b] = ivec4(zero_quad(weight(m), p, b * 32, quad));
     }
   }
   subgroupMemoryBarrierBuffer();  // all of these are under way before the inputs are waited for (linear_row.comp)
@@ -88,7 +88,7 @@ void main() {
     uvec4 of_block[8];
     [[unroll]] for (uint i = 0; i < kBits; ++i) of_block[i] = codes[b * kBits + i];
     uvec4 halves[2] = uvec4[2](q[share() * 4 + b * 2], q[share() * 4 + b * 2 + 1]);
-    sum = with_block(sum, block_sum(of_block, halves, zeros_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
+    sum = with_block(sum, block_sum(of_block, halves, zero_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
   }
   vec4 total = add(vec4(0.0), sum);
   if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);

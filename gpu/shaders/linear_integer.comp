@@ -27,8 +27,8 @@ vec4 chunk_sum(uint m, uint p, uint row, uint quad, uint k) {
     WordQuads q = WordQuads(x + (uint64_t(row) * blocks + block) * 32ul);
     uvec4 halves[2] = uvec4[2](q.at[0], q.at[1]);
     vec4 scales_of = GRANULARITY == kBlock32 ? scale_quad(weight(m), p, block * 32, quad) : vec4(0.0);
-    ivec4 zeros_of = kHasZero ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
-    vec4 numbers = block_sum(codes, halves, zeros_of);
+    ivec4 zero_of = kHasZero ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
+    vec4 numbers = block_sum(codes, halves, zero_of);
     sum = with_block(sum, numbers, unit(), Floats(x_scales).at[row * blocks + block], scales_of);
   }
   return sum;

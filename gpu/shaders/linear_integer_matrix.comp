@@ -17,7 +17,7 @@ layout(local_size_x = 256) in;
 #include "code_dots.glsl"
 
 const uint kTile = 128;
-// Four words each: a chunk of an output, of a row, and some room, so that what a subgroup reads lies in different
+// Four words each: a chunk of an output, of a row, and some padding, so that what a subgroup reads lies in different
 // banks.
 const uint kStride = 5;
 shared uvec4 code_bytes[kTile * kStride];
@@ -69,7 +69,8 @@ void add_chunk(uint subgroup, uint blocks) {
         [[unroll]] for (uint i = 0; i < kElements; ++i) {
           uint row = first_row + r * kSide + rows_of[i], o = quad * 4 + outputs_of[i];
           int integer = exact[i];
-          if (DTYPE == kUint8) integer += output_zeros[b][o / 4][o % 4] * (row_sums[b][0][row] + row_sums[b][1][row]);
+          if (DTYPE == kUint8)
+            integer += output_zero_points[b][o / 4][o % 4] * (row_sums[b][0][row] + row_sums[b][1][row]);
           float number = sub(intBitsToFloat(integer), kRound), factor = row_scales[b][row];
           if (GRANULARITY == kBlock32) factor = mul(factor, output_scales[b][o / 4][o % 4]);
           if (GRANULARITY == kBlock32 && byte_unit() != 1.0) number = mul(number, byte_unit());

@@ -33,7 +33,7 @@ void add_chunk(uint across, uint down, uint blocks) {
     vec4 scales_of = GRANULARITY == kBlock32 ? output_scales[b][across] : vec4(0.0);
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       uint row = down * 4 + r;
-      if (DTYPE == kUint8) exact[r] += output_zeros[b][across] * (row_sums[b][0][row] + row_sums[b][1][row]);
+      if (DTYPE == kUint8) exact[r] += output_zero_points[b][across] * (row_sums[b][0][row] + row_sums[b][1][row]);
       vec4 above = intBitsToFloat(exact[r]);
       vec4 numbers = vec4(sub(above.x, kRound), sub(above.y, kRound), sub(above.z, kRound), sub(above.w, kRound));
       sum[r] = with_block(sum[r], numbers, byte_unit(), row_scales[b][row], scales_of);

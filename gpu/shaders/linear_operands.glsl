@@ -15,7 +15,7 @@
 #define WEFT_OPERANDS WEFT_GATED_OPERANDS
 const uint kMatrices = 2;
 #else
-// x_scales: of quantised rows. noted: 0, or a word that gets the bits `note` where an output is not finite.
+// x_scales: of quantised rows. flag_word: 0, or a word that gets the bits `flag_bits` where an output is not finite.
 #define WEFT_OPERANDS WEFT_LINEAR_OPERANDS
 const uint kMatrices = 1;
 #endif
@@ -25,15 +25,16 @@ const uint kChunk = 64;
 
 #ifdef WEFT_GATED
 Weight weight(uint m) {
-  return m == 0 ? Weight(w, scales, zeros, inputs) : Weight(w + w_to_up, scales + scales_to_up, zeros + zeros_to_up, inputs);
+  return m == 0 ? Weight(w, scales, zero_points, inputs)
+                : Weight(w + w_to_up, scales + scales_to_up, zero_points + zero_points_to_up, inputs);
 }
 uint64_t bias_of(uint m) { return m == 0 ? bias : bias + bias_to_up; }
 #else
-Weight weight(uint m) { return Weight(w, scales, zeros, inputs); }
+Weight weight(uint m) { return Weight(w, scales, zero_points, inputs); }
 uint64_t bias_of(uint m) { return bias; }
 #endif
 
-// The biases of four outputs, to be asked for early; 0 where there is none.
+// The biases of four outputs, to be loaded early; 0 where there is none.
 vec4 bias_quad(uint m, uint output_) {
   vec4 biases = vec4(0.0);
   if (bias == 0ul) return biases;
@@ -74,8 +75,8 @@ void finish_up(vec4 total, vec4 biases, vec4 gate, uint row, uint output_) {
 
 #else
 
-void note_not_finite(vec4 values) {
-  if (noted != 0ul && !are_finite(values)) atomicOr(Words(noted).at[0], note);
+void flag_not_finite(vec4 values) {
+  if (flag_word != 0ul && !are_finite(values)) atomicOr(Words(flag_word).at[0], flag_bits);
 }
 
 // Adds the biases, stores z and the activation of it.
@@ -84,7 +85,7 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
   if (bias != 0ul) total = add(total, biases);
   WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
   if (ALIGNED && output_ + 4 <= outputs) {
-    note_not_finite(activated);
+    flag_not_finite(activated);
     if (z != 0ul) Quads(z + uint64_t(row) * z_stride * 4ul).at[output_ / 4] = total;
     Quads(y + uint64_t(row) * y_stride * 4ul).at[output_ / 4] = activated;
     return;
@@ -92,7 +93,7 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
   for (uint i = 0; i < 4; ++i) {
     uint o = output_ + i;
     if (o >= outputs) break;
-    note_not_finite(vec4(activated[i], 0.0, 0.0, 0.0));
+    flag_not_finite(vec4(activated[i], 0.0, 0.0, 0.0));
     if (z != 0ul) row_at(z, row, z_stride).at[o] = total[i];
     row_at(y, row, y_stride).at[o] = activated[i];
   }

@@ -17,7 +17,7 @@ shared float lanes[16][256];
 void accumulate(uint k, uint row, inout float sum[16]) {
   uint id = gl_LocalInvocationID.x;
   for (uint o = id >> 6 << 4 | id & 15; o < outputs; o += 64) {
-    Weight weights = Weight(w, scales, zeros, inputs);
+    Weight weights = Weight(w, scales, zero_points, inputs);
     float up[4];
     [[unroll]] for (uint r = 0; r < ROWS; ++r)
       up[r] = !ABSOLUTE && row + r < rows ? operand(row_at(dy, row + r, dy_stride).at[o]) : 0.0;

@@ -15,7 +15,7 @@ shared uint64_t lanes[4][64];
 void main() {
   load_operands();
   uint lane = gl_LocalInvocationID.x, column = gl_LocalInvocationID.y;
-  Weight weights = Weight(w, scales, zeros, inputs);
+  Weight weights = Weight(w, scales, zero_points, inputs);
   for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
     for (uint first = gl_WorkGroupID.x * 4; first < inputs; first += gl_NumWorkGroups.x * 4) {
       uint k = first + column;

@@ -22,7 +22,7 @@ float kept_lane(uint place) { return pool[place / 4][place % 4]; }
 vec4 fetch_weights(uint o, uint k) {
   uint id = gl_LocalInvocationID.x, p = o / 16 + id % 16 / 4;
   k += id / 16;
-  return k < inputs && p * 16 < outputs ? weight_quad(Weight(w, scales, zeros, inputs), p, k, id % 4) : vec4(0.0);
+  return k < inputs && p * 16 < outputs ? weight_quad(Weight(w, scales, zero_points, inputs), p, k, id % 4) : vec4(0.0);
 }
 
 vec4 fetch_errors(uint o, uint row) {

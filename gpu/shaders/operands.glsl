@@ -2,8 +2,9 @@
 // A shader's operands: globals, words of 64 bits first, of a list that hosts have too,
 //   #include "elementwise_operands.inc"
 //   #define WEFT_OPERANDS WEFT_UNARY_OPERANDS
-// which main() fills with load_operands() before all else. One dispatch outside of a program has them in its push
-// constants; a dispatch of a program (gpu/program.hpp) runs many operations, ENTRIES of them for each z of the groups.
+// which main() fills with load_operands() before all else. One dispatch outside of a command graph has them in its push
+// constants; a dispatch of a command graph (gpu/command_graph.hpp) runs many operations, ENTRIES of them for each z of
+// the groups.
 // If these grow by steps, the first one's and the steps are pushed; else all stand in a table. Recorder::dispatch gets
 // a structure of the same list (gpu/internal/push.hpp).
 //

@@ -45,8 +45,8 @@ uint64_t group_at(uint p, uint lane, uint k) {
 
 uint64_t wide_code(uint word, uint64_t group) {
   uint64_t scale = Longs(scales + group * 8ul).at[0], zero = 0ul;
-  if (DTYPE == kUint64) zero = Longs(zeros + group * 8ul).at[0];
-  if (DTYPE == kUint32) zero = uint64_t(Words(zeros + group * 4ul).at[0]);
+  if (DTYPE == kUint64) zero = Longs(zero_points + group * 8ul).at[0];
+  if (DTYPE == kUint32) zero = uint64_t(Words(zero_points + group * 4ul).at[0]);
   uint64_t x = divide64(widened(word), scale), most = most_wide();
   bool is_negative = (x & kSign64) != 0ul && !is_nan64(x);
   uint64_t magnitude = rounded_magnitude64(x, ~0ul);
@@ -59,7 +59,7 @@ uint64_t wide_code(uint word, uint64_t group) {
 
 uint zero_at(uint64_t group) {
   uint64_t byte_ = DTYPE == kUint16 ? group * 2ul : group;
-  uint word = Words(zeros + (byte_ & ~3ul)).at[0] >> uint(byte_ & 3ul) * 8u;
+  uint word = Words(zero_points + (byte_ & ~3ul)).at[0] >> uint(byte_ & 3ul) * 8u;
   return word & (DTYPE == kUint16 ? 0xffffu : 0xffu);
 }
 

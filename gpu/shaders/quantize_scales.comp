@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scales and zero points of a float32 master. Pieces of an output's inputs (a chunk, or a block of scales) leave two
+// Scales and zero points of a float32 master. Chunks of an output's inputs (64 of them, or a block of scales) leave two
 // numbers each: smallest and largest, or the sums of |w| and of |w| 2^-64. These are combined for an output where
 // scales are a channel's or the tensor's; a pair of each group of weights becomes its scale.
 #version 460
@@ -9,8 +9,8 @@
 layout(local_size_x = 64) in;
 #include "quantize_operands.inc"
 WEFT_QUANTIZE_NUMBERS(WEFT_NUMBER)
-layout(constant_id = 1) const uint STEP = kPieces;
-const uint kPiece = GRANULARITY == kBlock32 ? 32 : 64;
+layout(constant_id = 1) const uint STEP = kChunks;
+const uint kChunk = GRANULARITY == kBlock32 ? 32 : 64;
 shared vec2 lanes[64];
 
 // Statistics of four outputs.
@@ -29,10 +29,10 @@ vec2 of_weight(float w) {
   return kIsRange ? vec2(w) : vec2(0.0, magnitude_of(w));
 }
 
-Pair allocation_of(uint p, uint piece, uint quad) {
+Pair extremes_of(uint p, uint chunk, uint quad) {
   Pair all = Pair(vec4(0.0), vec4(0.0));
   WordQuads from = WordQuads(master + uint64_t(p) * inputs * 64ul);
-  for (uint k = piece * kPiece; k < min(inputs, (piece + 1) * kPiece); ++k) {
+  for (uint k = chunk * kChunk; k < min(inputs, (chunk + 1) * kChunk); ++k) {
     uvec4 words = from.at[k * 4 + quad];
     for (uint i = 0; i < 4; ++i) {
       vec2 now = joined(vec2(all.low[i], all.high[i]), of_weight(seen(words[i])));
@@ -93,7 +93,7 @@ void give(Pair group, uint o, uint64_t place, float n) {
       uint64_t scale = 0ul, from = 0ul;
       if (o + i < outputs) wide_scale(of_output, scale, from);
       Longs(scales + (place + i) * 8ul).at[0] = scale;
-      if (DTYPE == kUint64) Longs(zeros + (place + i) * 8ul).at[0] = from;
+      if (DTYPE == kUint64) Longs(zero_points + (place + i) * 8ul).at[0] = from;
       zero[i] = uint(from);
     } else {
       float scale = 0.0;
@@ -101,9 +101,10 @@ void give(Pair group, uint o, uint64_t place, float n) {
       Floats(scales + (place + i) * 4ul).at[0] = scale;
     }
   }
-  if (DTYPE == kUint32) WordQuads(zeros + place * 4ul).at[0] = zero;
-  if (DTYPE == kUint16) Pairs(zeros + place * 2ul).at[0] = uvec2(zero.x | zero.y << 16, zero.z | zero.w << 16);
-  if (kHasZero && DTYPE != kUint16) Words(zeros + place).at[0] = zero.x | zero.y << 8 | zero.z << 16 | zero.w << 24;
+  if (DTYPE == kUint32) WordQuads(zero_points + place * 4ul).at[0] = zero;
+  if (DTYPE == kUint16) Pairs(zero_points + place * 2ul).at[0] = uvec2(zero.x | zero.y << 16, zero.z | zero.w << 16);
+  if (kHasZero && DTYPE != kUint16)
+    Words(zero_points + place).at[0] = zero.x | zero.y << 8 | zero.z << 16 | zero.w << 24;
 }
 
 // The one scale of a tensor: rule R2 over outputs.
@@ -125,15 +126,16 @@ void whole() {
     uint64_t scale, zero;
     wide_scale(lanes[0], scale, zero);
     Longs(scales).at[0] = scale;
-    if (DTYPE == kUint64) Longs(zeros).at[0] = zero;
-    if (DTYPE == kUint32) Words(zeros).at[0] = uint(zero);
+    if (DTYPE == kUint64) Longs(zero_points).at[0] = zero;
+    if (DTYPE == kUint32) Words(zero_points).at[0] = uint(zero);
   } else {
     float scale;
     uint zero;
     narrow_scale(lanes[0], count, scale, zero);
     Floats(scales).at[0] = scale;
     uint mask = DTYPE == kUint16 ? 0xffffu : 0xffu;
-    if (kHasZero) Words(zeros).at[0] = (Words(zeros).at[0] & ~mask) | zero;  // what follows is not the array's
+    // Bytes behind the array are not its own.
+    if (kHasZero) Words(zero_points).at[0] = (Words(zero_points).at[0] & ~mask) | zero;
   }
 }
 
@@ -143,18 +145,18 @@ void main() {
     whole();
     return;
   }
-  uint panels = (outputs + 15) / 16, pieces = (inputs + kPiece - 1) / kPiece;
-  uint of_panel = STEP == kOutputs || GRANULARITY == kChannel && STEP == kGroups ? 1 : pieces;
+  uint panels = (outputs + 15) / 16, chunks = (inputs + kChunk - 1) / kChunk;
+  uint of_panel = STEP == kOutputs || GRANULARITY == kChannel && STEP == kGroups ? 1 : chunks;
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y)
     for (uint i = gl_GlobalInvocationID.x; i < of_panel * 4; i += gl_NumWorkGroups.x * 64) {
-      uint piece = i / 4, quad = i % 4;
+      uint chunk = i / 4, quad = i % 4;
       uint64_t place = uint64_t(p) * of_panel * 4ul + i;
-      if (STEP == kPieces) {
-        Pairs4(statistics + place * 32ul).at[0] = allocation_of(p, piece, quad);
+      if (STEP == kChunks) {
+        Pairs4(statistics + place * 32ul).at[0] = extremes_of(p, chunk, quad);
       } else if (STEP == kOutputs) {
         Pair all = Pair(vec4(0.0), vec4(0.0));
-        for (uint j = 0; j < pieces; ++j) {
-          Pair next = Pairs4(statistics + ((uint64_t(p) * pieces + j) * 4ul + quad) * 32ul).at[0];
+        for (uint j = 0; j < chunks; ++j) {
+          Pair next = Pairs4(statistics + ((uint64_t(p) * chunks + j) * 4ul + quad) * 32ul).at[0];
           for (uint lane = 0; lane < 4; ++lane) {
             vec2 now = joined(vec2(all.low[lane], all.high[lane]), vec2(next.low[lane], next.high[lane]));
             all.low[lane] = now.x;
@@ -165,7 +167,7 @@ void main() {
       } else {
         bool is_block = GRANULARITY == kBlock32;
         Pair group = Pairs4((is_block ? statistics : combined) + place * 32ul).at[0];
-        give(group, p * 16 + quad * 4, place * 4ul, is_block ? float(min(32u, inputs - piece * 32)) : count);
+        give(group, p * 16 + quad * 4, place * 4ul, is_block ? float(min(32u, inputs - chunk * 32)) : count);
       }
     }
 }

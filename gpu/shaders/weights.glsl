@@ -24,7 +24,7 @@ const bool kHasZero = DTYPE == kUint16 || DTYPE == kUint8 || DTYPE == kUint4 || 
 
 // Addresses of a weight's arrays; panels have `inputs` inputs.
 struct Weight {
-  uint64_t codes, scales, zeros;
+  uint64_t codes, scales, zero_points;
   uint inputs;
 };
 
@@ -45,11 +45,11 @@ vec4 scale_quad(Weight w, uint p, uint k, uint quad) {
 uvec4 zero_quad(Weight w, uint p, uint k, uint quad) {
   uint64_t place = scale_place(w, p, k, quad);
   if (DTYPE == kUint16) {
-    if (GRANULARITY == kTensor) return uvec4(Words(w.zeros).at[0] & 0xffffu);
-    uvec2 pair = Pairs(w.zeros + place * 2ul).at[0];
+    if (GRANULARITY == kTensor) return uvec4(Words(w.zero_points).at[0] & 0xffffu);
+    uvec2 pair = Pairs(w.zero_points + place * 2ul).at[0];
     return uvec4(pair.x & 0xffffu, pair.x >> 16, pair.y & 0xffffu, pair.y >> 16);
   }
-  uint word = Words(w.zeros + place).at[0];
+  uint word = Words(w.zero_points + place).at[0];
   if (GRANULARITY == kTensor) return uvec4(word & 0xffu);
   return uvec4(word & 0xffu, word >> 8 & 0xffu, word >> 16 & 0xffu, word >> 24);
 }

@@ -110,17 +110,19 @@ float code_value(const ConstWeight& w, std::size_t o, std::size_t k) noexcept {
     case Dtype::int16:
       return scale() * static_cast<float>(element<std::int16_t>(w.codes, at));
     case Dtype::uint64:
-      return wide_unsigned(wide_scale(), element<std::uint64_t>(w.codes, at), element<std::uint64_t>(w.zeros, group));
+      return wide_unsigned(wide_scale(), element<std::uint64_t>(w.codes, at),
+                           element<std::uint64_t>(w.zero_points, group));
     case Dtype::uint32:
-      return wide_unsigned(wide_scale(), element<std::uint32_t>(w.codes, at), element<std::uint32_t>(w.zeros, group));
+      return wide_unsigned(wide_scale(), element<std::uint32_t>(w.codes, at),
+                           element<std::uint32_t>(w.zero_points, group));
     case Dtype::uint16:
-      return scale() *
-             static_cast<float>(element<std::uint16_t>(w.codes, at) - int{element<std::uint16_t>(w.zeros, group)});
+      return scale() * static_cast<float>(element<std::uint16_t>(w.codes, at) -
+                                          int{element<std::uint16_t>(w.zero_points, group)});
     case Dtype::uint8:
     case Dtype::uint4:
     case Dtype::uint2:
-      return scale() *
-             static_cast<float>(static_cast<int>(word_code(w, o, k)) - int{element<std::uint8_t>(w.zeros, group)});
+      return scale() * static_cast<float>(static_cast<int>(word_code(w, o, k)) -
+                                          int{element<std::uint8_t>(w.zero_points, group)});
     case Dtype::int8:
     case Dtype::int4:
     case Dtype::int2:

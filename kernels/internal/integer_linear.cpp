@@ -31,7 +31,7 @@ CodeForm code_form(const ConstWeight& w) noexcept {
     case Dtype::uint4:
     case Dtype::uint2:
       form.lane_zero = w.granularity != Granularity::tensor;
-      if (!form.lane_zero) form.zero = *static_cast<const std::uint8_t*>(w.zeros);
+      if (!form.lane_zero) form.zero = *static_cast<const std::uint8_t*>(w.zero_points);
       break;
     default:
       WEFT_ASSERT(false, "linear_integer takes integer codes of 8 bits or fewer");

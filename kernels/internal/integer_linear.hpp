@@ -20,13 +20,13 @@ struct CodeForm {
   std::uint32_t flip = 0;
   std::int32_t zero = 0;     ///< where one zero serves all of the matrix
   bool lane_zero = false;    ///< each output, or each of its blocks, has its own
-  bool block_scale = false;  ///< scales, and zeros of its own, belong to blocks of 32
+  bool block_scale = false;  ///< scales, and zero points of its own, belong to blocks of 32
 };
 CodeForm code_form(const ConstWeight& w) noexcept;
 
 /// Quantised activations as the tiles want them. Rows are cut into parts of at most a tile's rows, R of them in each:
 ///   codes [part][block][R][block_bytes], scales and zero_terms [part][block][R]
-/// zero_terms is -(zero * sum of the block's codes), or -sum where zeros differ by output.
+/// zero_terms is -(zero * sum of the block's codes), or -sum where zero points differ by output.
 struct PackedRows {
   std::size_t in, blocks, block_bytes;
   EvenParts parts;
@@ -40,12 +40,12 @@ struct PackedRows {
   std::int32_t* zero_terms_of(std::size_t part) const noexcept { return zero_terms + parts.begin(part) * blocks; }
 };
 
-/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales (null: none) and zeros
+/// Unpacked weights of P panels: codes [block][word][kWords][P][16 words], scales (null: none) and zero points
 /// [block][P][16].
 struct TileWeights {
   std::uint32_t* codes;
   float* scales;
-  std::int32_t* zeros;
+  std::int32_t* zero_points;
 };
 
 /// `count` <= 8 blocks of a part's rows, from an even block on, against unpacked panels; added to totals [R][P][16].

@@ -117,7 +117,7 @@ void write_scale(const ConstPanels& master, const Weight& to, const WeightGroup&
   const auto made = group_scale<T>(master, g);
   static_cast<typename T::Scale*>(to.scales)[at] = made.scale;
   if constexpr (T::scale_rule == numeric::ScaleRule::range)
-    static_cast<typename T::Code*>(to.zeros)[at] = static_cast<typename T::Code>(made.zero);
+    static_cast<typename T::Code*>(to.zero_points)[at] = static_cast<typename T::Code>(made.zero);
 }
 
 template <class T>
@@ -141,7 +141,7 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
   const std::size_t out = master.out, in = master.in;
   const WeightBytes bytes = weight_bytes(Encoding(T::dtype, to.granularity), out, in);
   for (const auto& [array, size] :
-       {std::pair{to.codes, bytes.codes}, {to.scales, bytes.scales}, {to.zeros, bytes.zeros}})
+       {std::pair{to.codes, bytes.codes}, {to.scales, bytes.scales}, {to.zero_points, bytes.zero_points}})
     if (size != 0) std::memset(array, 0, size);
   if constexpr (T::scale_rule != numeric::ScaleRule::none) write_scales<T>(master, to);
   for (std::size_t first = 0; first < out; first += kPanelWidth)
@@ -151,7 +151,8 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
         Scale scale = 1;
         std::uint64_t zero = 0;
         if constexpr (T::scale_rule != numeric::ScaleRule::none) scale = static_cast<const Scale*>(to.scales)[group];
-        if constexpr (T::scale_rule == numeric::ScaleRule::range) zero = static_cast<const Code*>(to.zeros)[group];
+        if constexpr (T::scale_rule == numeric::ScaleRule::range)
+          zero = static_cast<const Code*>(to.zero_points)[group];
         const Code code = code_of<T>(master.data[panel_index(in, o, k)], scale, zero);
         if constexpr (kInWords<T>) {
           constexpr std::size_t n = codes_per_word(T::bits);
@@ -175,7 +176,7 @@ WideScale wide_scale(Dtype dtype, float low, float high) noexcept {
   return visit(dtype, [&](auto type) -> WideScale {
     using T = decltype(type);
     if constexpr (sizeof(typename T::Scale) == sizeof(double)) {
-      // Doubles have room below every float: only zero is left out.
+      // There are doubles below every float: only zero is left out.
       const double lo = low, hi = high, made = (hi - lo) / T::largest_number();
       const double scale = made > 0 ? made : static_cast<double>(kSmallestNormal);
       if constexpr (T::scale_rule == numeric::ScaleRule::range) return {scale, T::encode(-lo / scale)};

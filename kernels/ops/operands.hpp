@@ -113,7 +113,7 @@ void for_each_pointer(T& operand, Body&& body) {
   if constexpr (std::is_pointer_v<T>)
     body(operand);
   else if constexpr (StoredMatrix<T>)
-    body(operand.codes), body(operand.scales), body(operand.zeros);
+    body(operand.codes), body(operand.scales), body(operand.zero_points);
   else
     body(operand.data);
 }

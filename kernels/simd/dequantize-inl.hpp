@@ -53,12 +53,12 @@ struct AffineGroup {
 };
 
 template <class Group, class Zero>
-HWY_INLINE Group load_group([[maybe_unused]] const float* scales, [[maybe_unused]] const Zero* zeros) {
+HWY_INLINE Group load_group([[maybe_unused]] const float* scales, [[maybe_unused]] const Zero* zero_points) {
   Group group;
   if constexpr (!std::is_same_v<Group, NoGroup>) group.scale = hn::Load(kDequantizedTag, scales);
   if constexpr (std::is_same_v<Group, AffineGroup>)
     group.zero =
-        hn::ConvertTo(kDequantizedTag, hn::PromoteTo(kSignedTag, hn::LoadU(hn::Rebind<Zero, PanelTag>(), zeros)));
+        hn::ConvertTo(kDequantizedTag, hn::PromoteTo(kSignedTag, hn::LoadU(hn::Rebind<Zero, PanelTag>(), zero_points)));
   return group;
 }
 
@@ -87,7 +87,9 @@ struct ElementDecoder {
   explicit ElementDecoder(const ConstWeight&) {}
   HWY_INLINE Raw load(const void* codes, std::size_t v) const { return static_cast<Raw>(codes) + v * kPanelLanes; }
   static HWY_INLINE Raw next(Raw raw) { return raw; }
-  HWY_INLINE Group group(const float* scales, const Zero* zeros) const { return load_group<Group>(scales, zeros); }
+  HWY_INLINE Group group(const float* scales, const Zero* zero_points) const {
+    return load_group<Group>(scales, zero_points);
+  }
 };
 
 /// binary16's bits to float32: exact, and blind to the flushing of subnormals on x86 and ARM alike.
@@ -117,8 +119,8 @@ struct Bfloat16Decoder : ElementDecoder<std::uint16_t, NoGroup> {
 /// binary16 codes times 2^exponent times a scale.
 template <int exponent>
 struct ScaledHalfDecoder : ElementDecoder<std::uint16_t, ScaleGroup> {
-  HWY_INLINE Group group(const float* scales, const Zero* zeros) const {
-    Group group = load_group<Group>(scales, zeros);
+  HWY_INLINE Group group(const float* scales, const Zero* zero_points) const {
+    Group group = load_group<Group>(scales, zero_points);
     if constexpr (exponent != 0) group.scale = hn::Mul(group.scale, hn::Set(kDequantizedTag, float{1u << exponent}));
     return group;
   }
@@ -271,11 +273,11 @@ struct LongDecoder : ElementDecoder<Code, WideGroup<DoubleVector>, Code, double>
       return hn::Sub(biased, hn::Set(kDoubleTag, 0x1p52));
     }
   }
-  HWY_INLINE Group group(const double* scales, const Code* zeros) const {
+  HWY_INLINE Group group(const double* scales, const Code* zero_points) const {
     Group group;
     WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
       group.scale[h] = hn::Load(kDoubleTag, scales + h * kDoubleLanes);
-      if constexpr (!std::is_signed_v<Code>) group.zero[h] = number(zeros + h * kDoubleLanes);
+      if constexpr (!std::is_signed_v<Code>) group.zero[h] = number(zero_points + h * kDoubleLanes);
     }
     return group;
   }
@@ -299,12 +301,12 @@ struct LongLongDecoder : ElementDecoder<Code, WideGroup<hn::Vec<hn::RebindToUnsi
   using Base::Base;
   using Base::kStep;
   using Group = typename Base::Group;
-  HWY_INLINE Group group(const double* scales, const Code* zeros) const {
+  HWY_INLINE Group group(const double* scales, const Code* zero_points) const {
     Group group;
     WEFT_UNROLL for (std::size_t h = 0; h < 2; ++h) {
       group.scale[h] = hn::Load(kDoubleTag, scales + h * kDoubleLanes);
       if constexpr (!std::is_signed_v<Code>)
-        group.zero[h] = hn::LoadU(hn::RebindToUnsigned<DoubleTag>(), zeros + h * kDoubleLanes);
+        group.zero[h] = hn::LoadU(hn::RebindToUnsigned<DoubleTag>(), zero_points + h * kDoubleLanes);
     }
     return group;
   }
@@ -351,7 +353,9 @@ struct WordDecoder {
   HWY_INLINE Raw load(const void* codes, std::size_t v) const {
     return hn::LoadU(kUnsignedTag, static_cast<const std::uint32_t*>(codes) + v * kPanelLanes);
   }
-  HWY_INLINE Group group(const float* scales, const Zero* zeros) const { return load_group<Group>(scales, zeros); }
+  HWY_INLINE Group group(const float* scales, const Zero* zero_points) const {
+    return load_group<Group>(scales, zero_points);
+  }
 };
 
 /// int8 and uint8: four codes a word.
@@ -362,8 +366,8 @@ struct ByteDecoder : WordDecoder<std::conditional_t<is_signed, ScaleGroup, Affin
   static constexpr std::size_t kCodes = 4, kLoad = 4, kLoadBytes = 0, kStep = 4;
   static constexpr bool kLoadsPast = false;
   explicit ByteDecoder(const ConstWeight&) {}
-  HWY_INLINE Group group(const float* scales, const std::uint8_t* zeros) const {
-    Group group = Base::group(scales, zeros);
+  HWY_INLINE Group group(const float* scales, const std::uint8_t* zero_points) const {
+    Group group = Base::group(scales, zero_points);
     if constexpr (!is_signed) group.zero = hn::Add(group.zero, hn::Set(kDequantizedTag, 0x1p23f));
     return group;
   }
@@ -444,7 +448,7 @@ struct NibbleDecoder : WordDecoder<GroupType> {
       for (std::uint32_t code = 0; code < 1u << bits; ++code) {
         of[code] = detail::code_number(w.dtype, code);
         if constexpr (std::is_same_v<GroupType, NoGroup>) {
-          if (w.zeros) of[code] -= static_cast<float>(*static_cast<const std::uint8_t*>(w.zeros));
+          if (w.zero_points) of[code] -= static_cast<float>(*static_cast<const std::uint8_t*>(w.zero_points));
           of[code] *= *static_cast<const float*>(w.scales);
         }
       }

@@ -27,7 +27,7 @@ template <class Decoder>
 struct PanelCodes {
   const char* codes;
   const typename Decoder::Scale* scales;
-  const typename Decoder::Zero* zeros;
+  const typename Decoder::Zero* zero_points;
 };
 
 inline constexpr std::size_t kLineBytes = 64;
@@ -50,14 +50,15 @@ class CodedWeight {
     if (!w.scales) return;
     if (w.granularity == Granularity::tensor) {
       std::fill(std::begin(one_scale_), std::end(one_scale_), *static_cast<const Scale*>(w.scales));
-      if (w.zeros) std::fill(std::begin(one_zero_), std::end(one_zero_), *static_cast<const Zero*>(w.zeros));
+      if (w.zero_points)
+        std::fill(std::begin(one_zero_), std::end(one_zero_), *static_cast<const Zero*>(w.zero_points));
       return;
     }
     panel_groups_ = scale_count(w.encoding(), kPanelWidth, w.in);
     if (w.granularity == Granularity::block32) block_groups_ = kPanelWidth;
     scales_ = static_cast<const Scale*>(w.scales);
-    if (!w.zeros) return;
-    zeros_ = static_cast<const Zero*>(w.zeros);
+    if (!w.zero_points) return;
+    zero_points_ = static_cast<const Zero*>(w.zero_points);
     zero_step_ = 1;
   }
   CodedWeight(const CodedWeight&) = delete;
@@ -65,7 +66,7 @@ class CodedWeight {
 
   PanelCodes<Decoder> at(std::size_t panel, std::size_t block) const {
     const std::size_t group = panel * panel_groups_ + block * block_groups_;
-    return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group, zeros_ + group * zero_step_};
+    return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group, zero_points_ + group * zero_step_};
   }
   /// Prefetch distance of a block's codes when P panels run side by side: into the next P near the end.
   HWY_INLINE std::size_t distance(std::size_t k, std::size_t P) const {
@@ -76,7 +77,7 @@ class CodedWeight {
   HWY_INLINE void step(PanelCodes<Decoder>& panel) const {
     panel.codes += kBlockBytes;
     panel.scales += block_groups_;
-    panel.zeros += block_groups_ * zero_step_;
+    panel.zero_points += block_groups_ * zero_step_;
   }
 
   const Decoder decoder;
@@ -88,7 +89,7 @@ class CodedWeight {
   alignas(64) Scale one_scale_[kPanelWidth] = {};
   alignas(64) Zero one_zero_[kPanelWidth] = {};
   const Scale* scales_ = one_scale_;
-  const Zero* zeros_ = one_zero_;
+  const Zero* zero_points_ = one_zero_;
 };
 
 template <class Decoder>
@@ -112,7 +113,7 @@ HWY_NOINLINE void dequantize_block(const Decoder& decoder, const PanelCodes<Deco
   constexpr std::size_t kCodes = Decoder::kCodes, kBytes = Decoder::kUnitBytes;
   const std::size_t whole = count / kCodes, rest = count % kCodes;
   for (std::size_t v = 0; v < kPanelVectors; ++v) {
-    const auto group = decoder.group(panel.scales + v * kPanelLanes, panel.zeros + v * kPanelLanes);
+    const auto group = decoder.group(panel.scales + v * kPanelLanes, panel.zero_points + v * kPanelLanes);
     for (std::size_t u = 0; u < whole; ++u)
       store_unit(decoder, panel.codes + u * kBytes, group, v, to + u * kCodes * kPanelWidth);
     if (rest == 0) continue;
@@ -176,7 +177,7 @@ HWY_INLINE void add_block(const Decoder& decoder, const PanelCodes<Decoder> (&pa
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     codes[p] = panel[p].codes;
     WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) group[p][v] =
-        decoder.group(panel[p].scales + v * kPanelLanes, panel[p].zeros + v * kPanelLanes);
+        decoder.group(panel[p].scales + v * kPanelLanes, panel[p].zero_points + v * kPanelLanes);
   }
   for (std::size_t k = 0; k < kScaleBlock; k += Decoder::kCodes) {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
@@ -218,7 +219,7 @@ HWY_INLINE void add_halves(const Decoder& decoder, const PanelCodes<Decoder> (&p
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     const auto* codes = reinterpret_cast<const std::uint8_t*>(panel[p].codes);
     is_plain &= Decoder::to_halves(codes, panel[p].scales, kCount, half[p]);
-    by_half[p] = {reinterpret_cast<const char*>(half[p]), panel[p].scales, panel[p].zeros};
+    by_half[p] = {reinterpret_cast<const char*>(half[p]), panel[p].scales, panel[p].zero_points};
   }
   if (HWY_LIKELY(is_plain))
     add_block<Halves::kCodes * kPanelWidth>(Halves(), by_half, x, later, sum);

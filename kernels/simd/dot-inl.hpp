@@ -33,7 +33,8 @@ using Ints = hn::Vec<IntTag>;
 //   kWords                  words that four codes, and four activations, take
 //   split(u)                a word of four codes as it wants them
 //   start, add, finish      sum = start(init); sum = add(sum, w, q) for up to eight words of codes; finish(sum, init)
-// kByteFlip, kByteOffset: what codes of 8 bits are to be flipped by, and their zeros lowered by, to be signed bytes.
+// kByteFlip, kByteOffset: what codes of 8 bits are to be flipped by, and their zero points lowered by, to be signed
+// bytes.
 
 #if defined(__x86_64__)
 

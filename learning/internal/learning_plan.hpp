@@ -81,7 +81,7 @@ struct LearningPlan {
   std::uint64_t ring = 0;       // samples kept for labels and scores, a power of two
   bool moves_together = false;  // all layers, once the norm of all gradients is known
 
-  /// @param settled  the outputs' tick is the layer's: a settled sample stands still
+  /// @param settled  the outputs' tick is the layer's: a settled sample no longer changes
   Meeting meeting(ErrorPath path, mesh::NodeId node, const Hop& hop, bool settled) const noexcept;
   /// Step of a settled sample in which the norms of all layers are added, and then that in which the layers move
   /// (moves_together).

@@ -13,24 +13,24 @@ namespace {
 // Regions are packed into blocks of this size: below the limit of an allocation (4 GiB on NVIDIA's).
 constexpr std::size_t kBlock = std::size_t{1} << 30;
 
-// As on the host: so pieces of equal cells lie a step apart on the device too.
+// As on the host: so regions of equal cells lie a step apart on the device too.
 constexpr std::size_t kLine = 64;
 std::size_t aligned(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 // First of the addresses that name host memory alone: no device has memory there.
 constexpr std::uint64_t kNowhere = std::uint64_t{1} << 63;
 
-/// The pieces of `piece` that are the host's alone, and those that are not, in order.
+/// The parts of `region` that are the host's alone, and those that are not, in order.
 template <class Visit>
-void cut(const DeviceRegion& piece, const ByteRanges& hosts, const Visit& visit) {
-  const ByteRange all = byte_range(piece.host, piece.bytes);
+void cut(const DeviceRegion& region, const ByteRanges& hosts, const Visit& visit) {
+  const ByteRange all = byte_range(region.host, region.bytes);
   const bool is_divisible =
-      piece.use == RegionUse::kept || piece.use == RegionUse::constant || piece.use == RegionUse::own;
+      region.use == RegionUse::kept || region.use == RegionUse::constant || region.use == RegionUse::own;
   const ByteRanges theirs = is_divisible ? common({all}, hosts) : ByteRanges();
   std::uintptr_t at = all.begin;
   const auto part = [&](std::uintptr_t end, bool is_hosts) {
     if (end == at) return;
-    DeviceRegion some = piece;
+    DeviceRegion some = region;
     some.host = reinterpret_cast<const void*>(at);
     some.bytes = end - at;
     visit(some, is_hosts);
@@ -45,13 +45,13 @@ void cut(const DeviceRegion& piece, const ByteRanges& hosts, const Visit& visit)
 
 }  // namespace
 
-Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<DeviceRegion> pieces, std::size_t window,
+Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<DeviceRegion> regions, std::size_t window,
                                            std::size_t copies, const ByteRanges& hosts) {
   DeviceBuffers buffers;
   buffers.device_ = &device;
   buffers.window_ = window;
   buffers.copies_ = std::max<std::size_t>(copies, 1);
-  std::erase_if(pieces, [](const DeviceRegion& piece) { return piece.bytes == 0; });
+  std::erase_if(regions, [](const DeviceRegion& region) { return region.bytes == 0; });
 
   struct Place {
     std::size_t block, offset;
@@ -59,35 +59,35 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
   std::vector<Place> places;
   std::vector<std::size_t> sizes;
   std::uint64_t nowhere = kNowhere + kLine;
-  const auto place = [&](const DeviceRegion& piece, bool is_hosts) {
-    std::size_t room = piece.bytes;
+  const auto place = [&](const DeviceRegion& region, bool is_hosts) {
+    std::size_t capacity = region.bytes;
     if (is_hosts) {
       places.push_back({kNoBlock, 0});
-      buffers.entries_.push_back({piece, nowhere, aligned(room), room, false, kNoBlock});
-      nowhere += aligned(room);
+      buffers.entries_.push_back({region, nowhere, aligned(capacity), capacity, false, kNoBlock});
+      nowhere += aligned(capacity);
       return;
     }
-    if (piece.use == RegionUse::scratch) room = aligned(room) * buffers.copies_;
-    if (piece.use == RegionUse::window) room = piece.slot * window;
+    if (region.use == RegionUse::scratch) capacity = aligned(capacity) * buffers.copies_;
+    if (region.use == RegionUse::window) capacity = region.slot * window;
     // Two adjacent regions that are both copied stay adjacent and become one.
     if (!buffers.entries_.empty()) {
       Entry& before = buffers.entries_.back();
-      if (places.back().block != kNoBlock && is_copied(before) && before.piece.use == piece.use &&
-          before.piece.group == piece.group && before.begin() + before.piece.bytes == piece.host &&
-          sizes.back() + room <= kBlock && places.back().offset + before.piece.bytes == sizes.back()) {
-        before.piece.bytes += room;
-        before.room += room;
-        sizes.back() += room;
+      if (places.back().block != kNoBlock && is_copied(before) && before.region.use == region.use &&
+          before.region.group == region.group && before.begin() + before.region.bytes == region.host &&
+          sizes.back() + capacity <= kBlock && places.back().offset + before.region.bytes == sizes.back()) {
+        before.region.bytes += capacity;
+        before.capacity += capacity;
+        sizes.back() += capacity;
         return;
       }
     }
-    if (sizes.empty() || aligned(sizes.back()) + room > kBlock) sizes.push_back(0);
+    if (sizes.empty() || aligned(sizes.back()) + capacity > kBlock) sizes.push_back(0);
     const std::size_t offset = aligned(sizes.back());
     places.push_back({sizes.size() - 1, offset});
-    sizes.back() = offset + room;
-    buffers.entries_.push_back({piece, 0, aligned(piece.bytes), room, false});
+    sizes.back() = offset + capacity;
+    buffers.entries_.push_back({region, 0, aligned(region.bytes), capacity, false});
   };
-  for (const DeviceRegion& piece : pieces) cut(piece, hosts, place);
+  for (const DeviceRegion& region : regions) cut(region, hosts, place);
   for (const std::size_t size : sizes) {
     WEFT_TRY(gpu::Buffer block, device.memory().allocate(size, "the mesh's state and weights"));
     buffers.blocks_.push_back(std::move(block));
@@ -98,7 +98,7 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
     buffers.entries_[i].device = buffers.blocks_[places[i].block].address() + places[i].offset;
   }
   std::sort(buffers.entries_.begin(), buffers.entries_.end(),
-            [](const Entry& a, const Entry& b) { return a.piece.host < b.piece.host; });
+            [](const Entry& a, const Entry& b) { return a.region.host < b.region.host; });
   for (std::size_t i = 0; i < places.size(); ++i) buffers.by_device_.push_back(i);
   std::sort(buffers.by_device_.begin(), buffers.by_device_.end(),
             [&](std::size_t a, std::size_t b) { return buffers.entries_[a].device < buffers.entries_[b].device; });
@@ -108,12 +108,12 @@ Result<DeviceBuffers> DeviceBuffers::build(gpu::Device& device, std::vector<Devi
 std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
   if (!host) return 0;
   const auto after = std::upper_bound(entries_.begin(), entries_.end(), host,
-                                      [](const void* place, const Entry& entry) { return place < entry.piece.host; });
+                                      [](const void* place, const Entry& entry) { return place < entry.region.host; });
   if (after != entries_.begin()) {
     const Entry& entry = *std::prev(after);
     const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(host) - entry.begin());
-    if (offset < entry.piece.bytes && (entry.block != kNoBlock || watches_host_)) {
-      switch (entry.piece.use) {
+    if (offset < entry.region.bytes && (entry.block != kNoBlock || tracks_host_)) {
+      switch (entry.region.use) {
         case RegionUse::kept:
         case RegionUse::constant:
         case RegionUse::own:
@@ -121,9 +121,9 @@ std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
         case RegionUse::scratch:
           return entry.device + copy_ * entry.stride + offset;
         case RegionUse::window: {
-          const std::size_t slots = entry.piece.bytes / entry.piece.slot;
-          const std::size_t at = (offset / entry.piece.slot - first_) & (slots - 1);
-          if (at < window_) return entry.device + at * entry.piece.slot + offset % entry.piece.slot;
+          const std::size_t slots = entry.region.bytes / entry.region.slot;
+          const std::size_t at = (offset / entry.region.slot - first_) & (slots - 1);
+          if (at < window_) return entry.device + at * entry.region.slot + offset % entry.region.slot;
         }
       }
     }
@@ -135,11 +135,11 @@ std::uint64_t DeviceBuffers::to_device(const void* host) const noexcept {
 
 std::uint64_t DeviceBuffers::constant(const void* host, std::size_t bytes) const {
   if (!host || bytes == 0) return 0;
-  if (watches_host_) return kNowhere;  // where no piece is
+  if (tracks_host_) return kNowhere;  // where no region is
   if (const auto found = constants_.find(host); found != constants_.end()) return found->second.address();
   const auto make = [&]() -> Result<gpu::Buffer> {
     WEFT_TRY(gpu::Buffer buffer, device_->memory().allocate(bytes, "a layer's tables"));
-    // A stream of its own: the caller's may be collecting a program.
+    // A stream of its own: the caller's may be capturing a command graph.
     WEFT_TRY(const auto stream, device_->make_stream());
     stream->upload(host, bytes, buffer.data<void>());
     WEFT_CHECK(stream->finish());
@@ -155,13 +155,13 @@ std::uint64_t DeviceBuffers::constant(const void* host, std::size_t bytes) const
 
 void DeviceBuffers::upload(gpu::VulkanStream& stream) const {
   for (const Entry& entry : entries_)
-    if (is_copied(entry)) stream.upload(entry.piece.host, entry.piece.bytes, reinterpret_cast<void*>(entry.device));
+    if (is_copied(entry)) stream.upload(entry.region.host, entry.region.bytes, reinterpret_cast<void*>(entry.device));
 }
 
-Status DeviceBuffers::land(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except,
-                           Readback& to) const {
+Status DeviceBuffers::read_back(gpu::VulkanStream& stream, std::uint32_t groups, const ByteRanges& except,
+                                Readback& to) const {
   const auto is_wanted = [&](const Entry& entry) {
-    return entry.block != kNoBlock && entry.piece.use == RegionUse::kept && entry.piece.group < groups;
+    return entry.block != kNoBlock && entry.region.use == RegionUse::kept && entry.region.group < groups;
   };
   std::vector<const Entry*> wanted;
   for (const Entry& entry : entries_)
@@ -175,12 +175,12 @@ Status DeviceBuffers::land(gpu::VulkanStream& stream, std::uint32_t groups, cons
   std::size_t bytes = 0;
   for (std::size_t first = 0; first < wanted.size();) {
     std::size_t count = 1;
-    std::uint64_t end = wanted[first]->device + wanted[first]->piece.bytes;
+    std::uint64_t end = wanted[first]->device + wanted[first]->region.bytes;
     const auto goes_on = [&](const Entry& next) {
       return next.block == wanted[first]->block && next.device - end < kLine;
     };
     for (; first + count < wanted.size() && goes_on(*wanted[first + count]); ++count)
-      end = wanted[first + count]->device + wanted[first + count]->piece.bytes;
+      end = wanted[first + count]->device + wanted[first + count]->region.bytes;
     runs.push_back({first, count, bytes, static_cast<std::size_t>(end - wanted[first]->device)});
     bytes += runs.back().bytes;
     first += count;
@@ -192,7 +192,7 @@ Status DeviceBuffers::land(gpu::VulkanStream& stream, std::uint32_t groups, cons
                                to.bytes.data() + run.place));
     for (std::size_t i = run.first; i < run.first + run.count; ++i) {
       const std::size_t place = run.place + (wanted[i]->device - wanted[run.first]->device);
-      const ByteRange all_of_it = byte_range(wanted[i]->piece.host, wanted[i]->piece.bytes);
+      const ByteRange all_of_it = byte_range(wanted[i]->region.host, wanted[i]->region.bytes);
       for (const ByteRange& range : without({all_of_it}, except))
         to.parts.push_back({reinterpret_cast<std::byte*>(range.begin), place + (range.begin - all_of_it.begin),
                             range.end - range.begin});
@@ -203,8 +203,8 @@ Status DeviceBuffers::land(gpu::VulkanStream& stream, std::uint32_t groups, cons
 
 template <class Visit>
 void DeviceBuffers::each_window_part(const Entry& entry, std::uint64_t end, Visit&& visit) const {
-  if (entry.piece.use != RegionUse::window || end <= first_) return;
-  const std::size_t slot = entry.piece.slot, slots = entry.piece.bytes / slot;
+  if (entry.region.use != RegionUse::window || end <= first_) return;
+  const std::size_t slot = entry.region.slot, slots = entry.region.bytes / slot;
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(end - first_, window_));
   // The ring's end may lie within.
   for (std::size_t at = 0; at < count;) {
@@ -214,14 +214,14 @@ void DeviceBuffers::each_window_part(const Entry& entry, std::uint64_t end, Visi
   }
 }
 
-void DeviceBuffers::push_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+void DeviceBuffers::upload_window(gpu::VulkanStream& stream, std::uint64_t end) const {
   for (const Entry& entry : entries_)
     each_window_part(entry, end, [&](const DeviceCopy& copy) {
       stream.upload(copy.host, copy.bytes, reinterpret_cast<void*>(copy.device));
     });
 }
 
-Status DeviceBuffers::pull_window(gpu::VulkanStream& stream, std::uint64_t end) const {
+Status DeviceBuffers::download_window(gpu::VulkanStream& stream, std::uint64_t end) const {
   for (const DeviceCopy& copy : written_windows(end))
     WEFT_CHECK(stream.download(reinterpret_cast<const void*>(copy.device), copy.bytes, copy.host));
   return {};
@@ -230,7 +230,7 @@ Status DeviceBuffers::pull_window(gpu::VulkanStream& stream, std::uint64_t end) 
 std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::written_windows(std::uint64_t end) const {
   std::vector<DeviceCopy> copies;
   for (const Entry& entry : entries_)
-    if (!entry.is_hosts && !entry.piece.is_input)
+    if (!entry.is_hosts && !entry.region.is_input)
       each_window_part(entry, end, [&](const DeviceCopy& copy) { copies.push_back(copy); });
   return copies;
 }
@@ -240,23 +240,23 @@ const DeviceBuffers::Entry* DeviceBuffers::find(std::uint64_t device) const noex
                                       [&](std::uint64_t place, std::size_t i) { return place < entries_[i].device; });
   if (after == by_device_.begin()) return nullptr;
   const Entry& entry = entries_[*std::prev(after)];
-  return device - entry.device < entry.room ? &entry : nullptr;
+  return device - entry.device < entry.capacity ? &entry : nullptr;
 }
 
-ByteRanges DeviceBuffers::to_host(std::span<const gpu::Touched> touched, bool only_written) const {
+ByteRanges DeviceBuffers::to_host(std::span<const gpu::MemoryAccess> accesses, bool only_written) const {
   std::vector<ByteRange> ranges;
-  for (const gpu::Touched& each : touched) {
+  for (const gpu::MemoryAccess& each : accesses) {
     if (only_written && !each.is_written) continue;
     const Entry* const entry = find(each.begin);
-    if (entry && entry->piece.use == RegionUse::kept)
+    if (entry && entry->region.use == RegionUse::kept)
       ranges.push_back(byte_range(entry->begin() + (each.begin - entry->device), each.end - each.begin));
   }
   return set_of(std::move(ranges));
 }
 
-void DeviceBuffers::leave_windows(std::span<const gpu::Touched> touched) {
-  for (const gpu::Touched& each : touched)
-    if (const Entry* const entry = find(each.begin); each.is_written && entry && entry->piece.use == RegionUse::window)
+void DeviceBuffers::leave_windows(std::span<const gpu::MemoryAccess> accesses) {
+  for (const gpu::MemoryAccess& each : accesses)
+    if (const Entry* const entry = find(each.begin); each.is_written && entry && entry->region.use == RegionUse::window)
       entries_[static_cast<std::size_t>(entry - entries_.data())].is_hosts = true;
 }
 
@@ -264,14 +264,14 @@ std::vector<DeviceBuffers::DeviceCopy> DeviceBuffers::device_copies(const ByteRa
   std::vector<DeviceCopy> copies;
   for (const ByteRange& range : ranges) {
     auto entry = std::upper_bound(entries_.begin(), entries_.end(), range.begin, [](std::uintptr_t at, const Entry& e) {
-      return at < reinterpret_cast<std::uintptr_t>(e.piece.host);
+      return at < reinterpret_cast<std::uintptr_t>(e.region.host);
     });
     if (entry != entries_.begin()) --entry;
     for (; entry != entries_.end(); ++entry) {
-      const ByteRange all = byte_range(entry->piece.host, entry->piece.bytes);
+      const ByteRange all = byte_range(entry->region.host, entry->region.bytes);
       if (all.begin >= range.end) break;
       const std::uintptr_t begin = std::max(range.begin, all.begin), end = std::min(range.end, all.end);
-      if (begin < end && entry->piece.use == RegionUse::kept && entry->block != kNoBlock)
+      if (begin < end && entry->region.use == RegionUse::kept && entry->block != kNoBlock)
         copies.push_back({reinterpret_cast<std::byte*>(begin), entry->device + (begin - all.begin), end - begin});
     }
   }

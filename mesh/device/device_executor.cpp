@@ -17,7 +17,7 @@ using kernels::MatrixView;
 // Steps between two agreements of host and device: what a fault costs at most, in steps on the CPU.
 constexpr std::uint64_t kMostLogged = 1024;
 constexpr std::uint64_t kMostLoggedBytes = std::uint64_t{256} << 20;
-constexpr std::uint64_t kPullsLogged = 4;  // or this many times the size of a download, so that downloads are rare
+constexpr std::uint64_t kDownloadsLogged = 4;  // or this many times the size of a download, so that downloads are rare
 // Of what inputs bring, in a part of a block: later parts cross the bus while the device is at work on earlier ones.
 constexpr std::uint64_t kUploadBytes = std::uint64_t{4} << 20;
 // Firings in a graph: its tables take some 300 bytes for each.
@@ -28,17 +28,17 @@ constexpr std::uint64_t kMostPhases = 8;
 
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(DeviceRecovery& hold, Engine& engine)
-    : hold_(hold),
+DeviceExecutor::DeviceExecutor(DeviceRecovery& recovery, Engine& engine)
+    : recovery_(recovery),
       engine_(engine),
       places_(host_places(engine.runner().graph())),
-      image_(hold, engine, places_.is_host, places_.is_opaque),
+      image_(recovery, engine, places_.is_host, places_.is_opaque),
       windows_(engine),
       mixed_(engine, image_, statistics_, places_.is_host),
       graphs_(engine, image_, windows_, statistics_),
       log_(engine) {
   statistics_.why_host_cells = places_.why;
-  if (hold_.is_held()) statistics_.device = hold_.device().info().name;
+  if (recovery_.is_held()) statistics_.device = recovery_.device().info().name;
   for (const auto& cell : engine_.runner().cells()) statistics_.host_cells += places_.is_host[cell->first()];
   if (is_mixed()) graphs_.divide(mixed_);
 }
@@ -47,14 +47,14 @@ void DeviceExecutor::count_on(const DeviceStatistics& before) {
   statistics_.device_steps += before.device_steps;
   statistics_.host_steps += before.host_steps;
   statistics_.replays += before.replays;
-  statistics_.programs += before.programs;
+  statistics_.graphs += before.graphs;
   statistics_.uploads += before.uploads;
   statistics_.downloads += before.downloads;
   statistics_.exchanged_bytes += before.exchanged_bytes;
   statistics_.faults += before.faults;
   statistics_.restarts += before.restarts;
   statistics_.last_fault = before.last_fault;
-  if (hold_.is_held()) return;
+  if (recovery_.is_held()) return;
   statistics_.device = before.device;
   statistics_.why_host = before.why_host;
 }
@@ -116,19 +116,19 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
   executor_ = &executor;
   outputs_.clear();
   std::uint64_t done = 0;
-  if (!hold_.is_held()) {
-    const std::uint64_t wait = hold_.wait();
+  if (!recovery_.is_held()) {
+    const std::uint64_t wait = recovery_.wait();
     const bool is_plain = !engine_.rule() && !has_feeds_or_sinks();  // it may go back in the middle
     if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
     done = run_host(executor, tick, 0, wait);
-    if (!engine_.halt()) hold_.take(statistics_);
+    if (!engine_.halt()) recovery_.take(statistics_);
   }
   while (done < steps && !engine_.halt()) {
-    const std::uint64_t quiet = hold_.is_held() ? steady_steps(tick, done, steps) : 0;
+    const std::uint64_t quiet = recovery_.is_held() ? steady_steps(tick, done, steps) : 0;
     if (quiet > 0)
       done += run_steady(executor, tick, done, quiet);
     else  // commands are applied at one tick's boundary; the device goes on behind it
-      done += run_host(executor, tick, done, hold_.is_held() ? 1 : steps - done);
+      done += run_host(executor, tick, done, recovery_.is_held() ? 1 : steps - done);
   }
   // A halt ends the run where it would have ended on the CPU.
   if (const std::uint64_t past = done % engine_.block(); past != 0 && done < steps)
@@ -142,8 +142,8 @@ Result<std::optional<std::uint64_t>> DeviceExecutor::try_device(std::uint64_t ti
   WEFT_CHECK(image_.counts().reset(image_.stream(), rule != nullptr));
   WEFT_TRY(const std::uint64_t ran, run_device(tick, first, first + steps));
   if (is_mixed() && mixed_.host().has_failed()) return std::optional<std::uint64_t>();
-  if (rule) WEFT_CHECK(image_.counts().pull_updates(image_.stream(), *rule));
-  WEFT_TRY(const std::uint32_t flags, image_.counts().pull_flags(image_.stream()));
+  if (rule) WEFT_CHECK(image_.counts().download_updates(image_.stream(), *rule));
+  WEFT_TRY(const std::uint32_t flags, image_.counts().download_flags(image_.stream()));
   return flags == 0 ? std::optional(ran) : std::nullopt;
 }
 
@@ -161,17 +161,17 @@ std::uint64_t DeviceExecutor::run_steady(scheduler::Executor& executor, std::uin
     return {};
   };
   try {
-    if (const Status tried = attempt(); !tried) give_up(tried.error());
+    if (const Status tried = attempt(); !tried) fall_back(tried.error());
   } catch (const std::exception& error) {
-    give_up(Error(Errc::internal, std::string("vulkan: ") + error.what()));
+    fall_back(Error(Errc::internal, std::string("vulkan: ") + error.what()));
   }
   is_running_ = false;
   if (is_logged) log_.add_feeds(engine_.ticks_in(first + done.value_or(steps)));
   if (!is_logged) {  // the device is not to have it
-    if (!hold_.is_held() && is_ahead_) replay(executor, false);
+    if (!recovery_.is_held() && is_ahead_) replay(executor, false);
     return run_host(executor, tick, first, steps);
   }
-  if (!hold_.is_held() || !done) return replay(executor, true);
+  if (!recovery_.is_held() || !done) return replay(executor, true);
   settle(*done);
   return *done;
 }
@@ -180,17 +180,17 @@ void DeviceExecutor::settle(std::uint64_t done) noexcept {
   is_ahead_ = true;
   log_.end_run(done);
   statistics_.device_steps += done;
-  hold_.note_steps(done);
+  recovery_.note_steps(done);
   if (mixed_.host().has_commands()) {
     // They are no part of the log, so it ends before them.
     download();
     mixed_.host().send_commands(engine_.commands());
   } else if (log_.steps() > kMostLogged ||
-             log_.bytes() > std::max(kMostLoggedBytes, kPullsLogged * readbacks_[0].bytes.size())) {
+             log_.bytes() > std::max(kMostLoggedBytes, kDownloadsLogged * readbacks_[0].bytes.size())) {
     if (is_mixed())
       download();  // the host's own cells go on from its memory
     else
-      land();
+      read_back();
   }
 }
 
@@ -203,7 +203,7 @@ std::uint64_t DeviceExecutor::run_host(scheduler::Executor& executor, std::uint6
   const std::uint64_t done = engine_.run(executor, tick, steps, first);
   is_running_ = false;
   statistics_.host_steps += done;
-  if (!hold_.is_held()) hold_.note_steps(done);
+  if (!recovery_.is_held()) recovery_.note_steps(done);
   return done;
 }
 
@@ -236,8 +236,8 @@ Status DeviceExecutor::make_image() {
   if (!places_.is_asked && statistics_.uploads == 0)
     log_info("vulkan: the CPU runs cells of its own beside the device: " + statistics_.why_host_cells);
   const std::uint64_t window = block_steps() + (rule() ? rule()->samples_ahead() : 0);
-  WEFT_CHECK(image_.make(window, [&](std::span<const DeviceRegion> pieces) {
-    return is_mixed() ? mixed_.hosts_alone(pieces) : ByteRanges();
+  WEFT_CHECK(image_.make(window, [&](std::span<const DeviceRegion> regions) {
+    return is_mixed() ? mixed_.hosts_alone(regions) : ByteRanges();
   }));
   windows_.reset_feeds();
   mixed_.reset();
@@ -281,8 +281,8 @@ Result<std::uint64_t> DeviceExecutor::run_mixed(std::uint64_t tick, std::uint64_
     image_.buffers().move_window(sample);
     WEFT_TRY(const auto graph, graph_of(tick, {step, 1, step, sample}));
     mixed_.keep(graph->crossing, tick + engine_.ticks_in(step));
-    if (rule()) image_.buffers().push_window(image_.stream(), samples_end);
-    WEFT_CHECK(mixed_.run(*executor_, graph->program, graph->crossing, windows_, step, samples_end));
+    if (rule()) image_.buffers().upload_window(image_.stream(), samples_end);
+    WEFT_CHECK(mixed_.run(*executor_, graph->commands, graph->crossing, windows_, step, samples_end));
   }
   WEFT_CHECK(image_.stream().status());
   return step - first;
@@ -311,27 +311,27 @@ Result<std::uint64_t> DeviceExecutor::run_device(std::uint64_t tick, std::uint64
 Status DeviceExecutor::run_block(std::uint64_t tick, std::uint64_t step, std::uint64_t count, std::uint64_t times) {
   const auto [first, end] = samples_of(tick, step, count);
   image_.buffers().move_window(first);
-  if (rule()) image_.buffers().push_window(image_.stream(), end);
+  if (rule()) image_.buffers().upload_window(image_.stream(), end);
   const std::uint64_t most = has_feeds_or_sinks() ? part_steps() : count;
   for (std::uint64_t done = 0; done < count; done += most) {
     const BlockSteps part{step + done, std::min(most, count - done), step, first};
     WEFT_TRY(const auto graph, graph_of(tick, part));
-    WEFT_CHECK(image_.stream().run(graph->program, times));
+    WEFT_CHECK(image_.stream().run(graph->commands, times));
     WEFT_TRY([[maybe_unused]] const auto handed_over, image_.stream().submit());
   }
   log_.add_feeds(engine_.ticks_in(step + count));
-  if (rule()) WEFT_CHECK(image_.buffers().pull_window(image_.stream(), end));
+  if (rule()) WEFT_CHECK(image_.buffers().download_window(image_.stream(), end));
   return windows_.download(image_.stream(), step, count);
 }
 
-void DeviceExecutor::give_up(const Error& error) noexcept {
+void DeviceExecutor::fall_back(const Error& error) noexcept {
   // Memory may be dropped when nothing is at work on it any more.
   image_.finish();
   graphs_.clear();
   windows_.drop();
   mixed_.drop();
   image_.drop();
-  hold_.let_go(error, statistics_);
+  recovery_.let_go(error, statistics_);
 }
 
 void DeviceExecutor::set_input(NodeId port, std::size_t session, std::span<const float> values,
@@ -352,7 +352,7 @@ std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, 
     const MatrixView there = image_.recorder().to_device(here);
     kept.resize(there.cols);
     if (Status read = image_.stream().download(there.row(session), kept.size() * sizeof(float), kept.data()); !read) {
-      give_up(read.error());
+      fall_back(read.error());
       replay(*executor_, false);
       kept.assign(here.row(session), here.row(session) + here.cols);
     }
@@ -362,22 +362,22 @@ std::span<const float> DeviceExecutor::output(NodeId node, std::size_t session, 
 
 void DeviceExecutor::download() noexcept {
   if (!is_ahead_ || is_running_) return;
-  if (!land()) return;
+  if (!read_back()) return;
   readbacks_[0].settle();
-  has_landed_ = is_ahead_ = false;
+  has_readback_ = is_ahead_ = false;
 }
 
-bool DeviceExecutor::land() noexcept {
+bool DeviceExecutor::read_back() noexcept {
   ++statistics_.downloads;
-  Readback& to = readbacks_[has_landed_];
+  Readback& to = readbacks_[has_readback_];
   const std::uint32_t groups = engine_.rule() ? DeviceImage::kAll : DeviceImage::kWeights;
-  if (Status landed = image_.buffers().land(image_.stream(), groups, mixed_.by_host(), to); !landed) {
-    give_up(landed.error());
+  if (Status read = image_.buffers().read_back(image_.stream(), groups, mixed_.by_host(), to); !read) {
+    fall_back(read.error());
     replay(*executor_, false);
     return false;
   }
-  if (has_landed_) std::swap(readbacks_[0], readbacks_[1]);
-  has_landed_ = true;
+  if (has_readback_) std::swap(readbacks_[0], readbacks_[1]);
+  has_readback_ = true;
   forget_log();
   return true;
 }
@@ -396,7 +396,7 @@ std::uint64_t DeviceExecutor::replay(scheduler::Executor& executor, bool is_unde
   is_running_ = true;  // code that asks for the host's memory gets it as it is
   ByteArchive now;
   if (rule) rule->take_host_snapshot(now);
-  if (std::exchange(has_landed_, false)) readbacks_[0].settle();
+  if (std::exchange(has_readback_, false)) readbacks_[0].settle();
   mixed_.take_back();
   log_.restore_observers();
   mixed_.host().forget_commands();

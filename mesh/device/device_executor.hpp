@@ -38,7 +38,7 @@ namespace weft::mesh {
 class DeviceExecutor {
  public:
   /// The parts must outlive it.
-  DeviceExecutor(DeviceRecovery& hold, Engine& engine);
+  DeviceExecutor(DeviceRecovery& recovery, Engine& engine);
   ~DeviceExecutor();
 
   /// As Engine::run.
@@ -102,11 +102,11 @@ class DeviceExecutor {
   void forget_log() noexcept;
   /// Copies the device's memory to the host, for a replay to begin from. After a failure the CPU has replayed the
   /// log instead. @return true when it went well
-  bool land() noexcept;
+  bool read_back() noexcept;
   /// Drops all that is the device's. `replay` must follow where it was ahead.
-  void give_up(const Error& error) noexcept;
+  void fall_back(const Error& error) noexcept;
 
-  DeviceRecovery& hold_;
+  DeviceRecovery& recovery_;
   Engine& engine_;
   HostPlaces places_;
   DeviceStatistics statistics_;
@@ -119,7 +119,7 @@ class DeviceExecutor {
   bool is_ahead_ = false, is_behind_ = true, is_running_ = false;
   std::map<std::pair<NodeId, std::size_t>, std::vector<float>> outputs_;  // read since the last run
   std::array<Readback, 2> readbacks_;  // a device that is lost half way must not take the last one along
-  bool has_landed_ = false;            // the first is where the log begins; else the host's own memory is
+  bool has_readback_ = false;          // the first is where the log begins; else the host's own memory is
 };
 
 }  // namespace weft::mesh

@@ -31,9 +31,9 @@ class DeviceImage {
   /// Groups of memory, by how often it changes: the first most often.
   static constexpr std::uint32_t kState = 0, kWeights = 1, kRule = 2, kAll = 3;
 
-  DeviceImage(DeviceRecovery& hold, Engine& engine, std::span<const std::uint8_t> is_host,
+  DeviceImage(DeviceRecovery& recovery, Engine& engine, std::span<const std::uint8_t> is_host,
               std::span<const std::uint8_t> is_opaque)
-      : hold_(hold), engine_(engine), is_host_(is_host), is_opaque_(is_opaque) {}
+      : recovery_(recovery), engine_(engine), is_host_(is_host), is_opaque_(is_opaque) {}
   ~DeviceImage() { finish(); }
   DeviceImage(const DeviceImage&) = delete;
   DeviceImage& operator=(const DeviceImage&) = delete;
@@ -54,7 +54,7 @@ class DeviceImage {
   /// Drops all that is the device's.
   void drop() noexcept;
 
-  gpu::Memory& memory() noexcept { return hold_.device().memory(); }
+  gpu::Memory& memory() noexcept { return recovery_.device().memory(); }
   gpu::VulkanStream& stream() noexcept { return *stream_; }
   DeviceBuffers& buffers() noexcept { return *buffers_; }
   GraphRecorder& recorder() noexcept { return *recorder_; }
@@ -62,9 +62,9 @@ class DeviceImage {
   RunCounts& counts() noexcept { return counts_; }
 
  private:
-  std::vector<DeviceRegion> pieces() const;
+  std::vector<DeviceRegion> regions() const;
 
-  DeviceRecovery& hold_;
+  DeviceRecovery& recovery_;
   Engine& engine_;
   std::span<const std::uint8_t> is_host_, is_opaque_;  // by node
   std::unique_ptr<gpu::VulkanStream> stream_;

@@ -16,13 +16,13 @@ enum class RegionUse : int {
   window,    // a ring over samples of which the device holds those of the steps under way
 };
 
-/// A piece of the host's memory.
+/// A range of the host's memory.
 struct DeviceRegion {
   const void* host = nullptr;
   std::size_t bytes = 0;
   RegionUse use = RegionUse::kept;
   std::size_t slot = 0;     // of a window: bytes of a sample; the ring holds a power of two of them
-  std::uint32_t group = 0;  // the caller's; pieces of several groups stay apart
+  std::uint32_t group = 0;  // the caller's; regions of several groups stay apart
   /// The only node that touches it; kShared: several do, or it is not known.
   std::uint32_t node = kShared;
   bool is_input = false;  // of a window: steps read it and never write it, so it does not come back

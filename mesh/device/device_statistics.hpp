@@ -16,7 +16,7 @@ struct DeviceStatistics {
   std::uint64_t faults = 0;        // of the device: lost, hung, out of memory, a validation error
   std::uint64_t restarts = 0;      // how often it was taken again after one
   std::string last_fault;          // empty: there was none
-  std::uint64_t programs = 0;      // recorded
+  std::uint64_t graphs = 0;        // recorded
   std::uint64_t uploads = 0, downloads = 0;  // of the whole mesh
   std::uint64_t device_bytes = 0;
   std::uint64_t host_cells = 0;       // that stay on the host while the device runs the others

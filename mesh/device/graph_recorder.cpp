@@ -17,7 +17,7 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
     if constexpr (std::is_same_v<T, kernels::ConstWeight>) operand.nan_free = nullptr;  // a hint to the host's kernels
   });
   if constexpr (!std::is_void_v<ops::Answer<Op>>) {  // is it finite?
-    to_.note_not_finite(moved.x, notes_, kNotFinite);
+    to_.flag_not_finite(moved.x, flags_, kNotFinite);
     return true;
   } else {
     // The host counts along, so that it need not ask how many steps there were.
@@ -28,9 +28,9 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
 
 const kernels::OpTable& GraphRecorder::table() noexcept { return kernels::op_table<GraphRecorder>(); }
 
-void GraphRecorder::watch_host(std::vector<gpu::Touched>* to) noexcept {
-  to_.watch(to, true);
-  buffers_.watch_host(to != nullptr);
+void GraphRecorder::track_host(std::vector<gpu::MemoryAccess>* to) noexcept {
+  to_.track_accesses(to, true);
+  buffers_.track_host(to != nullptr);
 }
 
 void GraphRecorder::touch(std::initializer_list<kernels::ConstMatrixView> read,
@@ -42,7 +42,7 @@ void GraphRecorder::touch(std::initializer_list<kernels::ConstMatrixView> read,
 bool GraphRecorder::any_nonzero(NodeId node, std::span<const float> values, bool may_skip) {
   const float* const copy = to_device(values.data());
   may_skip ? guards_.hold_back_if_zero(node, copy, values.size())
-           : to_.note_all_zero(copy, values.size(), notes_, kAllZero);
+           : to_.flag_all_zero(copy, values.size(), flags_, kAllZero);
   return true;
 }
 

@@ -9,13 +9,13 @@ namespace weft::mesh {
 
 /// Records operations on the host's memory for the device that has a copy of it: cells and learning rules run
 /// unchanged. A question about a value (is a result finite?) is answered as hoped; `kNotFinite`, `kAllZero` in the
-/// device's word `notes` say later that the hope was wrong. Operands without a copy stay as an error in `status`.
+/// device's word `flags` say later that the hope was wrong. Operands without a copy stay as an error in `status`.
 /// @thread one thread at a time
 class GraphRecorder final : public kernels::OpStream {
  public:
   static constexpr std::uint32_t kNotFinite = 1, kAllZero = 2;
-  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& buffers, std::uint32_t* notes, StepGuards guards)
-      : OpStream(table()), to_(to), buffers_(buffers), notes_(notes), guards_(std::move(guards)) {}
+  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& buffers, std::uint32_t* flags, StepGuards guards)
+      : OpStream(table()), to_(to), buffers_(buffers), flags_(flags), guards_(std::move(guards)) {}
 
   /// The device's own stream, for operands that have no place on the host.
   gpu::VulkanStream& device() noexcept { return to_; }
@@ -26,11 +26,11 @@ class GraphRecorder final : public kernels::OpStream {
   }
   Status status() const { return buffers_.status(); }
 
-  /// Says yes. Where all are 0, that is noted, or with `may_skip` holds back what the node moves in this step.
+  /// Answers yes. Where all are 0, a flag is set, or with `may_skip` holds back what the node moves in this step.
   bool any_nonzero(NodeId node, std::span<const float> values, bool may_skip);
   /// From here on operations, which the device does not run, only say what they touch; null: they are recorded again.
-  void watch_host(std::vector<gpu::Touched>* to) noexcept;
-  /// Says what a layer that nobody can watch might touch. @pre watch_host
+  void track_host(std::vector<gpu::MemoryAccess>* to) noexcept;
+  /// Says what a layer whose accesses cannot be tracked might touch. @pre track_host
   void touch(std::initializer_list<kernels::ConstMatrixView> read, std::initializer_list<kernels::MatrixView> written);
   /// Records one operation with its operands on the device.
   template <class Op>
@@ -45,7 +45,7 @@ class GraphRecorder final : public kernels::OpStream {
 
   gpu::VulkanStream& to_;
   DeviceBuffers& buffers_;
-  std::uint32_t* notes_;
+  std::uint32_t* flags_;
   StepGuards guards_;
 };
 

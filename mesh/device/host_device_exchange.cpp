@@ -35,32 +35,32 @@ void HostDeviceExchange::keep(const ByteRanges& ranges) {
   for (const ByteRange& range : all) {
     const auto* const from = reinterpret_cast<const std::byte*>(range.begin);
     bytes_.insert(bytes_.end(), from, from + (range.end - range.begin));
-    pieces_.push_back(range);
+    kept_ranges_.push_back(range);
   }
   kept_ = united(kept_, all);
 }
 
 void HostDeviceExchange::keep(Step& step) {
-  if (step.kept_at == era_) return;
+  if (step.kept_at == epoch_) return;
   keep(step.host_writes);
   keep(step.out);
-  step.kept_at = era_;
+  step.kept_at = epoch_;
 }
 
 void HostDeviceExchange::take_back() noexcept {
   const std::byte* from = bytes_.data();
-  for (const ByteRange& piece : pieces_) {
-    const std::size_t bytes = piece.end - piece.begin;
-    std::memcpy(reinterpret_cast<void*>(piece.begin), from, bytes);
+  for (const ByteRange& range : kept_ranges_) {
+    const std::size_t bytes = range.end - range.begin;
+    std::memcpy(reinterpret_cast<void*>(range.begin), from, bytes);
     from += bytes;
   }
 }
 
 void HostDeviceExchange::forget() noexcept {
   kept_.clear();
-  pieces_.clear();
+  kept_ranges_.clear();
   bytes_.clear();
-  ++era_;
+  ++epoch_;
 }
 
 }  // namespace weft::mesh

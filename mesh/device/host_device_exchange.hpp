@@ -10,7 +10,7 @@
 
 namespace weft::mesh {
 
-/// The books of a mesh of which a device runs some cells and the host the others: who touches which bytes of the host's
+/// Tracks, for a mesh of which a device runs some cells and the host the others, who touches which bytes of the host's
 /// memory or of its device copy, and so the ranges to transfer after a step.
 ///
 /// Halo exchange between host and device. Memory that the host touches is current on the host, all other memory on the
@@ -22,7 +22,7 @@ class HostDeviceExchange {
     ByteRanges host_writes, device_writes;
     ByteRanges in, out;         // to the device, to the host
     std::uint64_t made_at = 0;  // the count of changes that `in` and `out` know
-    std::uint64_t kept_at = 0;  // the era in which the host's copy of what it overwrites was kept
+    std::uint64_t kept_at = 0;  // the epoch in which the host's copy of what it overwrites was kept
   };
   /// Ranges to transfer at once, before a step may touch them for the first time.
   struct PendingTransfers {
@@ -37,7 +37,7 @@ class HostDeviceExchange {
   const ByteRanges& by_host() const noexcept { return by_host_; }
 
   /// Epoch of the kept ranges: the number of the last `forget`.
-  std::uint64_t era() const noexcept { return era_; }
+  std::uint64_t epoch() const noexcept { return epoch_; }
   /// Keeps what stands there, for `take_back`, unless it was kept since `forget`.
   void keep(const ByteRanges& ranges);
   /// The same for all that a step overwrites on the host.
@@ -50,10 +50,10 @@ class HostDeviceExchange {
  private:
   ByteRanges by_host_, by_device_;
   std::uint64_t changes_ = 1;
-  ByteRanges kept_;  // all of `pieces_`
-  std::vector<ByteRange> pieces_;
-  std::vector<std::byte> bytes_;  // of the pieces
-  std::uint64_t era_ = 1;         // 0: none
+  ByteRanges kept_;  // all of `kept_ranges_`
+  std::vector<ByteRange> kept_ranges_;
+  std::vector<std::byte> bytes_;  // of these ranges
+  std::uint64_t epoch_ = 1;       // 0: none
 };
 
 }  // namespace weft::mesh

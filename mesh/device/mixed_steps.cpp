@@ -10,14 +10,14 @@ namespace weft::mesh {
 
 using kernels::MatrixView;
 
-ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> pieces) const {
+ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> regions) const {
   const Graph& graph = engine_.runner().graph();
   const State& state = engine_.runner().state();
   const std::span<const std::uint8_t> is_host = host_.hosts();
   std::vector<ByteRange> ranges;
-  for (const DeviceRegion& piece : pieces)
-    if (piece.node != DeviceRegion::kShared && is_host[piece.node])
-      ranges.push_back(byte_range(piece.host, piece.bytes));
+  for (const DeviceRegion& region : regions)
+    if (region.node != DeviceRegion::kShared && is_host[region.node])
+      ranges.push_back(byte_range(region.host, region.bytes));
   std::vector<std::uint8_t> is_read(is_host.size());  // by the device
   for (const Edge& edge : graph.edges()) is_read[edge.from] |= !is_host[edge.to];
   const auto add = [&](const MatrixView& rows) {
@@ -35,23 +35,23 @@ ByteRanges MixedSteps::hosts_alone(std::span<const DeviceRegion> pieces) const {
 
 void MixedSteps::reset() {
   exchange_ = HostDeviceExchange();
-  notes_kept_at_ = 0;
+  kept_at_ = 0;
 }
 
-void MixedSteps::watch_host(const StepRecorder::Recording& recording, std::uint64_t step,
-                            std::vector<gpu::Touched>& touched) {
+void MixedSteps::track_host(const StepRecorder::Recording& recording, std::uint64_t step,
+                            std::vector<gpu::MemoryAccess>& accesses) {
   StepRule* const rule = engine_.rule();
   ByteArchive before;
   if (rule) rule->recordable()->take_host_snapshot(before);
-  image_.recorder().watch_host(&touched);
+  image_.recorder().track_host(&accesses);
   image_.steps().record(recording, step, StepRecorder::Side::host);
-  image_.recorder().watch_host(nullptr);
+  image_.recorder().track_host(nullptr);
   static_cast<void>(image_.recorder().guards().take());  // the host sees for itself
   if (rule) rule->recordable()->restore_host_snapshot(before);
 }
 
-Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::Touched> by_host,
-                        std::span<const gpu::Touched> by_device) {
+Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::MemoryAccess> by_host,
+                        std::span<const gpu::MemoryAccess> by_device) {
   DeviceBuffers& buffers = image_.buffers();
   buffers.leave_windows(by_host);
   step.host_writes = buffers.to_host(by_host, true);
@@ -67,29 +67,29 @@ Status MixedSteps::open(HostDeviceExchange::Step& step, std::span<const gpu::Tou
 
 void MixedSteps::begin(std::uint64_t tick, bool is_first) {
   host_.begin(tick, is_first);
-  if (notes_kept_at_ == exchange_.era()) return;
-  notes_kept_at_ = exchange_.era();
-  keep_notes();
+  if (kept_at_ == exchange_.epoch()) return;
+  kept_at_ = exchange_.epoch();
+  keep_nan_marks();
 }
 
-// A stored type's note of its codes is the host's alone: no operation writes it.
-void MixedSteps::keep_notes() {
+// A quantized weight's mark that its codes hold no NaN is the host's alone: no operation writes it.
+void MixedSteps::keep_nan_marks() {
   const WeightStore& weights = engine_.runner().weights();
-  std::vector<ByteRange> notes;
+  std::vector<ByteRange> marks;
   for (NodeId node = 0; node < host_.hosts().size(); ++node) {
     const std::size_t first = weights.first(node);
     for (std::size_t i = first; host_.is_host(node) && i < first + weights.of(node).size(); ++i)
       if (const QuantizedWeight* const stored = weights.stored(i))
-        notes.push_back(byte_range(stored->block() + stored->bytes() - 1, 1));
+        marks.push_back(byte_range(stored->block() + stored->bytes() - 1, 1));
   }
-  exchange_.keep(set_of(std::move(notes)));
+  exchange_.keep(set_of(std::move(marks)));
 }
 
 // Before a step fires the ports. What is put into the slot that a run's first tick reads needs no keeping: an earlier
 // step wrote that slot, or the log puts it there again.
 void MixedSteps::keep(HostDeviceExchange::Step& step, std::uint64_t tick) {
   exchange_.refresh(step);
-  if (step.kept_at != exchange_.era()) {
+  if (step.kept_at != exchange_.epoch()) {
     std::vector<ByteRange> slots;
     for (NodeId port = 0; port < engine_.runner().graph().port_count(); ++port) {
       const MatrixView slot = engine_.runner().state().output(port, tick + 1);
@@ -100,7 +100,7 @@ void MixedSteps::keep(HostDeviceExchange::Step& step, std::uint64_t tick) {
   exchange_.keep(step);
 }
 
-Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu::Program>& graph,
+Status MixedSteps::run(scheduler::Executor& executor, const std::shared_ptr<gpu::CommandGraph>& graph,
                        const HostDeviceExchange::Step& crossing, const RunWindows& windows, std::uint64_t step,
                        std::uint64_t end) {
   WEFT_CHECK(image_.stream().run(graph, 1));
@@ -134,7 +134,7 @@ Status MixedSteps::begin_fetch() {
   if (fetched_.bytes() < bytes) {
     WEFT_TRY(fetched_, image_.memory().allocate(bytes, "what crosses to the host"));
   }
-  landing_.resize(bytes);
+  fetched_bytes_.resize(bytes);
   std::byte* to = fetched_.data<std::byte>();
   for (const DeviceBuffers::DeviceCopy& fetch : fetches_) {
     image_.stream().transfer(reinterpret_cast<const void*>(fetch.device), fetch.bytes, to);
@@ -145,9 +145,9 @@ Status MixedSteps::begin_fetch() {
 }
 
 Status MixedSteps::end_fetch() {
-  if (landing_.empty()) return {};
-  WEFT_CHECK(image_.stream().download(fetched_.data<void>(), landing_.size(), landing_.data()));
-  const std::byte* from = landing_.data();
+  if (fetched_bytes_.empty()) return {};
+  WEFT_CHECK(image_.stream().download(fetched_.data<void>(), fetched_bytes_.size(), fetched_bytes_.data()));
+  const std::byte* from = fetched_bytes_.data();
   for (const DeviceBuffers::DeviceCopy& fetch : fetches_) {
     std::memcpy(fetch.host, from, fetch.bytes);
     from += fetch.bytes;

@@ -10,8 +10,8 @@
 #include "mesh/memory/byte_ranges.hpp"
 #include "mesh/runtime/engine.hpp"
 
+#include "gpu/command_graph.hpp"
 #include "gpu/memory.hpp"
-#include "gpu/program.hpp"
 
 #include "core/result.hpp"
 
@@ -37,7 +37,7 @@ class MixedSteps {
   const ByteRanges& by_host() const noexcept { return exchange_.by_host(); }
 
   /// Memory of the mesh that no operation of the device touches.
-  ByteRanges hosts_alone(std::span<const DeviceRegion> pieces) const;
+  ByteRanges hosts_alone(std::span<const DeviceRegion> regions) const;
   /// Forgets what crosses: of a new image.
   void reset();
   /// Before the steps of a run that began at `tick`; `is_first`: the run's first is among them.
@@ -45,15 +45,16 @@ class MixedSteps {
   /// Keeps the host's memory that a step overwrites, until `forget`.
   void keep(HostDeviceExchange::Step& step, std::uint64_t tick);
   /// One step on both sides, and the exchange after it. `end`: of the samples that it touches.
-  Status run(scheduler::Executor& executor, const std::shared_ptr<gpu::Program>& graph,
+  Status run(scheduler::Executor& executor, const std::shared_ptr<gpu::CommandGraph>& graph,
              const HostDeviceExchange::Step& crossing, const RunWindows& windows, std::uint64_t step,
              std::uint64_t end);
 
   /// Records what the host's part of a step touches.
-  void watch_host(const StepRecorder::Recording& recording, std::uint64_t step, std::vector<gpu::Touched>& touched);
+  void track_host(const StepRecorder::Recording& recording, std::uint64_t step,
+                  std::vector<gpu::MemoryAccess>& accesses);
   /// Adds what both sides of a step touch, and exchanges what has not crossed before.
-  Status open(HostDeviceExchange::Step& step, std::span<const gpu::Touched> by_host,
-              std::span<const gpu::Touched> by_device);
+  Status open(HostDeviceExchange::Step& step, std::span<const gpu::MemoryAccess> by_host,
+              std::span<const gpu::MemoryAccess> by_device);
 
   /// The host's memory as it was at `forget`; and from now on that is what it holds now.
   void take_back() noexcept { exchange_.take_back(); }
@@ -66,7 +67,7 @@ class MixedSteps {
   /// Copies `fetches_` to the host: from what was submitted so far, then when that is done.
   Status begin_fetch();
   Status end_fetch();
-  void keep_notes();
+  void keep_nan_marks();
 
   Engine& engine_;
   DeviceImage& image_;
@@ -75,8 +76,8 @@ class MixedSteps {
   HostDeviceExchange exchange_;
   std::vector<DeviceBuffers::DeviceCopy> fetches_;
   gpu::Buffer fetched_;
-  std::vector<std::byte> landing_;
-  std::uint64_t notes_kept_at_ = 0;  // the era of the exchange
+  std::vector<std::byte> fetched_bytes_;
+  std::uint64_t kept_at_ = 0;  // the epoch of the exchange
 };
 
 }  // namespace weft::mesh

@@ -7,7 +7,7 @@
 namespace weft::mesh {
 
 Status RunCounts::allocate_flags(gpu::Memory& memory) {
-  WEFT_TRY(flags_, memory.allocate(sizeof(std::uint32_t), "what a run notes"));
+  WEFT_TRY(flags_, memory.allocate(sizeof(std::uint32_t), "the flags of a run"));
   return {};
 }
 
@@ -42,14 +42,14 @@ void RunCounts::add_guarded(std::span<const NodeId> nodes) {
   for (const NodeId node : nodes) is_guarded_[node] = 1;
 }
 
-Result<std::uint32_t> RunCounts::pull_flags(gpu::VulkanStream& stream) {
+Result<std::uint32_t> RunCounts::download_flags(gpu::VulkanStream& stream) {
   std::uint32_t flags = 0;
   WEFT_CHECK(stream.download(flags_.data<void>(), sizeof flags, &flags));
   return flags;
 }
 
 // Whole numbers up to a run's steps, so float32 counts them.
-Status RunCounts::pull_updates(gpu::VulkanStream& stream, RecordableRule& rule) {
+Status RunCounts::download_updates(gpu::VulkanStream& stream, RecordableRule& rule) {
   if (std::find(is_guarded_.begin(), is_guarded_.end(), 1) == is_guarded_.end()) return {};
   std::vector<float> counts(nodes_);
   WEFT_CHECK(stream.download(counts_.data() + nodes_, nodes_ * sizeof(float), counts.data()));

@@ -32,9 +32,9 @@ class RunCounts {
   Status reset(gpu::VulkanStream& stream, bool counts);
   /// Updates of these nodes are predicated in the run under way.
   void add_guarded(std::span<const NodeId> nodes);
-  Result<std::uint32_t> pull_flags(gpu::VulkanStream& stream);
+  Result<std::uint32_t> download_flags(gpu::VulkanStream& stream);
   /// Adds the counts to the rule's.
-  Status pull_updates(gpu::VulkanStream& stream, RecordableRule& rule);
+  Status download_updates(gpu::VulkanStream& stream, RecordableRule& rule);
 
  private:
   gpu::Buffer flags_;

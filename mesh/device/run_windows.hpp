@@ -30,7 +30,7 @@ class RunWindows {
   /// Forgets the inputs' windows, of which recorded graphs hold addresses.
   void reset_feeds();
   void drop();
-  /// Uploads the feeds of these steps, and makes room for the outputs of blocks of `block_steps` steps.
+  /// Uploads the feeds of these steps, and allocates the outputs of blocks of `block_steps` steps.
   /// @return true when memory was allocated anew: graphs that were recorded before use the old one
   Result<bool> upload(gpu::VulkanStream& stream, gpu::Memory& memory, const BlockSteps& steps,
                       std::uint64_t block_steps);

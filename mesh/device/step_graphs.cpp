@@ -56,30 +56,30 @@ Result<std::shared_ptr<StepGraph>> StepGraphs::of(std::uint64_t tick, const Bloc
 Result<StepGraph> StepGraphs::record(std::uint64_t tick, const BlockSteps& steps) {
   RecordableRule* const rule = engine_.rule() ? engine_.rule()->recordable() : nullptr;
   const StepRecorder::Recording recording{tick, engine_.ticks_in(steps.block), windows_.feeds(), windows_.sinks()};
-  std::vector<gpu::Touched> by_host, by_device;
-  if (mixed_) mixed_->watch_host(recording, steps.first, by_host);
+  std::vector<gpu::MemoryAccess> by_host, by_device;
+  if (mixed_) mixed_->track_host(recording, steps.first, by_host);
   const auto counts = rule ? rule->update_counts() : std::span<const std::uint64_t>();
   const std::vector<std::uint64_t> before(counts.begin(), counts.end());
   gpu::VulkanStream& stream = image_.stream();
   StepRecorder& recorder = image_.steps();
-  WEFT_CHECK(stream.begin_program());
+  WEFT_CHECK(stream.begin_capture());
   if (mixed_) {
     recorder.record(recording, steps.first, StepRecorder::Side::ports);
-    stream.watch(&by_device);
+    stream.track_accesses(&by_device);
     recorder.record(recording, steps.first, StepRecorder::Side::device);
-    stream.watch(nullptr);
+    stream.track_accesses(nullptr);
   } else {
     for (std::uint64_t s = 0; s < steps.count; ++s) recorder.record(recording, steps.first + s);
   }
   StepGraph graph;
-  WEFT_TRY(graph.program, stream.end_program());
+  WEFT_TRY(graph.commands, stream.end_capture());
   WEFT_CHECK(image_.recorder().status());
   WEFT_CHECK(recorder.status());
   graph.guarded = image_.recorder().guards().take();
   for (const NodeId node : graph.guarded) rule->add_updates(node, before[node] - counts[node]);  // modulo 2^64: back
   for (NodeId node = 0; node < before.size(); ++node)
     if (counts[node] != before[node]) graph.updates.emplace_back(node, counts[node] - before[node]);
-  ++statistics_.programs;
+  ++statistics_.graphs;
   if (mixed_) WEFT_CHECK(mixed_->open(graph.crossing, by_host, by_device));
   return graph;
 }

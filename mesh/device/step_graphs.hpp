@@ -7,7 +7,7 @@
 #include "mesh/device/run_windows.hpp"
 #include "mesh/runtime/engine.hpp"
 
-#include "gpu/program.hpp"
+#include "gpu/command_graph.hpp"
 
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
@@ -23,7 +23,7 @@ namespace weft::mesh {
 
 /// Steps recorded as a command graph.
 struct StepGraph {
-  std::shared_ptr<gpu::Program> program;
+  std::shared_ptr<gpu::CommandGraph> commands;
   std::vector<std::pair<NodeId, std::uint64_t>> updates;
   std::vector<NodeId> guarded;        // of which the device counts the updates
   HostDeviceExchange::Step crossing;  // of a mesh that the host runs in part

@@ -10,7 +10,7 @@ void StepGuards::hold_back_if_zero(NodeId node, const float* values, std::size_t
   is_guarded_[node] = 1;
   std::uint32_t* const idle = words_.idle + node;
   to_.fill({0.0f, {reinterpret_cast<float*>(idle), 1, 1, 1}});
-  to_.note_all_zero(values, count, idle, 1);
+  to_.flag_all_zero(values, count, idle, 1);
 }
 
 void StepGuards::begin_move(NodeId node) {

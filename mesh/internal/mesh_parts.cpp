@@ -40,39 +40,39 @@ Mesh::Parts::Parts(Graph g, MeshOptions o, topology::Machine m)
   number = last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Cells whose layers share weights become one unit of placement: the weights have one writer.
-void Mesh::Parts::keep_tied_together(std::vector<std::uint32_t>& unit_of,
-                                     std::vector<topology::Demand::Unit>& units) const {
-  std::vector<std::uint32_t> joins(units.size());
+// Cells whose layers share weights become one vertex of placement: the weights have one writer.
+void Mesh::Parts::keep_tied_together(std::vector<std::uint32_t>& vertex_of,
+                                     std::vector<topology::Workload::Vertex>& vertices) const {
+  std::vector<std::uint32_t> joins(vertices.size());
   std::iota(joins.begin(), joins.end(), 0u);
-  const auto root = [&](std::uint32_t unit) {
-    while (joins[unit] != unit) unit = joins[unit] = joins[joins[unit]];
-    return unit;
+  const auto root = [&](std::uint32_t vertex) {
+    while (joins[vertex] != vertex) vertex = joins[vertex] = joins[joins[vertex]];
+    return vertex;
   };
   bool shares = false;
   for (NodeId id = 0; id < graph.nodes().size(); ++id)
     for (const NodeId owner : graph.nodes()[id].owners) {
-      const std::uint32_t here = root(unit_of[id]), there = root(unit_of[owner]);
+      const std::uint32_t here = root(vertex_of[id]), there = root(vertex_of[owner]);
       joins[std::max(here, there)] = std::min(here, there);
       shares = true;
     }
   if (!shares) return;
-  std::vector<std::uint32_t> place(units.size());
-  std::vector<topology::Demand::Unit> joined;
-  for (std::uint32_t unit = 0; unit < units.size(); ++unit) {
-    const std::uint32_t first = root(unit);
-    if (first == unit) {
-      place[unit] = static_cast<std::uint32_t>(joined.size());
-      joined.push_back(units[unit]);
+  std::vector<std::uint32_t> place(vertices.size());
+  std::vector<topology::Workload::Vertex> joined;
+  for (std::uint32_t vertex = 0; vertex < vertices.size(); ++vertex) {
+    const std::uint32_t first = root(vertex);
+    if (first == vertex) {
+      place[vertex] = static_cast<std::uint32_t>(joined.size());
+      joined.push_back(vertices[vertex]);
       continue;
     }
-    place[unit] = place[first];
-    joined[place[first]].bytes += units[unit].bytes;
-    joined[place[first]].work += units[unit].work;
+    place[vertex] = place[first];
+    joined[place[first]].bytes += vertices[vertex].bytes;
+    joined[place[first]].work += vertices[vertex].work;
   }
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    unit_of[id] = place[unit_of[id]];
-  units = std::move(joined);
+    vertex_of[id] = place[vertex_of[id]];
+  vertices = std::move(joined);
 }
 
 // Work that one thread does in some 50 us, most of it in one region however the cells are cut.
@@ -98,42 +98,42 @@ std::size_t Mesh::Parts::regions_each(std::uint64_t bytes, std::size_t threads) 
 }
 
 Status Mesh::Parts::place() {
-  topology::Demand demand;
-  std::vector<std::uint32_t> unit_of(graph.nodes().size(), 0);
+  topology::Workload workload;
+  std::vector<std::uint32_t> vertex_of(graph.nodes().size(), 0);
   std::uint64_t total = 0;
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
-    if (demand.units.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
-      demand.units.emplace_back();
-    unit_of[id] = static_cast<std::uint32_t>(demand.units.size() - 1);
+    if (workload.vertices.empty() || graph.nodes()[id - 1].is_port() || graph.nodes()[id - 1].cell != node.cell)
+      workload.vertices.emplace_back();
+    vertex_of[id] = static_cast<std::uint32_t>(workload.vertices.size() - 1);
     const std::uint64_t bytes = node.layer->bytes_touched(node.encoding, options.sessions);
-    demand.units.back().bytes += bytes;
-    demand.units.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
+    workload.vertices.back().bytes += bytes;
+    workload.vertices.back().work += node.layer->multiply_adds() * static_cast<double>(options.sessions);
     total += bytes;
   }
-  keep_tied_together(unit_of, demand.units);
+  keep_tied_together(vertex_of, workload.vertices);
   for (const Edge& edge : graph.edges())
-    if (!graph.nodes()[edge.from].is_port()) demand.links.emplace_back(unit_of[edge.from], unit_of[edge.to]);
+    if (!graph.nodes()[edge.from].is_port()) workload.links.emplace_back(vertex_of[edge.from], vertex_of[edge.to]);
   std::size_t threads =
       options.threads ? options.threads : std::min(layout.machine.usable_cpus(), layout.machine.usable_cores());
   const std::size_t most = options.executor == ExecutorKind::deterministic && options.threads == 0 ? 1 : threads;
   if (options.grain_bytes) threads = std::clamp<std::uint64_t>(total / options.grain_bytes, 1, threads);
-  demand.threads = std::min(threads, most);
-  WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
+  workload.threads = std::min(threads, most);
+  WEFT_TRY(layout.plan, topology::place(layout.machine, workload));
   if (most > 1 && (options.wide ? *options.wide : should_be_wide(layout.plan))) {
     layout.width = {most, options.wide_from};
-    demand.threads = 1;
-    WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
+    workload.threads = 1;
+    WEFT_TRY(layout.plan, topology::place(layout.machine, workload));
   }
 
-  demand.regions_each = regions_each(total, layout.plan.regions.size());
-  if (demand.threads > 1 && demand.regions_each > 1) {
-    WEFT_TRY(layout.plan, topology::place(layout.machine, demand));
+  workload.regions_each = regions_each(total, layout.plan.regions.size());
+  if (workload.threads > 1 && workload.regions_each > 1) {
+    WEFT_TRY(layout.plan, topology::place(layout.machine, workload));
   }
 
   layout.node_region.assign(graph.nodes().size(), 0);
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    layout.node_region[id] = layout.plan.region_of(unit_of[id]);
+    layout.node_region[id] = layout.plan.region_of(vertex_of[id]);
   for (NodeId port = 0; port < graph.port_count(); ++port)
     if (!graph.nodes()[port].readers.empty())
       layout.node_region[port] = layout.node_region[graph.edges()[graph.nodes()[port].readers.front()].to];
@@ -163,7 +163,7 @@ Status Mesh::Parts::make_cells() {
     if (!cell->observers().empty()) mailing.observing.push_back(cell.get());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
-  board = std::make_unique<actors::ActivityBoard>(layout.plan.regions.size());
+  activity = std::make_unique<actors::ActivityTable>(layout.plan.regions.size());
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
     if (!layer.policy) continue;
@@ -223,7 +223,7 @@ void Mesh::Parts::make_engine() {
   sync(true);
   const DeviceStatistics statistics = device.run ? device.run->statistics() : DeviceStatistics();
   auto made = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
-                                                supervisor.get(), registry.get(), rule, layout.width, board.get(),
+                                                supervisor.get(), registry.get(), rule, layout.width, activity.get(),
                                                 mailing.links});
   // Without memory, nothing has changed until here.
   device.run.reset();

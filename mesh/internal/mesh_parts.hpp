@@ -58,8 +58,8 @@ struct Mesh::Parts {
   std::vector<std::unique_ptr<Cell>> cells;
   std::unique_ptr<actors::Registry> registry;
   std::unique_ptr<actors::Supervisor> supervisor;
-  std::unique_ptr<actors::ActivityBoard> board;  // by region
-  std::uint64_t visits = 0;                      // told on it outside `engine`
+  std::unique_ptr<actors::ActivityTable> activity;  // by region
+  std::uint64_t visits = 0;                         // told on it outside `engine`
   std::unique_ptr<scheduler::Executor> executor;
   StepRule* rule = nullptr;
   std::unique_ptr<Engine> engine;
@@ -80,7 +80,8 @@ struct Mesh::Parts {
   Status check_memory() const;
   bool should_be_wide(const topology::Plan& cut) const noexcept;
   std::size_t regions_each(std::uint64_t bytes, std::size_t threads) const noexcept;
-  void keep_tied_together(std::vector<std::uint32_t>& unit_of, std::vector<topology::Demand::Unit>& units) const;
+  void keep_tied_together(std::vector<std::uint32_t>& vertex_of,
+                          std::vector<topology::Workload::Vertex>& vertices) const;
   Status make_cells();
   Status make_observers();
   CellPlace place_of(NodeId node) const noexcept;
@@ -114,8 +115,8 @@ struct Mesh::Parts {
     device.run->download();
     if (may_write) device.run->note_host_change();
   }
-  /// Empties the list, with room for all that a state of so many bytes, and weights, come to. Null where the state
-  /// itself is copied at once, being too small to be shared.
+  /// Empties the list, and reserves capacity for all that a state of so many bytes, and weights, come to. Null where
+  /// the state itself is copied at once, being too small to be shared.
   BatchCopy* begin_copies(std::size_t state_bytes, bool with_weights) {
     const bool is_shared = state_bytes >= BatchCopy::kShared;
     copies.clear();

@@ -60,7 +60,7 @@ Result<std::vector<OutputSink>> Mesh::Parts::check_outputs(std::span<const RunOu
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(output.output) + "'");
     const std::uint64_t wanted = rows * graph.nodes()[*node].width;
     if (output.values.size() != wanted)
-      return fail(Errc::shape_mismatch, "output '" + std::string(output.output) + "': room for " +
+      return fail(Errc::shape_mismatch, "output '" + std::string(output.output) + "': a buffer for " +
                                             std::to_string(output.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected");
     sinks.push_back({*node, output.values.data()});

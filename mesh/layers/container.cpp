@@ -275,8 +275,8 @@ std::vector<std::size_t> Container::noise_states() const {
   return places;
 }
 
-bool Container::trains_otherwise() const noexcept {
-  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->trains_otherwise(); });
+bool Container::has_training_mode() const noexcept {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->has_training_mode(); });
 }
 
 ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,

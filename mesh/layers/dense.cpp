@@ -28,7 +28,7 @@ class Dense final : public Layer {
   double multiply_adds() const noexcept override {
     return static_cast<double>(in()) * static_cast<double>(out_shape().back());
   }
-  int mixing_matrix() const noexcept override { return tokens_.count() == 1 ? 0 : -1; }
+  int weight_matrix() const noexcept override { return tokens_.count() == 1 ? 0 : -1; }
   std::optional<Activation> row_product() const noexcept override {
     return tokens_.count() == 1 ? std::optional(activation_) : std::nullopt;
   }

@@ -32,7 +32,7 @@ class Dropout final : public Layer {
   std::size_t cache_size() const noexcept override { return out(); }
   std::size_t state_size() const noexcept override { return kernels::kNoiseState; }
   std::vector<std::size_t> noise_states() const override { return {0}; }
-  bool trains_otherwise() const noexcept override { return true; }
+  bool has_training_mode() const noexcept override { return true; }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     const std::size_t training = std::min(args.training_rows, args.x.rows), rest = args.x.rows - training;

@@ -39,7 +39,7 @@ class GridSoftmax final : public Layer {
         stream.softmax({part(args.x), temperature_, part(args.y)});
       });
     for (std::size_t b = 0; b < args.x.rows; ++b) {
-      const MatrixView moved = room(args.workspace, 0);
+      const MatrixView moved = scratch_row(args.workspace, 0);
       stream.permute({row(args.x, b), there_, moved});
       stream.softmax({groups_of(moved), temperature_, groups_of(moved)});
       stream.permute({moved, back_, row(args.y, b)});
@@ -52,7 +52,7 @@ class GridSoftmax final : public Layer {
         stream.softmax_backward({part(args.y), part(args.dy), temperature_, part(args.dx)});
       });
     for (std::size_t b = 0; b < args.dy.rows; ++b) {
-      const MatrixView y = room(args.workspace, 0), d = room(args.workspace, 1);
+      const MatrixView y = scratch_row(args.workspace, 0), d = scratch_row(args.workspace, 1);
       stream.permute({row(args.y, b), there_, y});
       stream.permute({row(args.dy, b), there_, d});
       stream.softmax_backward({groups_of(y), groups_of(d), temperature_, groups_of(d)});
@@ -62,7 +62,7 @@ class GridSoftmax final : public Layer {
 
  private:
   std::size_t padded() const noexcept { return (in() + 15) / 16 * 16; }
-  MatrixView room(float* workspace, std::size_t i) const { return {workspace + i * padded(), 1, in(), in()}; }
+  MatrixView scratch_row(float* workspace, std::size_t i) const { return {workspace + i * padded(), 1, in(), in()}; }
   MatrixView groups_of(const MatrixView& whole) const { return {whole.data, in() / width_, width_, width_}; }
   template <class View>
   static View row(const View& view, std::size_t b) {

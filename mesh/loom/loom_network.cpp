@@ -31,11 +31,11 @@ bool holds_exactly(const Encoding& encoding, std::size_t out, std::size_t in, co
   AlignedBuffer<float> master(kernels::panels_size(out, in)), back(kernels::panels_size(out, in));
   kernels::pack_panels(rows, {master.data(), out, in});
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
-  AlignedBuffer<std::byte> codes(bytes.codes), scales(bytes.scales), zeros(bytes.zeros);
+  AlignedBuffer<std::byte> codes(bytes.codes), scales(bytes.scales), zero_points(bytes.zero_points);
   kernels::Weight weight;
   weight.codes = codes.data();
   weight.scales = scales.data();
-  weight.zeros = zeros.data();
+  weight.zero_points = zero_points.data();
   weight.out = out;
   weight.in = in;
   weight.dtype = encoding.dtype;

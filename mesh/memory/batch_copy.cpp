@@ -19,22 +19,22 @@ class BatchCopy::Shared final : public scheduler::TickProgram {
   std::size_t region_count() const noexcept override { return 1; }
   std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
   void run_interior(std::size_t, std::uint64_t) noexcept override {
-    const std::size_t pieces = (list_.bytes_ + kPiece - 1) / kPiece;
+    const std::size_t blocks = (list_.bytes_ + kBlock - 1) / kBlock;
     if (team_)
       (*team_)(
-          pieces, [](void* self, std::size_t index) { static_cast<Shared*>(self)->copy(index); }, this);
+          blocks, [](void* self, std::size_t index) { static_cast<Shared*>(self)->copy(index); }, this);
     else
-      for (std::size_t i = 0; i < pieces; ++i) copy(i);
+      for (std::size_t i = 0; i < blocks; ++i) copy(i);
   }
   void run_boundary(std::size_t, std::uint64_t) noexcept override {}
   bool wants_team() const noexcept override { return true; }
   void use_team(scheduler::Team* team) noexcept override { team_ = team; }
 
  private:
-  static constexpr std::size_t kPiece = std::size_t{1} << 18;
+  static constexpr std::size_t kBlock = std::size_t{1} << 18;
 
   void copy(std::size_t index) const noexcept {
-    const std::size_t begin = index * kPiece, end = begin + kPiece;
+    const std::size_t begin = index * kBlock, end = begin + kBlock;
     auto copy = std::upper_bound(list_.copies_.begin(), list_.copies_.end(), begin,
                                  [](std::size_t at, const Copy& each) { return at < each.at; }) -
                 1;

@@ -10,7 +10,7 @@
 namespace weft::mesh {
 
 /// Copies that are to be made together: what follows on both sides becomes one, and large ones are shared by threads.
-/// Its room is used again.
+/// Its memory is reused.
 class BatchCopy {
  public:
   /// Bytes from which on threads share them: below, waking and meeting costs more.

@@ -15,7 +15,7 @@
 
 namespace weft::mesh {
 
-/// Bytes that a rule writes one after the other and reads back in the same order. The room is used again.
+/// Bytes that a rule writes one after the other and reads back in the same order. The memory is reused.
 class ByteArchive {
  public:
   void clear() noexcept { size_ = 0; }
@@ -68,7 +68,7 @@ class ByteArchive {
   std::size_t size_ = 0;
 };
 
-/// Counts the bytes that a visit comes to: those of its fields, and those that its lists have room for.
+/// Counts the bytes that a visit comes to: those of its fields, and the capacity of its lists.
 class SizeArchive final : public OutArchive {
  public:
   explicit SizeArchive(Scopes scopes) noexcept : OutArchive(scopes) {}
@@ -77,8 +77,8 @@ class SizeArchive final : public OutArchive {
 
  protected:
   void put(const Field&, Element, std::span<const std::byte> bytes) override { fields_ += bytes.size(); }
-  void put_list(const Field&, std::uint64_t, std::span<const std::byte>, std::size_t room) override {
-    lists_ += sizeof(std::uint64_t) + room;
+  void put_list(const Field&, std::uint64_t, std::span<const std::byte>, std::size_t capacity) override {
+    lists_ += sizeof(std::uint64_t) + capacity;
   }
 
  private:

@@ -119,7 +119,7 @@ class Layer {
   /// own there, and a reset one keeps them.
   virtual std::vector<std::size_t> noise_states() const { return {}; }
   /// True when forward looks at training_rows.
-  virtual bool trains_otherwise() const noexcept { return false; }
+  virtual bool has_training_mode() const noexcept { return false; }
   /// True when it acts on the cells of its sources by what it observes (mesh/runtime/observer.hpp).
   virtual bool is_observer() const noexcept { return false; }
   /// True when its observer asks for the gradient sizes of its sources.
@@ -160,7 +160,7 @@ class Layer {
 
   /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
   /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
-  virtual int mixing_matrix() const noexcept { return -1; }
+  virtual int weight_matrix() const noexcept { return -1; }
   /// Of a layer whose forward is nothing but `linear` of parameter 0, plus parameter 1 where it has two: its
   /// activation. A tick then computes many such cells by one call. Its backward leaves in dy the gradient of what the
   /// activation is taken of.

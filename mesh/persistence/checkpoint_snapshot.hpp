@@ -19,7 +19,7 @@
 
 namespace weft::mesh {
 
-/// A mesh at one tick boundary, copied, so that its file can be made while the mesh goes on. Its room is used again by
+/// A mesh at one tick boundary, copied, so that its file can be made while the mesh goes on. Its memory is reused by
 /// the next one of the same mesh. Nothing in it refers to the mesh.
 /// @thread one at a time: taken on the mesh's thread, then encoded on any
 class CheckpointSnapshot {

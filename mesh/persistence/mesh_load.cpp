@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
 
-/// Stands for the rule that was attached when live state was saved: it makes room for the history in the file, and
+/// Stands for the rule that was attached when live state was saved: it makes place for the history in the file, and
 /// learns nothing.
 class Stand final : public StepRule {
  public:

@@ -92,7 +92,7 @@ class Cell final : public actors::Actor<MessagePointer> {
 
   /// Its mail; null: no layer of it handles any.
   CellMail* mail() const noexcept { return mail_.get(); }
-  /// Makes room for mail. Before the mesh runs.
+  /// Allocates memory for mail. Before the mesh runs.
   CellMail& open_mail() {
     if (!mail_) mail_ = std::make_unique<CellMail>();
     return *mail_;

@@ -37,7 +37,7 @@ class CellMail {
 
   /// Takes in mail from outside, delivered at the boundary before `tick`.
   void deliver(std::uint64_t tick, MailPointer mail);
-  /// Takes in what neighbours sent for `tick`. What there is no room for is answered: full.
+  /// Takes in what neighbours sent for `tick`. What exceeds the capacity is answered: full.
   void collect(std::uint64_t tick, std::uint32_t cell);
   /// The next mail for a layer that is due; null: none is. It waits no more.
   MailPointer next(std::uint32_t level, std::uint64_t tick);

@@ -44,7 +44,7 @@ struct CellRecord {
   bool takes_mail = false;
   std::vector<MailPointer> mail;  // that waits
 
-  /// Makes room for the memory of observers of these sizes (Observer::size), before it is read.
+  /// Allocates the memory of observers of these sizes (Observer::size), before it is read.
   void prepare(std::span<const std::size_t> sizes, bool has_mail);
 
   template <class Self, class Archive>

@@ -26,7 +26,8 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
  public:
   explicit Engine(const RunSetup& setup);
 
-  /// The first step's visits on the board are told apart from others by this number, the next step's by the next.
+  /// The first step's visits on the activity table are told apart from others by this number, the next step's by the
+  /// next.
   void begin_visits(std::uint64_t serial) noexcept { runner_.serial() = serial; }
   /// Runs `steps` steps of a run that began at `tick`, from its step `first` on; returns how many were done. A halt
   /// ends them where it would end the whole run.

@@ -18,10 +18,10 @@ LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& 
       unit.weights = weights.view(id);
       unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
-      unit.trains_otherwise = node.layer->trains_otherwise();
+      unit.has_training_mode = node.layer->has_training_mode();
       // A matrix is better read by halves than twice: its products are cut up by outputs.
       // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
-      unit.fires_by_sessions = threads > 1 && node.layer->mixing_matrix() < 0 && node.layer->noise_states().empty();
+      unit.fires_by_sessions = threads > 1 && node.layer->weight_matrix() < 0 && node.layer->noise_states().empty();
       unit.work = node.layer->multiply_adds();
       unit.direct = graph.edges()[node.sources[0]].from;
     }

@@ -26,7 +26,7 @@ class LayerRunner {
     ConstWeights weights;
     NodeId direct = 0;  // the one source, when read directly
     bool reads_directly = false;
-    bool trains_otherwise = false;
+    bool has_training_mode = false;
     bool has_weights = false;        // of the first parameter, for prefetching
     bool fires_by_sessions = false;  // on several threads, each its sessions
     double work = 0;                 // of a session's forward

@@ -14,7 +14,7 @@
 
 namespace weft::mesh {
 
-/// The caller's memory in a run: values for input ports, and room for outputs.
+/// The caller's memory in a run: values for input ports, and buffers for outputs.
 class RunBuffers {
  public:
   RunBuffers(State& state, std::size_t nodes, std::size_t ports)

@@ -17,7 +17,7 @@ namespace {
 
 /// Floats of one tick of a ring. Where they are a multiple of half a KiB, a line more: the rows of one session would
 /// else stand powers of two apart, in few sets of the caches, and copying them would cost several times as much.
-std::size_t room(const Ring& ring, std::size_t sessions) {
+std::size_t ring_floats(const Ring& ring, std::size_t sessions) {
   const std::size_t floats = ring.stride * sessions;
   return floats + (sessions > 1 && floats % 128 == 0 ? 16 : 0);
 }
@@ -103,7 +103,7 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     ring.width = width;
     ring.stride = padded(width);
     ring.mask = block.depth - 1;
-    (is_live ? block.live : block.scratch) += room(ring, wanted.sessions);
+    (is_live ? block.live : block.scratch) += ring_floats(ring, wanted.sessions);
   };
   const auto each_ring = [&](auto&& visit) {
     for (NodeId id = 0; id < graph.nodes().size(); ++id)
@@ -139,7 +139,7 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
     float*& place = is_live ? places.live : places.scratch;
     ring.base = place;
     ring.slot = is_live ? block.live : block.scratch;
-    place += room(ring, wanted.sessions);
+    place += ring_floats(ring, wanted.sessions);
   });
   state.live_extents_ = state.extents(Scope::committed, node_block);
   if (wanted.keeps_history) state.other_extents_ = state.extents(Scope::history, node_block);
@@ -152,7 +152,7 @@ std::uint64_t State::bytes_for(const Graph& graph, const Options& options) noexc
   for (NodeId id = 0; id < graph.nodes().size(); ++id)
     for (const RingField& field : kRings)
       if (const std::size_t width = field.width(graph.nodes()[id], options))
-        floats += static_cast<double>(room({nullptr, 0, padded(width), width}, options.sessions)) *
+        floats += static_cast<double>(ring_floats({nullptr, 0, padded(width), width}, options.sessions)) *
                   static_cast<double>(options.depth_of(id));
   const double bytes = floats * sizeof(float);
   return bytes < 0x1p63 ? static_cast<std::uint64_t>(bytes) : UINT64_MAX;

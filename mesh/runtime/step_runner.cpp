@@ -75,7 +75,7 @@ StepRunner::StepRunner(const RunSetup& setup, const RegionPlan& plan)
       cells_(setup.cells),
       registry_(setup.registry),
       rule_(setup.rule),
-      board_(setup.board),
+      activity_(setup.activity),
       layers_(graph_, weights_, state_, plan.regions().size() == 1 ? setup.width.threads : 1),
       outputs_(state_),
       streams_(plan.regions().size(), graph_.workspace_size(), setup.width),
@@ -84,7 +84,7 @@ StepRunner::StepRunner(const RunSetup& setup, const RegionPlan& plan)
 void StepRunner::run(const std::vector<RegionPart>& parts, FusedCells* fused, const RegionStep& at,
                      StepEvents& events) noexcept {
   if (parts.empty()) return;
-  if (board_) board_->begin(at.region, at.tick);
+  if (activity_) activity_->begin(at.region, at.tick);
   std::optional<CpuStepContext> context;
   if (rule_) context.emplace(*this, at, events);
   // Every other tick runs backwards: what the last tick touched last is still in cache and is used first, where a
@@ -109,7 +109,7 @@ void StepRunner::run(const std::vector<RegionPart>& parts, FusedCells* fused, co
       for (; n < end; ++n) run_one(n);
     }
   }
-  if (board_) board_->leave(at.region);
+  if (activity_) activity_->leave(at.region);
 }
 
 void StepRunner::run_part(const RegionPart& part, const RegionPart& next, const RegionStep& at, StepContext* context,
@@ -118,7 +118,7 @@ void StepRunner::run_part(const RegionPart& part, const RegionPart& next, const 
     if (at.fires) buffers_.fire_port(part.first, at.tick, at.fired);
     return;
   }
-  if (board_) board_->enter(at.region, part.cell, at.serial);
+  if (activity_) activity_->enter(at.region, part.cell, at.serial);
   if (at.fires) fire_cell(part, next, at, events);
   if (!context) return;
   for (NodeId id = part.first; id < part.first + part.layers; ++id)
@@ -128,7 +128,7 @@ void StepRunner::run_part(const RegionPart& part, const RegionPart& next, const 
 void StepRunner::run_batch(const std::vector<RegionPart>& parts, const FusedCells& fused,
                            const FusedCells::Batch& batch, const RegionStep& at, StepEvents& events) noexcept {
   const bool is_backwards = at.tick & 1;
-  if (board_) board_->enter(at.region, parts[batch.first + (is_backwards ? batch.count - 1 : 0)].cell, at.serial);
+  if (activity_) activity_->enter(at.region, parts[batch.first + (is_backwards ? batch.count - 1 : 0)].cell, at.serial);
   const bool are_finite = fused.run(batch, at.tick);
   if (are_finite && buffers_.sinks().empty()) return;
   for (std::size_t n = 0; n < batch.count; ++n) {
@@ -146,10 +146,10 @@ void StepRunner::learn_late(const RegionStep& at, std::span<const std::uint8_t> 
   CpuStepContext context(*this, at, events);
   for (const NodeId id : late) {
     if (!only.empty() && !only[id]) continue;
-    if (board_) board_->enter(at.region, plan_.cell_of(id), at.serial);
+    if (activity_) activity_->enter(at.region, plan_.cell_of(id), at.serial);
     rule_->learn(context, id);
   }
-  if (board_) board_->leave(at.region);
+  if (activity_) activity_->leave(at.region);
 }
 
 void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const RegionStep& at,
@@ -176,7 +176,7 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
 inline void StepRunner::fire_layer(NodeId node, const RegionStep& at) {
   kernels::CpuStream& stream = streams_.stream(at.region);
   ForwardArgs args = layers_.args(stream, node, at.tick, streams_.workspace(at.region));
-  if (rule_ && layers_.unit(node).trains_otherwise) args.training_rows = rule_->training_rows(node, at.step, at.tick);
+  if (rule_ && layers_.unit(node).has_training_mode) args.training_rows = rule_->training_rows(node, at.step, at.tick);
   layers_.fire(stream, node, args);
 }
 

@@ -12,7 +12,7 @@
 #include "mesh/runtime/run_buffers.hpp"
 #include "mesh/runtime/step_rule.hpp"
 
-#include "actors/activity_board.hpp"
+#include "actors/activity_table.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +35,7 @@ struct RunSetup {
   actors::Registry* registry = nullptr;
   StepRule* rule = nullptr;
   Width width{};
-  actors::ActivityBoard* board = nullptr;  // each region tells there at which cell it is
+  actors::ActivityTable* activity = nullptr;  // each region tells there at which cell it is
   std::span<const std::pair<NodeId, NodeId>> mail_links{};
 };
 
@@ -122,7 +122,7 @@ class StepRunner {
   std::span<const std::unique_ptr<Cell>> cells_;
   actors::Registry* registry_;
   StepRule* rule_;
-  actors::ActivityBoard* board_;
+  actors::ActivityTable* activity_;
   LayerRunner layers_;
   CellOutputs outputs_;
   RegionStreams streams_;

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: below, whole pages would waste too much
 
 // e4m3 alone has a NaN and no infinity, so that looking for it takes time in a kernel.
-bool notes_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }
+bool tracks_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }
 
 }  // namespace
 
@@ -45,12 +45,12 @@ Result<QuantizedWeight> QuantizedWeight::make(const Encoding& encoding, std::siz
   QuantizedWeight made;
   made.encoding_ = encoding;
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
-  const std::size_t scales = cache_lines(bytes.codes), zeros = scales + cache_lines(bytes.scales);
+  const std::size_t scales = cache_lines(bytes.codes), zero_points = scales + cache_lines(bytes.scales);
   WEFT_TRY(made.memory_, WeightMemory::allocate(block_size(encoding, out, in), memory, node));
   std::byte* const base = made.memory_.data();
   made.weight_.codes = base;
   if (bytes.scales) made.weight_.scales = base + scales;
-  if (bytes.zeros) made.weight_.zeros = base + zeros;
+  if (bytes.zero_points) made.weight_.zero_points = base + zero_points;
   made.weight_.out = out;
   made.weight_.in = in;
   made.weight_.dtype = encoding.dtype;
@@ -60,7 +60,7 @@ Result<QuantizedWeight> QuantizedWeight::make(const Encoding& encoding, std::siz
 
 std::size_t QuantizedWeight::block_size(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
-  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zeros + notes_nan(encoding.dtype);
+  return cache_lines(bytes.codes) + cache_lines(bytes.scales) + bytes.zero_points + tracks_nan(encoding.dtype);
 }
 
 std::size_t QuantizedWeight::padded_size() const noexcept {
@@ -74,8 +74,8 @@ kernels::ConstWeight QuantizedWeight::view(const std::byte* block, const Encodin
   weight.codes = block;
   if (bytes.scales) weight.scales = block + cache_lines(bytes.codes);
   const std::byte* const after = block + cache_lines(bytes.codes) + cache_lines(bytes.scales);
-  if (bytes.zeros) weight.zeros = after;
-  if (notes_nan(encoding.dtype)) weight.nan_free = reinterpret_cast<const std::uint8_t*>(after);
+  if (bytes.zero_points) weight.zero_points = after;
+  if (tracks_nan(encoding.dtype)) weight.nan_free = reinterpret_cast<const std::uint8_t*>(after);
   weight.out = out;
   weight.in = in;
   weight.dtype = encoding.dtype;
@@ -96,7 +96,7 @@ void QuantizedWeight::quantize(const kernels::ConstPanels& master, kernels::OpSt
 }
 
 void QuantizedWeight::look_at_codes() noexcept {
-  if (!notes_nan(encoding_.dtype)) return;
+  if (!tracks_nan(encoding_.dtype)) return;
   const std::size_t at = block_size(encoding_, weight_.out, weight_.in) - 1;
   memory_.data()[at] = std::byte{!kernels::holds_nan_code(weight_)};
 }
@@ -109,14 +109,14 @@ void QuantizedWeight::dequantize(const kernels::Panels& to) const noexcept {
 QuantizedWeight::Ordered QuantizedWeight::ordered(const kernels::ConstWeight& weight) {
   const kernels::WeightBytes bytes = kernels::ordered_bytes(weight.encoding(), weight.out, weight.in);
   Ordered made{AlignedBuffer<std::byte>(bytes.codes), AlignedBuffer<std::byte>(bytes.scales),
-               AlignedBuffer<std::byte>(bytes.zeros)};
-  kernels::export_weight(weight, {made.codes, made.scales, made.zeros});
+               AlignedBuffer<std::byte>(bytes.zero_points)};
+  kernels::export_weight(weight, {made.codes, made.scales, made.zero_points});
   return made;
 }
 
 Status QuantizedWeight::restore(std::span<const std::byte> codes, std::span<const std::byte> scales,
-                                std::span<const std::byte> zeros) {
-  WEFT_CHECK(kernels::import_weight({codes, scales, zeros}, weight_));
+                                std::span<const std::byte> zero_points) {
+  WEFT_CHECK(kernels::import_weight({codes, scales, zero_points}, weight_));
   look_at_codes();
   return {};
 }

@@ -62,12 +62,13 @@ class QuantizedWeight {
 
   /// The arrays as files hold them (kernels/weight_order.hpp): row-major, without padding.
   struct Ordered {
-    AlignedBuffer<std::byte> codes, scales, zeros;
+    AlignedBuffer<std::byte> codes, scales, zero_points;
   };
   Ordered ordered() const { return ordered(weight_); }
   static Ordered ordered(const kernels::ConstWeight& weight);
   /// @error corrupt: naming the array, the place and both values; nothing changes then
-  Status restore(std::span<const std::byte> codes, std::span<const std::byte> scales, std::span<const std::byte> zeros);
+  Status restore(std::span<const std::byte> codes, std::span<const std::byte> scales,
+                 std::span<const std::byte> zero_points);
 
   /// The smallest row-major index of a weight that dequantizes to an infinity or NaN; nothing when there is none.
   std::optional<std::size_t> first_not_finite() const { return first_not_finite(weight_); }
@@ -98,7 +99,7 @@ class QuantizedWeight {
     archive(Field{"granularity", Scope::weights}, std::uint64_t(weight.granularity));
     array("codes", weight.codes, bytes.codes);
     array("scales", weight.scales, bytes.scales);
-    array("zeros", weight.zeros, bytes.zeros);
+    array("zero_points", weight.zero_points, bytes.zero_points);
   }
 
   /// The master's version that it was derived from.

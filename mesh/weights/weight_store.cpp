@@ -162,9 +162,9 @@ kernels::ConstPanels WeightStore::panels(std::size_t i, AlignedBuffer<float>& de
 std::vector<float> WeightStore::read(const Parameter& parameter) const {
   const ParameterSpec& spec = *parameter.spec;
   if (!spec.is_matrix()) return {parameter.data, parameter.data + spec.out};
-  AlignedBuffer<float> room;
+  AlignedBuffer<float> buffer;
   std::vector<float> values(spec.out * spec.in);
-  kernels::unpack_panels(panels(first_[parameter.node] + parameter.index, room),
+  kernels::unpack_panels(panels(first_[parameter.node] + parameter.index, buffer),
                          {values.data(), spec.out, spec.in, spec.in});
   return values;
 }
@@ -199,8 +199,8 @@ Status WeightStore::write(Parameter& parameter, std::span<const float> values, s
     std::memcpy(parameter.data, values.data(), values.size_bytes());
     return {};
   }
-  AlignedBuffer<float> room(parameter.data ? 0 : spec.stored_size());
-  const kernels::Panels panels{parameter.data ? parameter.data : room.data(), spec.out, spec.in};
+  AlignedBuffer<float> buffer(parameter.data ? 0 : spec.stored_size());
+  const kernels::Panels panels{parameter.data ? parameter.data : buffer.data(), spec.out, spec.in};
   kernels::pack_panels({values.data(), spec.out, spec.in, spec.in}, panels);
   if (QuantizedWeight* stored = storage_[first_[parameter.node] + parameter.index].active.get()) {
     stored->quantize(panels);

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "scheduler/executor.hpp"
-#include "scheduler/internal/board.hpp"
 #include "scheduler/internal/core_watch.hpp"
+#include "scheduler/internal/task_queue.hpp"
 #include "scheduler/internal/wait.hpp"
 
 #include <atomic>
@@ -41,8 +41,8 @@ namespace weft::scheduler::internal {
 /// Rest. A worker that finds its core used by others leaves the run for a while: it gives its regions back, which
 /// others adopt, and sleeps (core_watch.hpp). The caller stays, and works nothing meanwhile unless nobody else does.
 ///
-/// Help. A program that wants a team is run by the caller alone, and the workers of its run watch the board where the
-/// caller posts tasks of a step.
+/// Help. A program that wants a team is run by the caller alone, and the workers of its run poll the task queue where
+/// the caller posts tasks of a step.
 class WorkerPool final : public Team {
  public:
   struct Options {
@@ -170,11 +170,11 @@ class WorkerPool final : public Team {
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, block_ = 0;
   std::uint32_t region_count_ = 0;
-  bool helps_ = false;    // workers watch the board
+  bool helps_ = false;    // workers poll the task queue
   bool watches_ = false;  // workers watch their cores
   std::vector<Region> regions_;
   std::vector<std::uint32_t> own_list_, scratch_;
-  Board board_;
+  TaskQueue tasks_;
 
   alignas(kLine) std::atomic<std::uint64_t> generation_{0};  // odd: a run is open
   std::atomic<std::uint64_t> dismissed_{~std::uint64_t{0}};  // the generation after which nobody waits for the next

@@ -18,11 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-/// A board, a detector and a clock of their own.
+/// An activity table, a detector and a clock of their own.
 class Detector : public testing::Test {
  protected:
-  ActivityBoard board{2};
-  HangDetector detector{board, seconds(10), seconds(3)};
+  ActivityTable activity{2};
+  HangDetector detector{activity, seconds(10), seconds(3)};
   nanoseconds now{seconds(1000)};
   std::vector<std::string> told;
 
@@ -44,8 +44,8 @@ class Detector : public testing::Test {
 
 TEST_F(Detector, TellsOnceOfAWorkerThatStandsAndOnceWhenItGoesOn) {
   look();
-  board.begin(1, 77);
-  board.enter(1, 5, 1);
+  activity.begin(1, 77);
+  activity.enter(1, 5, 1);
   look();
   pass(seconds(9));
   EXPECT_EQ(told, std::vector<std::string>{});
@@ -55,7 +55,7 @@ TEST_F(Detector, TellsOnceOfAWorkerThatStandsAndOnceWhenItGoesOn) {
   ASSERT_EQ(told.size(), 1u);
   ASSERT_EQ(detector.hanging().size(), 1u);
   EXPECT_EQ(detector.hanging()[0].stood, seconds(40));
-  board.enter(1, 6, 1);
+  activity.enter(1, 6, 1);
   pass(seconds(1));
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[1], "over 1 at 5, tick 77, 40 s");
@@ -66,7 +66,7 @@ TEST_F(Detector, TellsOnceOfAWorkerThatStandsAndOnceWhenItGoesOn) {
 
 TEST_F(Detector, TakesAWorkerThatCameRoundForOneThatMoves) {
   for (std::uint64_t step = 0; step < 100; ++step) {
-    board.enter(0, 3, step);  // the only actor of its worker, in every step
+    activity.enter(0, 3, step);  // the only actor of its worker, in every step
     pass(seconds(1));
   }
   EXPECT_TRUE(told.empty());
@@ -74,18 +74,18 @@ TEST_F(Detector, TakesAWorkerThatCameRoundForOneThatMoves) {
 
 TEST_F(Detector, LeavesIdleWorkersAlone) {
   pass(seconds(100));
-  board.enter(0, 3, 7);
+  activity.enter(0, 3, 7);
   pass(seconds(5));
-  board.leave(0);
+  activity.leave(0);
   pass(seconds(100));
-  board.enter(0, 3, 7);
+  activity.enter(0, 3, 7);
   pass(seconds(9));
   EXPECT_TRUE(told.empty());
 }
 
 TEST_F(Detector, CountsOnlyTimeThatItWatched) {
   // The process was stopped, or the machine paused, for an hour in the middle of a cell.
-  board.enter(0, 3, 7);
+  activity.enter(0, 3, 7);
   pass(seconds(4));
   now += seconds(3600);
   look();
@@ -97,7 +97,7 @@ TEST_F(Detector, CountsOnlyTimeThatItWatched) {
 }
 
 TEST_F(Detector, IsNotDisturbedByAClockThatStepsBack) {
-  board.enter(0, 3, 7);
+  activity.enter(0, 3, 7);
   look();
   now -= seconds(500);
   pass(seconds(1));  // nothing has passed, as far as this clock can tell
@@ -132,11 +132,11 @@ class Told {
 };
 
 TEST(Watchdog, TellsOfAHangAndOfItsEnd) {
-  ActivityBoard board(3);
+  ActivityTable activity(3);
   Told told;
-  Watchdog watchdog(board, 8, {.limit = milliseconds(20), .told = std::ref(told)});
-  board.begin(2, 41);
-  board.enter(2, 7, 1);
+  Watchdog watchdog(activity, 8, {.limit = milliseconds(20), .told = std::ref(told)});
+  activity.begin(2, 41);
+  activity.enter(2, 7, 1);
   const Hang hang = told.wait_for(1)[0];
   EXPECT_EQ(hang.worker, 2u);
   EXPECT_EQ(hang.actor, 7u);
@@ -146,17 +146,17 @@ TEST(Watchdog, TellsOfAHangAndOfItsEnd) {
   EXPECT_EQ(watchdog.hangs(), 1u);
   while (watchdog.hanging().empty()) std::this_thread::yield();  // published after it was told
   EXPECT_EQ(watchdog.hanging()[0].actor, 7u);
-  board.leave(2);
+  activity.leave(2);
   EXPECT_TRUE(told.wait_for(2)[1].is_over);
   EXPECT_EQ(watchdog.hangs(), 1u);
   while (!watchdog.hanging().empty()) std::this_thread::yield();
 }
 
 TEST(Watchdog, IsOffWithoutALimitButStillSamples) {
-  ActivityBoard board(2);
+  ActivityTable activity(2);
   Told told;
-  Watchdog watchdog(board, 8, {.limit = nanoseconds(0), .told = std::ref(told)});
-  board.enter(0, 3, 1);
+  Watchdog watchdog(activity, 8, {.limit = nanoseconds(0), .told = std::ref(told)});
+  activity.enter(0, 3, 1);
   EXPECT_TRUE(watchdog.busiest(4).empty()) << "nobody asked, so nothing was sampled";
   watchdog.sample_for(seconds(600));
   while (watchdog.busiest(4).empty()) std::this_thread::sleep_for(milliseconds(1));
@@ -168,11 +168,11 @@ TEST(Watchdog, IsOffWithoutALimitButStillSamples) {
 }
 
 TEST(Watchdog, NamesTheBusiestFirstAndStopsSamplingWhenNobodyLooks) {
-  ActivityBoard board(3);
-  board.enter(0, 4, 1);
-  board.enter(1, 4, 1);
-  board.enter(2, 2, 1);
-  Watchdog watchdog(board, 8, {.limit = nanoseconds(0)});
+  ActivityTable activity(3);
+  activity.enter(0, 4, 1);
+  activity.enter(1, 4, 1);
+  activity.enter(2, 2, 1);
+  Watchdog watchdog(activity, 8, {.limit = nanoseconds(0)});
   watchdog.sample_for(milliseconds(30));
   while (watchdog.busiest(8).size() < 2) std::this_thread::sleep_for(milliseconds(1));
   auto shares = watchdog.busiest(8);
@@ -182,7 +182,7 @@ TEST(Watchdog, NamesTheBusiestFirstAndStopsSamplingWhenNobodyLooks) {
   EXPECT_DOUBLE_EQ(shares[1].share, 1.0 / 3);
   EXPECT_EQ(watchdog.busiest(1).size(), 1u);
   // All move to actor 1. Once nobody looks, whatever has been counted stays as it is.
-  for (std::size_t worker = 0; worker < 3; ++worker) board.enter(worker, 1, 2);
+  for (std::size_t worker = 0; worker < 3; ++worker) activity.enter(worker, 1, 2);
   std::this_thread::sleep_for(milliseconds(100));
   shares = watchdog.busiest(8);
   std::this_thread::sleep_for(milliseconds(20));
@@ -203,11 +203,11 @@ TEST(WatchdogDeath, EndsTheProcessWhenToldTo) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_DEATH(
       {
-        ActivityBoard board(1);
-        Watchdog watchdog(board, 1, {.limit = milliseconds(5), .on_hang = OnHang::abort, .told = [](const Hang&) {
-                                       std::fputs("told\n", stderr);
-                                     }});
-        board.enter(0, 0, 1);
+        ActivityTable activity(1);
+        Watchdog watchdog(activity, 1, {.limit = milliseconds(5), .on_hang = OnHang::abort, .told = [](const Hang&) {
+                                          std::fputs("told\n", stderr);
+                                        }});
+        activity.enter(0, 0, 1);
         for (;;) std::this_thread::sleep_for(seconds(1));
       },
       "told");
@@ -220,17 +220,17 @@ TEST(Watchdog, AnswersHaveNames) {
 
 TEST(Watchdog, LooksOnWhileManyWorkersMove) {
   constexpr std::size_t kWorkers = 4;
-  ActivityBoard board(kWorkers);
-  Watchdog watchdog(board, 64, {.limit = seconds(600)});
+  ActivityTable activity(kWorkers);
+  Watchdog watchdog(activity, 64, {.limit = seconds(600)});
   watchdog.sample_for(seconds(600));
   std::atomic<bool> stop{false};
   std::vector<std::thread> workers;
   for (std::size_t worker = 0; worker < kWorkers; ++worker)
     workers.emplace_back([&, worker] {
       for (std::uint64_t step = 0; !stop; ++step) {
-        board.begin(worker, step);
-        for (ActorId actor = 0; actor < 64; ++actor) board.enter(worker, actor, step);
-        board.leave(worker);
+        activity.begin(worker, step);
+        for (ActorId actor = 0; actor < 64; ++actor) activity.enter(worker, actor, step);
+        activity.leave(worker);
       }
     });
   while (watchdog.busiest(64).size() < 8) std::this_thread::sleep_for(milliseconds(1));

@@ -44,9 +44,9 @@ Result<Table> parse(std::string_view text, const CsvOptions& options = {}) {
 /// The same bytes, `step` at a time.
 Result<Table> parse_in_steps(std::string_view text, std::size_t step, const CsvOptions& options = {}) {
   return read_all(CsvReader::open(
-      [text, step](std::span<char> room) mutable -> Result<std::size_t> {
-        const std::size_t count = std::min({step, text.size(), room.size()});
-        std::copy_n(text.data(), count, room.data());
+      [text, step](std::span<char> buffer) mutable -> Result<std::size_t> {
+        const std::size_t count = std::min({step, text.size(), buffer.size()});
+        std::copy_n(text.data(), count, buffer.data());
         text.remove_prefix(count);
         return count;
       },
@@ -161,9 +161,9 @@ TEST(Csv, KnowsOtherFormatsInPieces) {
     const auto whole = parse(text);
     ASSERT_FALSE(whole) << text;
     for (std::size_t step = 1; step <= text.size(); ++step) {
-      const auto pieces = parse_in_steps(text, step);
-      ASSERT_FALSE(pieces) << text << " by " << step;
-      EXPECT_EQ(pieces.error().text(), whole.error().text()) << step;
+      const auto parts = parse_in_steps(text, step);
+      ASSERT_FALSE(parts) << text << " by " << step;
+      EXPECT_EQ(parts.error().text(), whole.error().text()) << step;
     }
   }
 }
@@ -176,11 +176,11 @@ TEST(Csv, ReadsTheSameInPieces) {
   ASSERT_TRUE(whole) << whole.error().text();
   EXPECT_EQ(whole->rows.size(), 3u);
   for (std::size_t step = 1; step <= text.size(); ++step) {
-    const auto pieces = parse_in_steps(text, step);
-    ASSERT_TRUE(pieces) << pieces.error().text();
-    EXPECT_EQ(pieces->rows, whole->rows) << step;
-    EXPECT_EQ(pieces->lines, whole->lines) << step;
-    EXPECT_EQ(pieces->names, whole->names) << step;
+    const auto parts = parse_in_steps(text, step);
+    ASSERT_TRUE(parts) << parts.error().text();
+    EXPECT_EQ(parts->rows, whole->rows) << step;
+    EXPECT_EQ(parts->lines, whole->lines) << step;
+    EXPECT_EQ(parts->names, whole->names) << step;
   }
   std::string many;
   for (int i = 0; i < 40000; ++i) many += std::to_string(i) + ",\"" + std::to_string(i * 7) + "\"\n";
@@ -191,9 +191,9 @@ TEST(Csv, ReadsTheSameInPieces) {
 TEST(Csv, GivesARecordOutAsSoonAsItsLineHasEnded) {
   int calls = 0;
   auto reader = *CsvReader::open(
-      [&](std::span<char> room) -> Result<std::size_t> {
+      [&](std::span<char> buffer) -> Result<std::size_t> {
         const std::string line = std::to_string(++calls) + ",5\n";
-        std::copy(line.begin(), line.end(), room.data());
+        std::copy(line.begin(), line.end(), buffer.data());
         return line.size();
       },
       "t");

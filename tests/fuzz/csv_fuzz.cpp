@@ -51,13 +51,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CsvOptions options;
   options.max_record = std::size_t{1} << 20;
   std::string_view rest = text;
-  const auto pieces = [&rest](std::span<char> room) -> weft::Result<std::size_t> {
-    const std::size_t count = std::min<std::size_t>({7, rest.size(), room.size()});
-    std::copy_n(rest.data(), count, room.data());
+  const auto parts = [&rest](std::span<char> buffer) -> weft::Result<std::size_t> {
+    const std::size_t count = std::min<std::size_t>({7, rest.size(), buffer.size()});
+    std::copy_n(rest.data(), count, buffer.data());
     rest.remove_prefix(count);
     return count;
   };
-  WEFT_ASSERT(read_all(CsvReader::open(text, "fuzz", options)) == read_all(CsvReader::open(pieces, "fuzz", options)),
-              "another table in pieces");
+  WEFT_ASSERT(read_all(CsvReader::open(text, "fuzz", options)) == read_all(CsvReader::open(parts, "fuzz", options)),
+              "another table in parts");
   return 0;
 }

@@ -2,7 +2,7 @@
 // Behaviour of a device and its streams when the driver fails. Skipped (77) without a Vulkan device.
 
 #include "gpu/device.hpp"
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 #include "gpu/memory.hpp"
 
 #include "tests/gpu/gpu_testing.hpp"
@@ -24,12 +24,12 @@ class Faults : public testing::Test {
  protected:
   void SetUp() override {
     testing_support::device();  // the program ends here where there is none; and it sees validation errors
-    options_.faults = std::make_shared<FaultPlan>();
+    options_.faults = std::make_shared<FaultInjection>();
     options_.validate = std::getenv("WEFT_TEST_NO_VALIDATION") == nullptr;
     open();
   }
   void TearDown() override { plan().clear(); }
-  FaultPlan& plan() { return *options_.faults; }
+  FaultInjection& plan() { return *options_.faults; }
   void open() {
     auto opened = Device::open(testing_support::selector(), options_);
     ASSERT_TRUE(opened) << opened.error().text();
@@ -169,8 +169,8 @@ TEST_F(Faults, AnErrorOfTheValidationLayersFailsTheStreamThatIsAtWork) {
   EXPECT_TRUE(device_->validation_errors().empty());
 }
 
-TEST(FaultPlan, CountsCallsAndFailsThoseThatItWasTold) {
-  FaultPlan plan;
+TEST(FaultInjection, CountsCallsAndFailsThoseThatItWasTold) {
+  FaultInjection plan;
   const auto strikes = [&](DriverFault fault, int calls) {
     std::string all;
     for (int i = 0; i < calls; ++i) all += plan.strikes(fault) ? 'x' : '.';

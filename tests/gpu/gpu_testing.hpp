@@ -133,12 +133,12 @@ inline std::vector<float> on_the_cpu(const Case& c, const Image& image, bool in_
   return {memory.begin(), memory.end()};
 }
 
-enum class Form { recorded, program, in_place };
+enum class Form { recorded, graph, in_place };
 
 /// Runs a case on the CPU's scalar path and on the device: what each operand holds afterwards, gaps and margins too,
 /// must be the same bits.
 inline void expect_cpus_bits(VulkanStream& stream, const Case& c, Form form, Device& on = device()) {
-  constexpr const char* kForms[] = {"", ", as a program", ", in place"};
+  constexpr const char* kForms[] = {"", ", as a command graph", ", in place"};
   const std::string what = c.name + kForms[static_cast<int>(form)];
   const Image image(c);
   const bool in_place = form == Form::in_place;
@@ -148,14 +148,14 @@ inline void expect_cpus_bits(VulkanStream& stream, const Case& c, Form form, Dev
   auto buffer = on.memory().allocate(bytes, "operands");
   ASSERT_TRUE(buffer) << buffer.error().text();
   stream.upload(image.floats.data(), bytes, buffer->data());
-  if (form == Form::program) {
-    ASSERT_TRUE(stream.begin_program());
+  if (form == Form::graph) {
+    ASSERT_TRUE(stream.begin_capture());
   }
   answered = run(c, stream, image, buffer->data(), in_place);
-  if (form == Form::program) {
-    const auto program = stream.end_program();
-    ASSERT_TRUE(program) << what << ": " << program.error().text();
-    ASSERT_TRUE(stream.run(*program));
+  if (form == Form::graph) {
+    const auto graph = stream.end_capture();
+    ASSERT_TRUE(graph) << what << ": " << graph.error().text();
+    ASSERT_TRUE(stream.run(*graph));
   }
   std::vector<float> got(want.size());
   const Status status = stream.download(buffer->data(), bytes, got.data());
@@ -169,12 +169,12 @@ inline void expect_cpus_bits(VulkanStream& stream, const Case& c, Form form, Dev
           << want[j] << std::hexfloat << " (" << got[j] << ", " << want[j] << ", before " << image.floats[j] << ")";
   }
 }
-/// Recorded and as a program; `programs` false: where compiling for both would take too long.
-inline void expect_cpus_bits(const Case& c, bool programs = true) {
+/// Recorded and as a command graph; `graphs` false: where compiling for both would take too long.
+inline void expect_cpus_bits(const Case& c, bool graphs = true) {
   auto stream = device().make_stream();
   ASSERT_TRUE(stream) << stream.error().text();
   expect_cpus_bits(**stream, c, Form::recorded);
-  if (programs && !testing::Test::HasFatalFailure()) expect_cpus_bits(**stream, c, Form::program);
+  if (graphs && !testing::Test::HasFatalFailure()) expect_cpus_bits(**stream, c, Form::graph);
 }
 
 /// A buffer of the device with these values, which come back.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operation of the table (tests/kernels/op_cases.hpp) on the device: recorded, as a program and in place, the
-// bits of the CPU's scalar path, and nothing written beside the operands.
+// Every operation of the table (tests/kernels/op_cases.hpp) on the device: recorded, as a command graph and in place,
+// the bits of the CPU's scalar path, and nothing written beside the operands.
 
 #include "tests/gpu/gpu_testing.hpp"
 
@@ -18,7 +18,7 @@ TEST_P(EveryOperation, HasTheCpusBits) {
   ASSERT_TRUE(stream) << stream.error().text();
   for (const Case& c : cases) {
     expect_cpus_bits(**stream, c, Form::recorded);
-    if (c.as_program) expect_cpus_bits(**stream, c, Form::program);
+    if (c.as_graph) expect_cpus_bits(**stream, c, Form::graph);
     if (c.output != c.input) expect_cpus_bits(**stream, c, Form::in_place);
     if (HasFatalFailure()) return;
   }

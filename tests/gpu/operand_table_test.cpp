@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs no device: what shaders of a program find in its table or push constants, by the rule that
+// Needs no device: what shaders of a command graph find in its table or push constants, by the rule that
 // gpu/shaders/operands.glsl states.
 
 #include "gpu/internal/operand_table.hpp"

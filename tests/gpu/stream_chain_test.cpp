@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of operations, where one reads what another has left, recorded and as programs. Each operation alone:
+// Chains of operations, where one reads what another has left, recorded and as command graphs. Each operation alone:
 // op_cases_test.cpp.
 
 #include "kernels/attention.hpp"
@@ -70,7 +70,7 @@ TEST(StreamChain, WhatIsQuantizedComputes) {
     const MatrixView x = o.matrix(3, kIn), y = o.matrix(3, kOut), dx = o.matrix(3, kIn);
     expect_cpus_bits(o.chain(to_string(encoding), [=](OpStream& stream, const At& at) {
       kernels::Weight w = stored;
-      w.codes = at(w.codes), w.scales = at(w.scales), w.zeros = at(w.zeros);
+      w.codes = at(w.codes), w.scales = at(w.scales), w.zero_points = at(w.zero_points);
       for (int step = 0; step < 3; ++step) {
         stream.run(kernels::ops::sgd_step(kSize, at(master.data), at(slope.data), 0.1f));
         stream.quantize({at(master), w});

@@ -20,7 +20,7 @@ using namespace weft;
 
 GridShape grid{.x = 2};
 topology::Machine::SyntheticOptions machine{.quota_cpus = 1.5};
-topology::Demand demand{.threads = 2};
+topology::Workload workload{.threads = 2};
 scheduler::ExecutorOptions executor{.pin = false};
 actors::SupervisionRule supervision{.window = 10};
 formats::CsvOptions csv{.separator = ';'};

@@ -40,7 +40,7 @@ class QuantizedWeight {
   Weight view() {
     return {array(0),
             bytes_.scales ? array(1) : nullptr,
-            bytes_.zeros ? array(2) : nullptr,
+            bytes_.zero_points ? array(2) : nullptr,
             out_,
             in_,
             encoding_.dtype,
@@ -65,7 +65,7 @@ class QuantizedWeight {
 
  private:
   static constexpr std::uint8_t kSentinel = 0xa5;
-  std::array<std::size_t, 3> sizes() const { return {bytes_.codes, bytes_.scales, bytes_.zeros}; }
+  std::array<std::size_t, 3> sizes() const { return {bytes_.codes, bytes_.scales, bytes_.zero_points}; }
   void* array(std::size_t i) { return memory_.data() + starts_[i]; }
 
   Encoding encoding_;

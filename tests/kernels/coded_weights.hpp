@@ -80,7 +80,8 @@ inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k)
   std::uint64_t zero = 0;
   const std::size_t size = zero_bytes(w.dtype);
   if (has_zero_point(w.dtype))
-    std::memcpy(&zero, static_cast<const unsigned char*>(w.zeros) + group_of(w.granularity, w.in, o, k) * size, size);
+    std::memcpy(&zero, static_cast<const unsigned char*>(w.zero_points) + group_of(w.granularity, w.in, o, k) * size,
+                size);
   return zero;
 }
 
@@ -149,14 +150,14 @@ class CodedMatrix {
       : encoding_(encoding), out_(out), in_(in), bytes_(weight_bytes(encoding, out, in)) {
     codes_ = AlignedBuffer<std::uint8_t>(bytes_.codes);
     scales_ = AlignedBuffer<std::uint8_t>(bytes_.scales);
-    zeros_ = AlignedBuffer<std::uint8_t>(bytes_.zeros);
+    zero_points_ = AlignedBuffer<std::uint8_t>(bytes_.zero_points);
   }
 
   ConstWeight view() const {
     ConstWeight w;
     w.codes = codes_.data();
     w.scales = bytes_.scales ? scales_.data() : nullptr;
-    w.zeros = bytes_.zeros ? zeros_.data() : nullptr;
+    w.zero_points = bytes_.zero_points ? zero_points_.data() : nullptr;
     w.out = out_, w.in = in_, w.dtype = encoding_.dtype, w.granularity = encoding_.granularity;
     return w;
   }
@@ -181,7 +182,7 @@ class CodedMatrix {
   }
   void set_zero(std::size_t o, std::size_t k, std::uint64_t zero) {
     const std::size_t size = zero_bytes(encoding_.dtype);
-    std::memcpy(zeros_.data() + group_of(encoding_.granularity, in_, o, k) * size, &zero, size);
+    std::memcpy(zero_points_.data() + group_of(encoding_.granularity, in_, o, k) * size, &zero, size);
   }
 
   void fill(RandomStream& random, Codes which) {
@@ -208,7 +209,7 @@ class CodedMatrix {
   Encoding encoding_;
   std::size_t out_, in_;
   WeightBytes bytes_;
-  AlignedBuffer<std::uint8_t> codes_, scales_, zeros_;
+  AlignedBuffer<std::uint8_t> codes_, scales_, zero_points_;
 };
 
 /// A coded weight's reference values as panels.

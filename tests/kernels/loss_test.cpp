@@ -52,8 +52,8 @@ TEST(Loss, OfValuesAndItsSlopeAreThoseOfPyTorch) {
       for (std::size_t j = 0; j < cols; ++j) {
         const double want = slopes[i * cols + j];
         // A difference and a quotient, each rounded once; of logits, of two numbers near 1.
-        const double room = kind == Loss::binary_cross_entropy ? 0x1p-22 / static_cast<double>(cols) : 0;
-        ASSERT_NEAR(dx.at(i, j), want, 2.001 * 0x1p-24 * std::fabs(want) + room) << name(kind) << " " << j;
+        const double slack = kind == Loss::binary_cross_entropy ? 0x1p-22 / static_cast<double>(cols) : 0;
+        ASSERT_NEAR(dx.at(i, j), want, 2.001 * 0x1p-24 * std::fabs(want) + slack) << name(kind) << " " << j;
       }
     }
   }

@@ -97,7 +97,8 @@ ConstWeight Operands::weight(const Encoding& encoding, std::size_t out, std::siz
     return add(std::move(to), true);
   };
   ConstWeight w = matrix.view();
-  w.codes = copy(w.codes, bytes.codes), w.scales = copy(w.scales, bytes.scales), w.zeros = copy(w.zeros, bytes.zeros);
+  w.codes = copy(w.codes, bytes.codes), w.scales = copy(w.scales, bytes.scales),
+  w.zero_points = copy(w.zero_points, bytes.zero_points);
   w.activations = activations;
   if (encoding.dtype == Dtype::fp8_e4m3 && (!special_ || is_finite) && weights_++ % 2 == 0) {
     const std::uint8_t yes[4] = {1};
@@ -114,8 +115,8 @@ Weight Operands::filler(const Encoding& encoding, std::size_t out, std::size_t i
     return count ? add(std::move(to), true) : nullptr;
   };
   void* const codes = bytes.codes ? array(bytes.codes) : add({}, true);
-  void *const scales = array(bytes.scales), *const zeros = array(bytes.zeros);
-  return {codes, scales, zeros, out, in, encoding.dtype, encoding.granularity};
+  void *const scales = array(bytes.scales), *const zero_points = array(bytes.zero_points);
+  return {codes, scales, zero_points, out, in, encoding.dtype, encoding.granularity};
 }
 
 std::uint32_t* Operands::labels(std::size_t count, std::size_t below) {

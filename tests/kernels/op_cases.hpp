@@ -48,7 +48,7 @@ struct Case {
   std::size_t output = 0, input = 0;
   std::size_t workspace_stride = 0;  // floats; there are kMostThreads of them
   /// False: a device need not run it as a program too, which compiles its shaders once more.
-  bool as_program = true;
+  bool as_graph = true;
 
   /// The block that holds an address; blocks.size() if none does.
   std::size_t block_of(const void* address) const;
@@ -65,7 +65,7 @@ struct At {
   MatrixView operator()(const MatrixView& m) const { return {(*this)(m.data), m.rows, m.cols, m.stride}; }
   Panels operator()(const Panels& p) const { return {(*this)(p.data), p.out, p.in}; }
   ConstWeight operator()(ConstWeight w) const {
-    w.codes = place(w.codes), w.scales = place(w.scales), w.zeros = place(w.zeros), w.nan_free = nullptr;
+    w.codes = place(w.codes), w.scales = place(w.scales), w.zero_points = place(w.zero_points), w.nan_free = nullptr;
     return w;
   }
 };
@@ -161,7 +161,7 @@ class Operands {
     } else {
       const WeightBytes bytes = weight_bytes(Encoding(operand.dtype, operand.granularity), operand.out, operand.in);
       mark(operand.codes, (bytes.codes + 3) / 4), mark(operand.scales, (bytes.scales + 3) / 4),
-          mark(operand.zeros, (bytes.zeros + 3) / 4);
+          mark(operand.zero_points, (bytes.zero_points + 3) / 4);
     }
   }
   float* add(AlignedBuffer<float> values, bool is_bits = false);

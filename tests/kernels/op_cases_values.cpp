@@ -311,7 +311,7 @@ void row_statistics(Table& t) {
 void is_finite(Table& t) {
   t.shapes([](Operands& o, const Shape& s) {
     Case made = o.make("", ops::IsFinite{o.matrix(s.rows, s.cols)});
-    made.as_program = false;  // it asks the device
+    made.as_graph = false;  // it asks the device
     return made;
   });
   constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -323,7 +323,7 @@ void is_finite(Table& t) {
             const MatrixView x = o.matrix(2, cols);
             x.row(at < cols ? at % 2 : 0)[at] = bad;  // or between the rows, which is no element
             Case made = o.make(" with one bad element", ops::IsFinite{x});
-            made.as_program = false;
+            made.as_graph = false;
             return made;
           });
 }

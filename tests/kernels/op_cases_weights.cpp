@@ -54,7 +54,7 @@ void products(Table& t, const Make& make, bool few = false) {
   t.each(all, [&](Operands& o, const Size& s) {
     Case made = make(o, s, turn++);
     made.name += text(s);
-    made.as_program = turn % 3 == 0;
+    made.as_graph = turn % 3 == 0;
     return made;
   });
 }
@@ -101,7 +101,7 @@ void stored(Table& t, const Make& make, bool has_sizes = true, bool few = false)
             Case made = make(o, encoding, activations, size, turn);
             made.name +=
                 ", " + to_string(encoding) + ", activations " + std::string(weft::name(activations)) + text(size);
-            made.as_program = ++turn % 4 == 0;  // a second for each type, to compile its shaders once more
+            made.as_graph = ++turn % 4 == 0;  // a second for each type, to compile its shaders once more
             return made;
           });
       }
@@ -374,7 +374,7 @@ void quantize(Table& t) {
     for (const testing_codec::Fill fill : testing_codec::kFills)
       t.one(false, [&](Operands& o) {
         Case made = make(o, encoding, 35, 100, fill);
-        made.as_program = ++turn % 32 == 0;  // each compiles shaders of its own
+        made.as_graph = ++turn % 32 == 0;  // each compiles shaders of its own
         return made;
       });
     for (const auto& [out, in] : {std::pair<std::size_t, std::size_t>{1, 1}, {16, 32}, {70, 33}, {129, 65}, {3, 0}})

@@ -71,7 +71,7 @@ void convolve(Table& t, const Make& make) {
     Case made = make(o, c, o.weight(encoding, c.out, c.window.columns(), activations, true));
     made.name += std::string(", ") + c.name + ", " + to_string(encoding) + ", activations " +
                  std::string(weft::name(activations));
-    made.as_program = made.as_program && ++turn % 4 == 0;  // each compiles shaders of its own
+    made.as_graph = made.as_graph && ++turn % 4 == 0;  // each compiles shaders of its own
     return made;
   };
   t.each(convolutions(t), [&](Operands& o, const Convolution& c) {

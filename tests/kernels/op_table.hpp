@@ -70,7 +70,7 @@ class Table {
   void one(bool special, const Make& make) {
     Operands operands(cases_.size() + 1, special);
     cases_.push_back(make(operands));
-    if (special) cases_.back().as_program = false;  // programs run the same shaders
+    if (special) cases_.back().as_graph = false;  // command graphs run the same shaders
   }
   std::vector<Case> take() { return std::move(cases_); }
 

@@ -184,14 +184,15 @@ class Quantizer {
       return all;
     };
     codes_ = array(to_.codes, bytes_.codes), scales_ = array(to_.scales, bytes_.scales);
-    zeros_ = array(to_.zeros, bytes_.zeros);
+    zero_points_ = array(to_.zero_points, bytes_.zero_points);
     if constexpr (Number::scale_rule != numeric::ScaleRule::none)
       each_group([&](std::size_t group, Range o, Range k) { scale_group(group, o, k); });
     for (std::size_t o = 0; o < to_.out; ++o)
       for (std::size_t k = 0; k < to_.in; ++k) put_code(o, k, code_of(o, k));
   }
   void give(Expected<float>& to) const {
-    for (const auto& [bytes, at] : {std::pair{&codes_, to_.codes}, {&scales_, to_.scales}, {&zeros_, to_.zeros}})
+    for (const auto& [bytes, at] :
+         {std::pair{&codes_, to_.codes}, {&scales_, to_.scales}, {&zero_points_, to_.zero_points}})
       for (std::size_t i = 0; at && i < bytes->size(); i += 4) {
         std::uint32_t word;
         std::memcpy(&word, bytes->data() + i, 4);
@@ -256,7 +257,7 @@ class Quantizer {
     if constexpr (Number::scale_rule == numeric::ScaleRule::range) {
       const auto zero =
           static_cast<typename Number::Code>(Number::encode(static_cast<double>(-static_cast<Scale>(low) / scale)));
-      std::memcpy(zeros_.data() + group * sizeof zero, &zero, sizeof zero);
+      std::memcpy(zero_points_.data() + group * sizeof zero, &zero, sizeof zero);
     }
   }
   std::uint64_t code_of(std::size_t o, std::size_t k) const {
@@ -271,7 +272,7 @@ class Quantizer {
         return Number::encode(static_cast<Scale>(w) / scale);
       } else {
         typename Number::Code zero;
-        std::memcpy(&zero, zeros_.data() + group * sizeof zero, sizeof zero);
+        std::memcpy(&zero, zero_points_.data() + group * sizeof zero, sizeof zero);
         const std::uint64_t code = Number::encode(static_cast<double>(static_cast<Scale>(w) / scale), zero);
         if (sizeof(Scale) == 8) return code;
         // Neither end where it would stand for more than the largest float.
@@ -293,7 +294,7 @@ class Quantizer {
   ConstPanels master_;
   Weight to_;
   WeightBytes bytes_;
-  std::vector<unsigned char> codes_, scales_, zeros_;
+  std::vector<unsigned char> codes_, scales_, zero_points_;
 };
 WEFT_ORACLE(Quantize) {
   if constexpr (std::is_same_v<T, float>)

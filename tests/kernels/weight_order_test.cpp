@@ -19,12 +19,12 @@ using namespace testing_codec;
 struct Bytes {
   Bytes(const Encoding& encoding, std::size_t out, std::size_t in) {
     const WeightBytes bytes = ordered_bytes(encoding, out, in);
-    codes.resize(bytes.codes), scales.resize(bytes.scales), zeros.resize(bytes.zeros);
+    codes.resize(bytes.codes), scales.resize(bytes.scales), zero_points.resize(bytes.zero_points);
   }
-  OrderedWeight view() { return {codes, scales, zeros}; }
-  ConstOrderedWeight view() const { return {codes, scales, zeros}; }
+  OrderedWeight view() { return {codes, scales, zero_points}; }
+  ConstOrderedWeight view() const { return {codes, scales, zero_points}; }
   bool operator==(const Bytes&) const = default;
-  std::vector<std::byte> codes, scales, zeros;
+  std::vector<std::byte> codes, scales, zero_points;
 };
 
 Bytes exported(const ConstWeight& weight) {
@@ -59,10 +59,10 @@ TEST(WeightOrder, StoresEachTypeAtItsTrueSize) {
   }
   const WeightBytes uint64 = ordered_bytes(Encoding(Dtype::uint64, Granularity::block32), 5, 65);
   EXPECT_EQ(uint64.scales, 5u * 3 * 8);
-  EXPECT_EQ(uint64.zeros, 5u * 3 * 8);
+  EXPECT_EQ(uint64.zero_points, 5u * 3 * 8);
   const WeightBytes uint4 = ordered_bytes(Encoding(Dtype::uint4, Granularity::channel), 5, 65);
   EXPECT_EQ(uint4.scales, 5u * 4);
-  EXPECT_EQ(uint4.zeros, 5u);
+  EXPECT_EQ(uint4.zero_points, 5u);
   EXPECT_EQ(ordered_bytes(Encoding(Dtype::float16), 5, 65).total(), 5u * 65 * 2);
   const WeightBytes binary = ordered_bytes(Encoding(Dtype::binary), 1024, 1024);
   EXPECT_EQ(binary.total(), 1024u * 1024 / 8 + 4);
@@ -93,7 +93,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
   quantize(small.view(), affine.view());
   const Bytes packed = exported(affine.view());
   EXPECT_EQ(packed.codes, bytes_of({0xe4, 0xe4, 0x04}));
-  EXPECT_EQ(packed.zeros, bytes_of({1}));
+  EXPECT_EQ(packed.zero_points, bytes_of({1}));
 }
 
 TEST(WeightOrder, ComesBackAsTheSameWeightAndTheSameBytes) {
@@ -138,7 +138,7 @@ TEST(WeightOrder, RefusesWrongLengthsAndSaysBoth) {
   for (const Encoding& e : all_encodings()) {
     const Bytes good = exported(random_weight(random, e, 5, 33).view());
     for (const int change : {-1, 1})
-      for (auto part : {&Bytes::codes, &Bytes::scales, &Bytes::zeros}) {
+      for (auto part : {&Bytes::codes, &Bytes::scales, &Bytes::zero_points}) {
         Bytes bad = good;
         auto& array = bad.*part;
         if (array.empty() && change < 0) continue;
@@ -222,13 +222,13 @@ TEST(WeightOrder, RefusesZeroPointsPastTheLargestCode) {
   for (const auto& [dtype, largest] : {std::pair{Dtype::uint4, 15}, std::pair{Dtype::uint2, 3}}) {
     const Encoding e(dtype, Granularity::block32);
     Bytes bytes = exported(random_weight(random, e, 5, 33).view());
-    bytes.zeros[9] = static_cast<std::byte>(largest);
+    bytes.zero_points[9] = static_cast<std::byte>(largest);
     QuantizedWeight stored(e, 5, 33);
     EXPECT_TRUE(import_weight(bytes.view(), stored.view()));
   }
   const Encoding e(Dtype::uint4, Granularity::block32);
   Bytes bytes = exported(random_weight(random, e, 5, 33).view());
-  bytes.zeros[9] = std::byte{16};
+  bytes.zero_points[9] = std::byte{16};
   EXPECT_EQ(refusal(e, 5, 33, bytes), "zero point 9 of uint4/block32 [5, 33] is 16, past the largest code 15");
 }
 

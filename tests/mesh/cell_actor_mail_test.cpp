@@ -58,7 +58,7 @@ TEST(CellActorMail, SaysWhenAMailboxIsFullAndLosesNothing) {
 }
 
 TEST(CellActorMail, MailForACellThatDoesNotFireWaitsUpToABound) {
-  // A and C flood B, which stands still.
+  // A and C flood B, which does not run.
   Mesh mesh = mesh_of(clerks(false));
   must(mesh.tell(kB, make_command(CommandKind::disable)));
   for (int i = 0; i < 6; ++i) {

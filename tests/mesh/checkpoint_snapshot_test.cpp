@@ -48,7 +48,7 @@ std::vector<float> session_values(Mesh& mesh, std::size_t session) {
   return values;
 }
 
-/// The file as docs/formats/entity.md describes it, made of what the mesh's own interface tells while it stands still.
+/// The file as docs/formats/entity.md describes it, made of what the mesh's own interface tells while it does not run.
 std::vector<std::byte> described(Mesh& mesh, bool live) {
   if (live) MeshAccess::engine(mesh).commands().deliver_all(mesh.ticks());
   std::deque<std::vector<float>> floats;
@@ -79,7 +79,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
       if (has_zero_point(encoding.dtype))
         blobs.push_back({name + ".zero_points",
                          std::string(weft::name(bits(encoding.dtype) < 8 ? Dtype::uint8 : encoding.dtype)), groups,
-                         arrays.zeros});
+                         arrays.zero_points});
     }
     if (!stored || (live && parameter.data))
       add_floats(stored ? name + ".master" : name, shape, MeshAccess::weights(mesh).read(parameter));

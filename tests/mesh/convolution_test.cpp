@@ -27,9 +27,9 @@ std::vector<std::vector<float>> run_coded(const LayerSpec& spec, const Shape& in
   AlignedBuffer<float> master(p.stored_size());
   kernels::pack_panels({values.data(), p.out, p.in, p.in}, {master.data(), p.out, p.in});
   const auto bytes = kernels::weight_bytes(encoding, p.out, p.in);
-  AlignedBuffer<std::uint8_t> codes(bytes.codes), scales(bytes.scales), zeros(bytes.zeros);
+  AlignedBuffer<std::uint8_t> codes(bytes.codes), scales(bytes.scales), zero_points(bytes.zero_points);
   kernels::Weight stored;
-  stored.codes = codes.data(), stored.scales = scales.data(), stored.zeros = zeros.data();
+  stored.codes = codes.data(), stored.scales = scales.data(), stored.zero_points = zero_points.data();
   stored.out = p.out, stored.in = p.in, stored.dtype = encoding.dtype, stored.granularity = encoding.granularity;
   kernels::quantize({master.data(), p.out, p.in}, stored);
   kernels::ConstWeight weight = stored;

@@ -5,7 +5,7 @@
 #include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
 
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 
 #include "fault_scenarios.hpp"
 #include "on_device.hpp"
@@ -27,7 +27,7 @@ struct Outcome {
   DeviceStatistics statistics;
 };
 
-Outcome run_on(const std::string& device, const std::shared_ptr<gpu::FaultPlan>& plan = nullptr) {
+Outcome run_on(const std::string& device, const std::shared_ptr<gpu::FaultInjection>& plan = nullptr) {
   MeshOptions options{.threads = 1};
   options.device = device;
   options.device_faults = plan;
@@ -57,7 +57,7 @@ class DeviceAbsent : public ::testing::Test {
         new std::shared_ptr<gpu::Device>(must(gpu::Device::open(device_name(), device_options())));
     ::testing::UnitTest::GetInstance()->listeners().Append(new EachTestIsValid(**watcher));
   }
-  const std::shared_ptr<gpu::FaultPlan> plan_ = std::make_shared<gpu::FaultPlan>();
+  const std::shared_ptr<gpu::FaultInjection> plan_ = std::make_shared<gpu::FaultInjection>();
 
   void expect_on_cpu(DriverFault fault, const std::vector<std::string>& fragments) {
     plan_->fail(fault, 0, UINT64_MAX);

@@ -15,9 +15,9 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
   const auto device = testing_support::open_device(testing_support::device_options());
   std::vector<float> targets(8 * 3, 1.0f), losses(8, 2.0f);  // rings of eight samples
   const auto window = [](std::vector<float>& values, std::size_t each, bool is_input) {
-    DeviceRegion piece{values.data(), values.size() * sizeof(float), RegionUse::window, each * sizeof(float)};
-    piece.is_input = is_input;
-    return piece;
+    DeviceRegion region{values.data(), values.size() * sizeof(float), RegionUse::window, each * sizeof(float)};
+    region.is_input = is_input;
+    return region;
   };
   auto buffers = DeviceBuffers::build(*device, {window(targets, 3, true), window(losses, 1, false)}, 4, 1);
   ASSERT_TRUE(buffers) << buffers.error().text();
@@ -32,14 +32,14 @@ TEST(DeviceBuffers, BringsBackOnlyWindowsThatStepsWrite) {
 
   auto stream = device->make_stream();
   ASSERT_TRUE(stream);
-  buffers->push_window(**stream, 10);
+  buffers->upload_window(**stream, 10);
   const auto there = [&](std::vector<float>& values, std::size_t sample, std::size_t each) {
     return kernels::MatrixView{reinterpret_cast<float*>(buffers->to_device(values.data() + sample % 8 * each)), 1, each,
                                each};
   };
   (*stream)->fill({5.0f, there(losses, 9, 1)});
   targets[3 * 6] = 7.0f;  // the host's own from here on
-  ASSERT_TRUE(buffers->pull_window(**stream, 10));
+  ASSERT_TRUE(buffers->download_window(**stream, 10));
   EXPECT_EQ(losses[1], 5.0f);
   EXPECT_EQ(losses[0], 2.0f);
   EXPECT_EQ(targets[3 * 6], 7.0f);

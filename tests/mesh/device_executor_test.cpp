@@ -128,9 +128,9 @@ TEST_P(DeviceCommandsTest, TicksManyAtOnceFromAnyTickOn) {
   }
   expect_equal("at the end");
   expect_placed();
-  // As many programs as there are slots.
+  // As many command graphs as there are slots.
   if (GetParam() < 2) {
-    EXPECT_EQ(statistics().programs, 2u);
+    EXPECT_EQ(statistics().graphs, 2u);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "mesh/device/device_statistics.hpp"
 
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ class FaultyDevice {
     return *device;
   }
 
-  gpu::FaultPlan& plan() { return *options_.faults; }
+  gpu::FaultInjection& plan() { return *options_.faults; }
   const gpu::Device& device() const { return *device_; }
   bool validates() const { return device_->validates(); }
   /// Opens it again if it was lost. `anew`: in any case, so that nothing is compiled yet. No mesh may hold it.
@@ -63,7 +63,7 @@ class FaultyDevice {
       auto opened = gpu::Device::open(device_name(), options_);
       return opened ? *opened : open_device(options_);
     }();
-    options_.faults = std::make_shared<gpu::FaultPlan>();
+    options_.faults = std::make_shared<gpu::FaultInjection>();
     open();
     std::printf("device: %s; validation: %s\n", device_->info().name.c_str(), validates() ? "on" : "off");
   }
@@ -80,7 +80,7 @@ class FaultsTest : public ::testing::Test {
     for (const std::string& error : faulty().new_errors()) ADD_FAILURE() << "validation layer: " << error;
   }
   static FaultyDevice& faulty() { return FaultyDevice::get(); }
-  static gpu::FaultPlan& plan() { return faulty().plan(); }
+  static gpu::FaultInjection& plan() { return faulty().plan(); }
 
   /// A run on the CPU or the device: all that came of it, as text, and what the figures say just before its end.
   struct Outcome {

@@ -21,7 +21,7 @@ using namespace testing_support;
 constexpr std::uint32_t kCells = 40;
 constexpr Coord cell(std::uint32_t x) { return {0, 0, x, 0}; }
 
-/// A ring of cells: stretches of one shape, of others, and cells of other kinds between them.
+/// A ring of cells: batches of one shape, of others, and cells of other kinds between them.
 NetworkSpec ring() {
   NetworkBuilder network("ring", GridShape{1, 1, kCells, 2});
   network.input("x", 64);

@@ -166,7 +166,7 @@ std::vector<double> look_of(const Base& base) {
     for (const std::size_t extent : shape) add(extent);
   }
   add(layer->cache_size(), layer->scratch_size(), layer->workspace_size(), layer->state_size(),
-      layer->vocabulary_size(), layer->needs_preactivation(), layer->mixing_matrix(), layer->parameters().size());
+      layer->vocabulary_size(), layer->needs_preactivation(), layer->weight_matrix(), layer->parameters().size());
   for (const ParameterSpec& parameter : layer->parameters()) {
     add(parameter.out, parameter.in, parameter.decays);
     for (const char c : parameter.name) add(static_cast<unsigned char>(c));

@@ -76,7 +76,7 @@ TEST(Layers, HaveTheirSizes) {
   }
   for (const char* type : {"rnn", "attention", "swiglu", "softmax"})
     EXPECT_EQ(
-        must(make_layer(goldens::layer(R"({"type": ")" + std::string(type) + "\"}"), 4, "layer"))->mixing_matrix(), -1);
+        must(make_layer(goldens::layer(R"({"type": ")" + std::string(type) + "\"}"), 4, "layer"))->weight_matrix(), -1);
   // Memory for backward grows with the tokens, not with their square.
   const auto cache = [](std::size_t tokens) {
     return must(make_layer(goldens::layer(R"({"type": "attention", "heads": 2})"), Shape{tokens, 8}, "layer"))

@@ -178,12 +178,12 @@ TEST(StoredWeightFile, IsRefusedByNameAndPlace) {
 }
 
 struct Arrays {
-  std::vector<std::byte> codes, scales, zeros;
+  std::vector<std::byte> codes, scales, zero_points;
   explicit Arrays(const QuantizedWeight& weight) {
     const auto ordered = weight.ordered();
     codes.assign(ordered.codes.begin(), ordered.codes.end());
     scales.assign(ordered.scales.begin(), ordered.scales.end());
-    zeros.assign(ordered.zeros.begin(), ordered.zeros.end());
+    zero_points.assign(ordered.zero_points.begin(), ordered.zero_points.end());
   }
   bool operator==(const Arrays&) const = default;
 };
@@ -197,18 +197,18 @@ TEST(StoredWeightFile, ChangesNothingWhereArraysAreRefused) {
       const QuantizedWeight source = quantized(MeshAccess::weights(mesh), 0, encoding);
       QuantizedWeight weight = must(MeshAccess::weights(mesh).make_stored(0, encoding));
       const Arrays good(source);
-      must(weight.restore(good.codes, good.scales, good.zeros));
+      must(weight.restore(good.codes, good.scales, good.zero_points));
       ASSERT_TRUE(Arrays(weight) == good);
       // One byte short and one byte long, of each array; and every array with its last byte all ones.
-      for (auto array : {&Arrays::codes, &Arrays::scales, &Arrays::zeros}) {
+      for (auto array : {&Arrays::codes, &Arrays::scales, &Arrays::zero_points}) {
         Arrays bad = good;
         (bad.*array).push_back(std::byte{0});
-        expect_error(weight.restore(bad.codes, bad.scales, bad.zeros), Errc::corrupt,
+        expect_error(weight.restore(bad.codes, bad.scales, bad.zero_points), Errc::corrupt,
                      {to_string(encoding), "[3, 37]",
                       std::to_string((bad.*array).size()) + " bytes, not " + std::to_string((good.*array).size())});
         if ((good.*array).empty()) continue;
         (bad.*array).resize((good.*array).size() - 1);
-        expect_error(weight.restore(bad.codes, bad.scales, bad.zeros), Errc::corrupt,
+        expect_error(weight.restore(bad.codes, bad.scales, bad.zero_points), Errc::corrupt,
                      {to_string(encoding), "[3, 37]", std::to_string((bad.*array).size()) + " bytes"});
         EXPECT_TRUE(Arrays(weight) == good);
       }
@@ -216,7 +216,7 @@ TEST(StoredWeightFile, ChangesNothingWhereArraysAreRefused) {
       Arrays bad = good;
       std::fill(bad.codes.begin(), bad.codes.end(), std::byte{0});
       bad.scales.back() = std::byte{0xff};
-      expect_error(weight.restore(bad.codes, bad.scales, bad.zeros), Errc::corrupt, {"scale "});
+      expect_error(weight.restore(bad.codes, bad.scales, bad.zero_points), Errc::corrupt, {"scale "});
       EXPECT_TRUE(Arrays(weight) == good) << "a refused weight was written";
     }
 }
@@ -230,11 +230,11 @@ TEST(StoredWeightFile, RefusesBitsAfterTheLastCode) {
     SCOPED_TRACE(to_string(encoding));
     QuantizedWeight weight = must(MeshAccess::weights(mesh).make_stored(0, encoding));
     const Arrays good(quantized(MeshAccess::weights(mesh), 0, encoding));
-    must(weight.restore(good.codes, good.scales, good.zeros));
+    must(weight.restore(good.codes, good.scales, good.zero_points));
     for (std::size_t bit = used; bit < 8; ++bit) {
       Arrays bad = good;
       bad.codes.back() |= static_cast<std::byte>(1u << bit);
-      expect_error(weight.restore(bad.codes, bad.scales, bad.zeros), Errc::corrupt,
+      expect_error(weight.restore(bad.codes, bad.scales, bad.zero_points), Errc::corrupt,
                    {to_string(encoding), "[3, 37]", "bits after the last code"});
       EXPECT_TRUE(Arrays(weight) == good);
     }

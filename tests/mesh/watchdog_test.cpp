@@ -153,10 +153,11 @@ TEST_P(EveryExecutor, TheWatchdogNamesTheCellThatHangsAndItsTickAndNoOther) {
 
 TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   Mesh mesh = mesh_of({.threads = GetParam().threads, .executor = GetParam().executor});
-  const auto& board = mesh.activity();
-  EXPECT_EQ(board.size(), mesh.plan().regions.size());
+  const auto& activity = mesh.activity();
+  EXPECT_EQ(activity.size(), mesh.plan().regions.size());
   const auto expect_idle = [&] {
-    for (std::size_t region = 0; region < board.size(); ++region) EXPECT_TRUE(board.at(region).is_idle()) << region;
+    for (std::size_t region = 0; region < activity.size(); ++region)
+      EXPECT_TRUE(activity.at(region).is_idle()) << region;
   };
   expect_idle();
   must(mesh.tick(10));
@@ -165,8 +166,8 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   latch().shut();
   std::thread runner([&] { must(mesh.tick(3)); });
   const auto stands = [&] {
-    for (std::size_t region = 0; region < board.size(); ++region) {
-      const auto place = board.at(region);
+    for (std::size_t region = 0; region < activity.size(); ++region) {
+      const auto place = activity.at(region);
       if (!place.is_idle() && to_string(MeshAccess::cells(mesh)[place.actor]->at()) == "[0,0,1,0]" && place.tick == 11)
         return true;
     }
@@ -176,12 +177,12 @@ TEST_P(EveryExecutor, ACellAtWorkIsOnTheBoardAndARunThatIsOverLeavesItEmpty) {
   latch().open();
   runner.join();
   expect_idle();
-  must(mesh.add_session());  // a new engine, the same board
+  must(mesh.add_session());  // a new engine, the same activity table
   must(mesh.tick(3));
   expect_idle();
 }
 
-/// Expects a hang in `runs` to be reported by cell and tick, and to be over afterwards; the activity board is empty
+/// Expects a hang in `runs` to be reported by cell and tick, and to be over afterwards; the activity table is empty
 /// then.
 void expect_watched(Mesh& mesh, std::uint64_t tick, const std::function<void()>& runs) {
   latch().shut();

@@ -222,11 +222,11 @@ TEST(QuantizedWeight, SaysWhetherItsCodesAreFreeOfNans) {
   EXPECT_EQ(quantize(std::numeric_limits<float>::quiet_NaN()), 0);
   EXPECT_EQ(stored.first_not_finite(), 32u * 64 + 63);
   const auto with_nan = stored.ordered();
-  must(stored.restore(finite.codes, finite.scales, finite.zeros));
+  must(stored.restore(finite.codes, finite.scales, finite.zero_points));
   EXPECT_EQ(*view.nan_free, 1);
-  EXPECT_FALSE(stored.restore({}, finite.scales, finite.zeros));
+  EXPECT_FALSE(stored.restore({}, finite.scales, finite.zero_points));
   EXPECT_EQ(*view.nan_free, 1) << "nothing changed";
-  must(stored.restore(with_nan.codes, with_nan.scales, with_nan.zeros));
+  must(stored.restore(with_nan.codes, with_nan.scales, with_nan.zero_points));
   EXPECT_EQ(*view.nan_free, 0);
   const std::vector<std::byte> block(stored.block(),
                                      stored.block() + QuantizedWeight::block_size(stored.encoding(), 33, 64));

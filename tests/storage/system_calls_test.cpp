@@ -16,7 +16,7 @@ namespace {
 struct Script {
   int interruptions = 0;              // of each call before it is done
   std::size_t most_bytes = SIZE_MAX;  // that one read or write carries
-  std::int64_t room = INT64_MAX;      // bytes that may yet be written
+  std::int64_t capacity = INT64_MAX;  // bytes that may yet be written
   int fsync_error = 0;
   bool writes_nothing = false;
   std::map<int, int> fsyncs, writes_after_failure;
@@ -44,10 +44,10 @@ constexpr SystemCalls kScripted = {
       script.writes_after_failure[fd] += script.has_failed[fd];
       if (interrupt()) return -1;
       if (script.writes_nothing) return 0;
-      const auto room = static_cast<std::size_t>(std::max<std::int64_t>(script.room, 0));
-      if (room == 0) return script.has_failed[fd] = true, errno = ENOSPC, -1;
-      const ssize_t done = real_system_calls().write(fd, bytes, std::min({size, script.most_bytes, room}));
-      script.room -= done;
+      const auto capacity = static_cast<std::size_t>(std::max<std::int64_t>(script.capacity, 0));
+      if (capacity == 0) return script.has_failed[fd] = true, errno = ENOSPC, -1;
+      const ssize_t done = real_system_calls().write(fd, bytes, std::min({size, script.most_bytes, capacity}));
+      script.capacity -= done;
       return done;
     },
     .fsync =
@@ -97,17 +97,17 @@ TEST_F(PosixFileSystem, FinishesShortAndInterruptedReadsAndWrites) {
 }
 
 TEST_F(PosixFileSystem, StopsAtTheByteWhereTheDiskIsFullAndIsNotUsedAgain) {
-  for (const std::int64_t room : {0, 1, 4096, 10'006}) {
+  for (const std::int64_t capacity : {0, 1, 4096, 10'006}) {
     script = {};
-    script.room = room;
+    script.capacity = capacity;
     script.most_bytes = 1000;
     script.interruptions = 1;
     const auto file = files->open(path(), OpenMode::create);
     const Status written = (*file)->write(as_bytes(kText));
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().text(), path() + ": cannot write: No space left on device");
-    EXPECT_EQ(real_file_system().read(path(), 1 << 20)->size(), static_cast<std::size_t>(room));
-    script.room = INT64_MAX;
+    EXPECT_EQ(real_file_system().read(path(), 1 << 20)->size(), static_cast<std::size_t>(capacity));
+    script.capacity = INT64_MAX;
     EXPECT_FALSE((*file)->write(as_bytes("x")));
     EXPECT_FALSE((*file)->sync());
     for (const auto& [fd, count] : script.writes_after_failure) EXPECT_EQ(count, 0) << "descriptor " << fd;

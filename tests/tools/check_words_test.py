@@ -20,8 +20,15 @@ class Words(unittest.TestCase):
                      "AsTheLifeDid", "at_home(x)", "two lives"]:
             self.assertEqual(len(found(text)), 1, text)
 
+    def test_the_fields_terms_stay(self):
+        for text in ["w.zeros = null", "bytes->zeros", "&WeightBytes::zeros", "entry.piece.use", "for kPiece bytes",
+                     "bool mixing_matrix()", "class Board {", "void give_up_segment();", "it stands still"]:
+            self.assertEqual(len(found(text)), 1, text)
+
     def test_english_is_allowed(self):
-        for text in ["it must outlive the store", "with live state", "restore_live(mesh)", "a lifetime", "Lifetime",
+        for text in ["in pieces. Then", "a row of zeros", "np.zeros(3)", "torch.zeros(1)", "room for more", "on demand",
+                     "of course", "they give up", "a board", "lands",
+                     "it must outlive the store", "with live state", "restore_live(mesh)", "a lifetime", "Lifetime",
                      "HOME", "home cores", "EachTestIsAlive"]:
             self.assertEqual(found(text), [], text)
 

@@ -40,7 +40,7 @@ constexpr std::array<StoredArray, 3> kStoredArrays{{
     // As wide as the codes, a byte at least.
     {".zero_points", [](Dtype dtype) { return has_zero_point(dtype); },
      [](Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }, scale_shape,
-     &kernels::OrderedWeight::zeros, &kernels::WeightBytes::zeros},
+     &kernels::OrderedWeight::zero_points, &kernels::WeightBytes::zero_points},
 }};
 
 }  // namespace weft::mesh::internal

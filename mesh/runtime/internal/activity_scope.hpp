@@ -5,7 +5,7 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/runtime/cell.hpp"
 
-#include "actors/activity_board.hpp"
+#include "actors/activity_table.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -14,29 +14,29 @@
 
 namespace weft::mesh::internal {
 
-/// Says on a mesh's board at which cell the calling thread is, where it computes layers without an engine. It takes the
-/// first worker's place, which is idle: a mesh is used by one thread at a time.
+/// Says in a mesh's activity table at which cell the calling thread is, where it computes layers without an engine. It
+/// takes the first worker's place, which is idle: a mesh is used by one thread at a time.
 class Visits {
  public:
   /// `serial` tells all visits of a mesh apart.
-  Visits(actors::ActivityBoard& board, const Graph& graph, std::span<const std::unique_ptr<Cell>> cells,
+  Visits(actors::ActivityTable& activity, const Graph& graph, std::span<const std::unique_ptr<Cell>> cells,
          std::uint64_t& serial, std::uint64_t tick)
-      : board_(board), serial_(serial), cell_(graph.nodes().size()) {
+      : activity_(activity), serial_(serial), cell_(graph.nodes().size()) {
     for (const auto& cell : cells)
       for (NodeId id = cell->first(); id < cell->first() + cell->layers(); ++id) cell_[id] = cell->id();
-    board_.begin(0, tick);
+    activity_.begin(0, tick);
   }
-  ~Visits() { board_.leave(0); }
+  ~Visits() { activity_.leave(0); }
   Visits(const Visits&) = delete;
   Visits& operator=(const Visits&) = delete;
 
   /// `node` is a layer.
-  void enter(NodeId node) noexcept { board_.enter(0, cell_[node], ++serial_); }
+  void enter(NodeId node) noexcept { activity_.enter(0, cell_[node], ++serial_); }
   /// Begins a tick: later entries belong to it.
-  void begin(std::uint64_t tick) noexcept { board_.begin(0, tick); }
+  void begin(std::uint64_t tick) noexcept { activity_.begin(0, tick); }
 
  private:
-  actors::ActivityBoard& board_;
+  actors::ActivityTable& activity_;
   std::uint64_t& serial_;
   std::vector<actors::ActorId> cell_;  // by node
 };

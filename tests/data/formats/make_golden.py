@@ -46,9 +46,9 @@ zstd.ZSTD_compress.restype = zstd.ZSTD_compressBound.restype = ctypes.c_size_t
 
 
 def packed(data: bytes) -> bytes:
-    room = ctypes.create_string_buffer(zstd.ZSTD_compressBound(ctypes.c_size_t(len(data))))
-    size = zstd.ZSTD_compress(room, ctypes.c_size_t(len(room)), data, ctypes.c_size_t(len(data)), 3)
-    return room.raw[:size]
+    buffer = ctypes.create_string_buffer(zstd.ZSTD_compressBound(ctypes.c_size_t(len(data))))
+    size = zstd.ZSTD_compress(buffer, ctypes.c_size_t(len(buffer)), data, ctypes.c_size_t(len(data)), 3)
+    return buffer.raw[:size]
 
 
 for name, raw in (("packed", bytes(range(16)) * 40), ("zeros", bytes(70000))):

@@ -15,29 +15,29 @@ namespace weft::gpu {
 ///
 /// Memory is kept as segments whose bytes were last touched on the same levels; neighbours that agree become one, so
 /// that a tick of many equal cells is a handful of segments however many cells there are.
-class Levels {
+class DependencyLevels {
  public:
   using Ranges = std::initializer_list<Range>;
-  /// The level, from 1, of the next operation. `notes` are or-ed atomically: they commute with each other only.
-  std::uint32_t place(Ranges reads, Ranges writes, Ranges notes);
-  /// One more note of an operation that stands on `level`; false, and nothing changes, where it must come later.
-  bool note(std::uint32_t level, const Range& note);
+  /// The level, from 1, of the next operation. `flags` are or-ed atomically: they commute with each other only.
+  std::uint32_t place(Ranges reads, Ranges writes, Ranges flags);
+  /// One more flag of an operation that stands on `level`; false, and nothing changes, where it must come later.
+  bool flag(std::uint32_t level, const Range& word);
   std::uint32_t count() const noexcept { return count_; }
   std::size_t segments() const noexcept { return segments_.size(); }
 
  private:
-  /// Levels of the last write, and of the last reads and notes after it; 0 for none.
-  struct Touched {
-    std::uint32_t write = 0, read = 0, note = 0;
-    bool operator==(const Touched&) const = default;
+  /// Levels of the last write, and of the last reads and flags after it; 0 for none.
+  struct LastUse {
+    std::uint32_t write = 0, read = 0, flag = 0;
+    bool operator==(const LastUse&) const = default;
   };
   struct Segment {
     std::uint64_t end = 0;
-    Touched touched;
+    LastUse last;
   };
   using Segments = std::map<std::uint64_t, Segment>;
 
-  enum class Access { read, write, note };
+  enum class Access { read, write, flag };
 
   /// The first segment that ends after `begin`.
   Segments::iterator first_after(std::uint64_t begin);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Needs no device: the order that a program's operations must keep.
+// Needs no device: the order that a command graph's operations must keep.
 
-#include "gpu/internal/levels.hpp"
+#include "gpu/internal/dependency_levels.hpp"
 
 #include "core/philox.hpp"
 
@@ -10,10 +10,10 @@
 #include <algorithm>
 #include <vector>
 
-namespace weft::gpu::levels_test {
+namespace weft::gpu::dependency_levels_test {
 namespace {
 
-enum Access { kReads, kWrites, kNotes };
+enum Access { kReads, kWrites, kFlags };
 struct Touch {
   Access access;
   Range range;
@@ -36,7 +36,7 @@ bool conflict(const Touch& a, const Touch& b, std::size_t size) {
 }
 
 // Against all pairs: an operation stands just after the last that it conflicts with.
-TEST(Levels, AreThoseOfAllPairsOfRandomOperations) {
+TEST(DependencyLevels, AreThoseOfAllPairsOfRandomOperations) {
   constexpr std::size_t kBytes = 96, kOperations = 120;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     RandomStream random(700, seed, RandomPurpose::test);
@@ -54,11 +54,11 @@ TEST(Levels, AreThoseOfAllPairsOfRandomOperations) {
       }
       return Touch{access, r};
     };
-    Levels levels;
+    DependencyLevels levels;
     std::vector<std::vector<Touch>> all;
     std::vector<std::uint32_t> want;
     for (std::size_t n = 0; n < kOperations; ++n) {
-      const Touch read = draw(kReads), other = draw(kReads), write = draw(seed % 2 && n % 3 ? kNotes : kWrites);
+      const Touch read = draw(kReads), other = draw(kReads), write = draw(seed % 2 && n % 3 ? kFlags : kWrites);
       std::uint32_t last = 0;
       for (std::size_t before = 0; before < n; ++before)
         for (const Touch& a : all[before])
@@ -66,7 +66,7 @@ TEST(Levels, AreThoseOfAllPairsOfRandomOperations) {
             if (conflict(a, b, kBytes)) last = std::max(last, want[before]);
       all.push_back({read, other, write});
       want.push_back(last + 1);
-      const std::uint32_t got = write.access == kNotes ? levels.place({read.range, other.range}, {}, {write.range})
+      const std::uint32_t got = write.access == kFlags ? levels.place({read.range, other.range}, {}, {write.range})
                                                        : levels.place({read.range, other.range}, {write.range}, {});
       ASSERT_EQ(got, last + 1) << "seed " << seed << ", operation " << n;
     }
@@ -75,8 +75,8 @@ TEST(Levels, AreThoseOfAllPairsOfRandomOperations) {
 }
 
 // Few segments for any number of cells, which makes ordering a tick cheap.
-TEST(Levels, EqualNeighboursAreOneSegment) {
-  Levels levels;
+TEST(DependencyLevels, EqualNeighboursAreOneSegment) {
+  DependencyLevels levels;
   constexpr std::uint64_t kCells = 10000, kRow = 256, kWeights = 16384, kRows = kCells * kRow;
   for (int tick = 0; tick < 4; ++tick) {
     const std::uint64_t from = tick % 2 * kRows, to = kRows - from;
@@ -91,8 +91,8 @@ TEST(Levels, EqualNeighboursAreOneSegment) {
 }
 
 // Columns of one matrix interleave and do not touch.
-TEST(Levels, RowsWithGapsDoNotTouchWhatStandsInTheGaps) {
-  Levels levels;
+TEST(DependencyLevels, RowsWithGapsDoNotTouchWhatStandsInTheGaps) {
+  DependencyLevels levels;
   const auto columns = [](std::size_t first, std::size_t count) {
     return range(kernels::ConstMatrixView{reinterpret_cast<const float*>(4096 + first * 4), 8, count, 32});
   };
@@ -104,4 +104,4 @@ TEST(Levels, RowsWithGapsDoNotTouchWhatStandsInTheGaps) {
 }
 
 }  // namespace
-}  // namespace weft::gpu::levels_test
+}  // namespace weft::gpu::dependency_levels_test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "gpu/internal/collector.hpp"
+#include "gpu/internal/graph_capture.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,32 +10,32 @@ namespace {
 constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{32} << 20;
 }
 
-void Collector::add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands,
-                    const Accesses& accesses) {
+void GraphCapture::add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands,
+                       const Accesses& accesses) {
   const auto [number, is_new] = numbers_.try_emplace(kernel, static_cast<std::uint32_t>(kernels_.size()));
   if (is_new) kernels_.push_back(kernel);
-  const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.notes);
+  const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.flags);
   dispatches_.push_back({level, number->second, static_cast<std::uint32_t>(groups.x),
                          static_cast<std::uint32_t>(groups.y), groups.shares,
                          static_cast<std::uint32_t>(operands.size()), groups.pushes, operands_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
 }
 
-bool Collector::note_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word,
-                             std::uint32_t bits) {
+bool GraphCapture::flag_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word,
+                                std::uint32_t bits) {
   const Dispatch& last = dispatches_.back();
-  if (!levels_.note(last.level, word)) return false;
+  if (!levels_.flag(last.level, word)) return false;
   std::memcpy(operands_.data() + last.operands + place_of_word, &word.begin, sizeof word.begin);
   std::memcpy(operands_.data() + last.operands + place_of_bits, &bits, sizeof bits);
   return true;
 }
 
-Result<std::uint64_t> Collector::scratch(std::size_t bytes) {
+Result<std::uint64_t> GraphCapture::scratch(std::size_t bytes) {
   // Vectors of 16 bytes are what shaders load at most.
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + 15) / 16 * 16;
   if (memory_.empty() || size > memory_.back().bytes() - used_) {
     const std::size_t grown = memory_.empty() ? kLeast : std::min(kMost, 2 * memory_.back().bytes());
-    WEFT_TRY(Buffer buffer, heap_.allocate(std::max(size, grown), "scratch memory of a program"));
+    WEFT_TRY(Buffer buffer, heap_.allocate(std::max(size, grown), "scratch memory of a command graph"));
     memory_.push_back(std::move(buffer));
     used_ = 0;
   }
@@ -44,7 +44,7 @@ Result<std::uint64_t> Collector::scratch(std::size_t bytes) {
   return at;
 }
 
-Result<std::uint64_t> Collector::parameters(std::span<const std::byte> data) {
+Result<std::uint64_t> GraphCapture::parameters(std::span<const std::byte> data) {
   std::string key(reinterpret_cast<const char*>(data.data()), data.size());
   const auto found = parameters_.find(key);
   if (found != parameters_.end()) return found->second;

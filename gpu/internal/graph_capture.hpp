@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "gpu/internal/dependency_levels.hpp"
 #include "gpu/internal/hazards.hpp"
 #include "gpu/internal/heap.hpp"
-#include "gpu/internal/levels.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
 
@@ -23,7 +23,7 @@ namespace weft::gpu {
 /// Groups of a dispatch. What a device does not allow is cut: shaders go round in loops over gl_NumWorkGroups.
 struct Groups {
   std::size_t x = 1, y = 1;
-  /// Operations of a program that share a group side by side; of shaders that know of shares, and with x = 1.
+  /// Operations of a command graph that share a group side by side; of shaders that know of shares, and with x = 1.
   std::uint32_t shares = 1;
   /// True when operands of a command graph may be push constants. Compilers make other machine code when all threads
   /// are known to share them: shaders that wait for memory gain, those that keep all registers busy lose up to a fifth
@@ -32,7 +32,7 @@ struct Groups {
 };
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 /// For so many elements, in groups of `threads` that know of shares: a thread has one element, or of few four, which
-/// leaves room for other operations.
+/// leaves threads for other operations.
 inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
   const std::size_t share = std::max<std::size_t>(std::bit_ceil(groups_of(items, 4)), 4);
   if (items == 0 || 2 * share > threads) return {groups_of(items, threads), 1};
@@ -40,7 +40,7 @@ inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
 }
 
 /// Dispatches of a command graph while it is captured.
-class Collector {
+class GraphCapture {
  public:
   /// A shader and the values it is made for.
   struct Kernel {
@@ -55,15 +55,15 @@ class Collector {
     std::size_t operands;
   };
 
-  explicit Collector(Heap& heap) : heap_(heap) {}
+  explicit GraphCapture(Heap& heap) : heap_(heap) {}
 
   /// `groups` as the device allows them.
   void add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands, const Accesses& accesses);
   /// Gives the last dispatch, whose operands have places for them, a word to or bits into; false where it must not yet.
-  bool note_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word, std::uint32_t bits);
+  bool flag_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word, std::uint32_t bits);
   /// Memory of its own for each that asks.
   Result<std::uint64_t> scratch(std::size_t bytes);
-  /// Room for a copy of `data`, shared with all that ask for the same bytes.
+  /// Memory for a copy of `data`, shared with all that ask for the same bytes.
   Result<std::uint64_t> parameters(std::span<const std::byte> data);
 
   std::vector<Dispatch>& dispatches() noexcept { return dispatches_; }
@@ -75,13 +75,13 @@ class Collector {
 
  private:
   Heap& heap_;
-  Levels levels_;
+  DependencyLevels levels_;
   std::vector<Dispatch> dispatches_;
   std::vector<Kernel> kernels_;  // in the order of their first use
   std::map<Kernel, std::uint32_t> numbers_;
   std::vector<std::byte> operands_;
   std::map<std::string, std::uint64_t> parameters_;
-  std::vector<Buffer> memory_;  // the last has room from used_ on
+  std::vector<Buffer> memory_;  // the last is free from used_ on
   std::size_t used_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "gpu/internal/levels.hpp"
+#include "gpu/internal/dependency_levels.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kMostRows = 1024;
 
 template <class Body>
-void for_pieces(Levels::Ranges ranges, const Body& body) {
+void for_rows(DependencyLevels::Ranges ranges, const Body& body) {
   for (const Range& range : ranges) {
     if (range.begin >= range.end) continue;
     if (range.stride == 0 || (range.end - range.begin) / range.stride >= kMostRows) {
@@ -25,34 +25,33 @@ void for_pieces(Levels::Ranges ranges, const Body& body) {
 
 }  // namespace
 
-Levels::Segments::iterator Levels::first_after(std::uint64_t begin) {
+DependencyLevels::Segments::iterator DependencyLevels::first_after(std::uint64_t begin) {
   const auto next = segments_.upper_bound(begin);
   if (next == segments_.begin()) return next;
   const auto before = std::prev(next);
   return before->second.end > begin ? before : next;
 }
 
-std::uint32_t Levels::latest(Access access, std::uint64_t begin, std::uint64_t end) {
+std::uint32_t DependencyLevels::latest(Access access, std::uint64_t begin, std::uint64_t end) {
   std::uint32_t latest = 0;
   for (auto at = first_after(begin); at != segments_.end() && at->first < end; ++at) {
-    const Touched& touched = at->second.touched;
-    latest = std::max(latest, touched.write);
-    if (access != Access::read) latest = std::max(latest, touched.read);
-    if (access != Access::note) latest = std::max(latest, touched.note);
+    const LastUse& use = at->second.last;
+    latest = std::max(latest, use.write);
+    if (access != Access::read) latest = std::max(latest, use.read);
+    if (access != Access::flag) latest = std::max(latest, use.flag);
   }
   return latest;
 }
 
-void Levels::touch(Access access, std::uint32_t level, std::uint64_t begin, std::uint64_t end) {
-  const auto after = [&](Touched touched) {
-    if (access == Access::write) return Touched{level, 0, 0};
-    std::uint32_t& last = access == Access::read ? touched.read : touched.note;
+void DependencyLevels::touch(Access access, std::uint32_t level, std::uint64_t begin, std::uint64_t end) {
+  const auto after = [&](LastUse use) {
+    if (access == Access::write) return LastUse{level, 0, 0};
+    std::uint32_t& last = access == Access::read ? use.read : use.flag;
     last = std::max(last, level);
-    return touched;
+    return use;
   };
   auto at = first_after(begin);
-  if (at != segments_.end() && at->first <= begin && at->second.end >= end &&
-      after(at->second.touched) == at->second.touched)
+  if (at != segments_.end() && at->first <= begin && at->second.end >= end && after(at->second.last) == at->second.last)
     return;
   if (at != segments_.end() && at->first < begin) {
     const Segment rest = at->second;
@@ -68,7 +67,7 @@ void Levels::touch(Access access, std::uint32_t level, std::uint64_t begin, std:
         segments_.emplace_hint(std::next(at), end, at->second);
         at->second.end = end;
       }
-      at->second.touched = after(at->second.touched);
+      at->second.last = after(at->second.last);
     }
     done = at->second.end;
     ++at;
@@ -76,10 +75,10 @@ void Levels::touch(Access access, std::uint32_t level, std::uint64_t begin, std:
   merge(first_after(begin), end);
 }
 
-void Levels::merge(Segments::iterator from, std::uint64_t end) {
+void DependencyLevels::merge(Segments::iterator from, std::uint64_t end) {
   if (from != segments_.begin()) --from;
   for (auto next = std::next(from); next != segments_.end() && from->first < end;) {
-    if (from->second.end == next->first && from->second.touched == next->second.touched) {
+    if (from->second.end == next->first && from->second.last == next->second.last) {
       from->second.end = next->second.end;
       next = segments_.erase(next);
     } else {
@@ -88,29 +87,29 @@ void Levels::merge(Segments::iterator from, std::uint64_t end) {
   }
 }
 
-std::uint32_t Levels::place(Ranges reads, Ranges writes, Ranges notes) {
+std::uint32_t DependencyLevels::place(Ranges reads, Ranges writes, Ranges flags) {
   std::uint32_t last = 0;
   const auto see = [&](Access access, Ranges ranges) {
-    for_pieces(ranges,
-               [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(access, begin, end)); });
+    for_rows(ranges,
+             [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(access, begin, end)); });
   };
   see(Access::read, reads);
   see(Access::write, writes);
-  see(Access::note, notes);
+  see(Access::flag, flags);
   const std::uint32_t level = last + 1;
   const auto mark = [&](Access access, Ranges ranges) {
-    for_pieces(ranges, [&](std::uint64_t begin, std::uint64_t end) { touch(access, level, begin, end); });
+    for_rows(ranges, [&](std::uint64_t begin, std::uint64_t end) { touch(access, level, begin, end); });
   };
   mark(Access::read, reads);
-  mark(Access::note, notes);
+  mark(Access::flag, flags);
   mark(Access::write, writes);
   count_ = std::max(count_, level);
   return level;
 }
 
-bool Levels::note(std::uint32_t level, const Range& note) {
-  if (latest(Access::note, note.begin, note.end) >= level) return false;
-  touch(Access::note, level, note.begin, note.end);
+bool DependencyLevels::flag(std::uint32_t level, const Range& word) {
+  if (latest(Access::flag, word.begin, word.end) >= level) return false;
+  touch(Access::flag, level, word.begin, word.end);
   return true;
 }
 

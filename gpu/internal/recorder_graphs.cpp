@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the recorder that makes programs and runs them.
+// The part of the recorder that makes command graphs and runs them.
 
 #include "gpu/internal/recorder.hpp"
 
@@ -7,45 +7,45 @@
 
 namespace weft::gpu {
 namespace {
-// Runs of programs that wait for one submission, so that the device gets to work on long runs meanwhile, and is seen to
-// go on (DeviceOptions::timeout).
+// Runs of command graphs that wait for one submission, so that the device gets to work on long runs meanwhile, and is
+// seen to go on (DeviceOptions::timeout).
 constexpr std::uint64_t kMostWaiting = 32;
 }  // namespace
 
-Status Recorder::begin_program() {
+Status Recorder::begin_capture() {
   WEFT_CHECK(status());
-  if (!is_collecting("begin_program")) collector_ = std::make_unique<Collector>(heap_);
+  if (!is_capturing("begin_capture")) capture_ = std::make_unique<GraphCapture>(heap_);
   return status();
 }
 
-Result<std::shared_ptr<Program>> Recorder::end_program() {
-  const std::unique_ptr<Collector> collected = std::move(collector_);
-  if (!collected && !failure_) fail_with(Error(Errc::internal, "vulkan: end_program without begin_program"));
+Result<std::shared_ptr<CommandGraph>> Recorder::end_capture() {
+  const std::unique_ptr<GraphCapture> captured = std::move(capture_);
+  if (!captured && !failure_) fail_with(Error(Errc::internal, "vulkan: end_capture without begin_capture"));
   WEFT_CHECK(status());
   std::vector<std::byte> table;
-  auto made = RecordedProgram::create(context_, heap_, pipelines_, *this, *collected, table);
+  auto made = RecordedGraph::create(context_, heap_, pipelines_, *this, *captured, table);
   if (!made) {
     fail_with(made.error());
     return fail(made.error());
   }
-  const std::shared_ptr<RecordedProgram> program = *made;
+  const std::shared_ptr<RecordedGraph> graph = *made;
   const auto place = [&](std::span<const std::byte> data, std::uint64_t at) {
     upload(data.data(), data.size(), reinterpret_cast<void*>(static_cast<std::uintptr_t>(at)));
   };
-  if (!table.empty()) place(table, program->table_address());
-  for (const auto& [data, at] : collected->parameters()) place(std::as_bytes(std::span(data)), at);
-  hold(program);  // its memory is being written
+  if (!table.empty()) place(table, graph->table_address());
+  for (const auto& [data, at] : captured->parameters()) place(std::as_bytes(std::span(data)), at);
+  hold(graph);  // its memory is being written
   WEFT_CHECK(status());
-  return std::shared_ptr<Program>(program);
+  return std::shared_ptr<CommandGraph>(graph);
 }
 
-Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t times) {
+Status Recorder::run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times) {
   WEFT_CHECK(status());
-  if (is_collecting("run")) return status();
-  const auto recorded = std::dynamic_pointer_cast<RecordedProgram>(program);
+  if (is_capturing("run")) return status();
+  const auto recorded = std::dynamic_pointer_cast<RecordedGraph>(graph);
   if (!recorded || recorded->home() != this) {
-    fail_with(Error(Errc::invalid_argument,
-                    program ? "vulkan: run of a program that another stream collected" : "vulkan: run of no program"));
+    fail_with(Error(Errc::invalid_argument, graph ? "vulkan: run of a command graph that another stream captured"
+                                                  : "vulkan: run of no command graph"));
     return status();
   }
   if (recorded->dispatches() == 0) return {};
@@ -62,14 +62,14 @@ Status Recorder::run(const std::shared_ptr<Program>& program, std::uint64_t time
   return status();
 }
 
-void Recorder::hold(std::shared_ptr<RecordedProgram> program) {
+void Recorder::hold(std::shared_ptr<RecordedGraph> graph) {
   const std::uint64_t number = commands_.has_more() ? 0 : commands_.last_submission();
   for (Held& each : held_)
-    if (each.program == program) {
+    if (each.graph == graph) {
       each.number = number;
       return;
     }
-  held_.push_back({std::move(program), number});
+  held_.push_back({std::move(graph), number});
 }
 
 void Recorder::forget() {
@@ -79,8 +79,8 @@ void Recorder::forget() {
 
 std::uint64_t Recorder::scratch(std::size_t bytes) {
   if (failure_) return 0;
-  if (collector_) {
-    const auto at = collector_->scratch(bytes);
+  if (capture_) {
+    const auto at = capture_->scratch(bytes);
     return at ? *at : (fail_with(at.error()), 0);
   }
   if (scratch_.empty() || scratch_.back().bytes() < bytes) {

@@ -15,7 +15,7 @@ namespace weft::actors {
 /// Table of the actor that each worker runs, read by a watchdog and a sampling profiler. An entry costs the
 /// worker one relaxed store to a cache line of its own.
 /// @thread begin, enter, leave: the thread that runs the worker's part; at: any
-class ActivityBoard {
+class ActivityTable {
  public:
   static constexpr ActorId kNobody = std::numeric_limits<ActorId>::max();
 
@@ -27,7 +27,7 @@ class ActivityBoard {
     bool is_idle() const noexcept { return actor == kNobody; }
   };
 
-  explicit ActivityBoard(std::size_t workers) : size_(workers), places_(new Entry[workers]) {}
+  explicit ActivityTable(std::size_t workers) : size_(workers), places_(new Entry[workers]) {}
 
   std::size_t size() const noexcept { return size_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "gpu/program.hpp"
+#include "gpu/command_graph.hpp"
 
 #include "tests/gpu/gpu_testing.hpp"
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <limits>
 #include <tuple>
 
-namespace weft::gpu::program_test {
+namespace weft::gpu::command_graph_test {
 namespace {
 
 using namespace testing_support;
@@ -93,7 +93,7 @@ void perform(const Step& s, OpStream& stream, float* arena, const float* panels,
   }
 }
 
-TEST(Program, OfRandomOperationsHasTheBitsOfThemOneByOne) {
+TEST(CommandGraph, OfRandomOperationsHasTheBitsOfThemOneByOne) {
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     RandomStream random(90, seed, RandomPurpose::test);
     std::vector<Step> steps;
@@ -132,38 +132,38 @@ struct Cells {
   Buffer w, x, y;
 };
 
-TEST(Program, EqualCellsAreOneDispatchAndTicksAreLevels) {
+TEST(CommandGraph, EqualCellsAreOneDispatchAndTicksAreLevels) {
   const auto stream = make_stream();
   const Cells cells(*stream, 100);
-  ASSERT_TRUE(stream->begin_program());
+  ASSERT_TRUE(stream->begin_capture());
   const auto before = stream->dispatches();
   for (const bool back : {false, true, false}) cells.tick(*stream, back);
-  EXPECT_EQ(stream->dispatches(), before);  // collected, not recorded
-  const auto program = stream->end_program();
-  ASSERT_TRUE(program) << program.error().text();
-  EXPECT_EQ((*program)->operations(), 300u);
-  EXPECT_EQ((*program)->dispatches(), 3u);
-  EXPECT_EQ((*program)->levels(), 3u);
-  EXPECT_LT((*program)->bytes(), 300u * 88);  // not all operands of each: they grow by steps
+  EXPECT_EQ(stream->dispatches(), before);  // captured, not recorded
+  const auto graph = stream->end_capture();
+  ASSERT_TRUE(graph) << graph.error().text();
+  EXPECT_EQ((*graph)->operations(), 300u);
+  EXPECT_EQ((*graph)->dispatches(), 3u);
+  EXPECT_EQ((*graph)->levels(), 3u);
+  EXPECT_LT((*graph)->bytes(), 300u * 88);  // not all operands of each: they grow by steps
   // Recorded one by one.
   const auto plain = make_stream();
   const Cells same(*plain, 100);
   for (const bool back : {false, true, false}) same.tick(*plain, back);
-  ASSERT_TRUE(stream->run(*program));
+  ASSERT_TRUE(stream->run(*graph));
   EXPECT_EQ(from_device(*stream, cells.y), from_device(*plain, same.y));
   EXPECT_EQ(from_device(*stream, cells.x), from_device(*plain, same.x));
 }
 
 // Links that go anywhere: what each cell reads stands in the table, the rest does not. And a cell notes what it puts
 // out.
-TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
+TEST(CommandGraph, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
   constexpr std::size_t kCells = 200, kWidth = Cells::kWidth;
   for (const std::size_t outputs : {kWidth, kWidth - 3})
     for (const bool is_wrong : {false, true}) {
       const auto stream = make_stream(), plain = make_stream();
       const Buffer words = on_device(*stream, std::vector<float>(2));
       auto* const word = words.data<std::uint32_t>();
-      const auto tick = [&](VulkanStream& to, const Cells& cells, bool notes) {
+      const auto tick = [&](VulkanStream& to, const Cells& cells, bool flags) {
         for (std::size_t c = 0; c < kCells; ++c) {
           const MatrixView y{cells.y.data() + c * kWidth, 1, outputs, kWidth};
           to.linear({ConstPanels{cells.w.data() + c * kWidth * kWidth, outputs, kWidth},
@@ -172,7 +172,7 @@ TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
                      Activation::tanh,
                      {},
                      y});
-          if (notes) to.note_not_finite(y, word + c % 2, 1u << c % 32);
+          if (flags) to.flag_not_finite(y, word + c % 2, 1u << c % 32);
         }
       };
       const Cells cells(*stream, kCells), same(*plain, kCells);
@@ -181,13 +181,13 @@ TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
         for (const auto& [to, of] : {std::pair(stream.get(), &cells), std::pair(plain.get(), &same)})
           to->upload(&nan, sizeof nan, of->w.data() + 69 * kWidth * kWidth + 5 * kWidth + 2);
       }
-      ASSERT_TRUE(stream->begin_program());
+      ASSERT_TRUE(stream->begin_capture());
       tick(*stream, cells, true);
-      const auto program = stream->end_program();
-      ASSERT_TRUE(program) << program.error().text();
-      EXPECT_EQ((*program)->dispatches(), 1u);
-      EXPECT_EQ((*program)->levels(), 1u);
-      ASSERT_TRUE(stream->run(*program, 20));
+      const auto graph = stream->end_capture();
+      ASSERT_TRUE(graph) << graph.error().text();
+      EXPECT_EQ((*graph)->dispatches(), 1u);
+      EXPECT_EQ((*graph)->levels(), 1u);
+      ASSERT_TRUE(stream->run(*graph, 20));
       tick(*plain, same, false);
       const auto bits_of = [](const std::vector<float>& values) {
         std::vector<std::uint32_t> bits(values.size());
@@ -202,7 +202,7 @@ TEST(Program, CellsThatReadAnywhereAreOneDispatchAndNoteByThemselves) {
     }
 }
 
-TEST(Program, NotesWhatIsNotTheLastLayersOutputByItself) {
+TEST(CommandGraph, NotesWhatIsNotTheLastLayersOutputByItself) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto stream = make_stream();
   const Cells cells(*stream, 2);
@@ -213,49 +213,49 @@ TEST(Program, NotesWhatIsNotTheLastLayersOutputByItself) {
     stream->linear(
         {ConstPanels{cells.w.data(), 16, 16}, nullptr, {cells.x.data(), 1, 16, 16}, Activation::tanh, {}, y});
   };
-  ASSERT_TRUE(stream->begin_program());
+  ASSERT_TRUE(stream->begin_capture());
   layer();
-  stream->note_not_finite(half, word, 1);  // less than it
+  stream->flag_not_finite(half, word, 1);  // less than it
   stream->fill({1.0f, {words.data(), 1, 1, 1}});
   layer();
-  stream->note_not_finite(y, word, 2);  // a word that is written on a later level
-  ASSERT_TRUE(stream->end_program());
-  // Another program, in which an operation of the same number writes the same memory.
-  ASSERT_TRUE(stream->begin_program());
+  stream->flag_not_finite(y, word, 2);  // a word that is written on a later level
+  ASSERT_TRUE(stream->end_capture());
+  // Another command graph, in which an operation of the same number writes the same memory.
+  ASSERT_TRUE(stream->begin_capture());
   stream->fill({kInfinity, y});
-  stream->note_not_finite(y, word, 4);
-  const auto program = stream->end_program();
-  ASSERT_TRUE(program);
-  EXPECT_EQ((*program)->levels(), 2u);
+  stream->flag_not_finite(y, word, 4);
+  const auto graph = stream->end_capture();
+  ASSERT_TRUE(graph);
+  EXPECT_EQ((*graph)->levels(), 2u);
   const std::uint32_t none = 0;
   stream->upload(&none, sizeof none, word);
-  ASSERT_TRUE(stream->run(*program));
+  ASSERT_TRUE(stream->run(*graph));
   std::uint32_t got = 0;
   ASSERT_TRUE(stream->download(word, sizeof got, &got));
   EXPECT_EQ(got, 4u);
 }
 
-TEST(Program, RunManyTimesIsTheOperationsManyTimes) {
+TEST(CommandGraph, RunManyTimesIsTheOperationsManyTimes) {
   const auto once = make_stream(), many = make_stream(), apart = make_stream();
   const Cells a(*once, 20), b(*many, 20), c(*apart, 20);
-  const auto collect = [](VulkanStream& stream, const Cells& cells) {
-    EXPECT_TRUE(stream.begin_program());
+  const auto capture = [](VulkanStream& stream, const Cells& cells) {
+    EXPECT_TRUE(stream.begin_capture());
     cells.tick(stream, false);
     cells.tick(stream, true);
-    auto program = stream.end_program();
-    EXPECT_TRUE(program);
-    return std::move(*program);
+    auto graph = stream.end_capture();
+    EXPECT_TRUE(graph);
+    return std::move(*graph);
   };
   constexpr int kTimes = 600;  // several submissions
   for (int i = 0; i < kTimes; ++i) {
     a.tick(*once, false);
     a.tick(*once, true);
   }
-  ASSERT_TRUE(many->run(collect(*many, b), kTimes));
-  const auto program = collect(*apart, c);
-  ASSERT_TRUE(apart->run(program, 0));
+  ASSERT_TRUE(many->run(capture(*many, b), kTimes));
+  const auto graph = capture(*apart, c);
+  ASSERT_TRUE(apart->run(graph, 0));
   for (int i = 0; i < kTimes; i += 3) {
-    ASSERT_TRUE(apart->run(program, 2));
+    ASSERT_TRUE(apart->run(graph, 2));
     ASSERT_TRUE(i % 5 || apart->submit());
     // In order with what is recorded between.
     c.tick(*apart, false);
@@ -267,17 +267,17 @@ TEST(Program, RunManyTimesIsTheOperationsManyTimes) {
 }
 
 // Its memory goes with it, and something else takes its place at once.
-TEST(Program, MayBeDroppedWhileItRuns) {
+TEST(CommandGraph, MayBeDroppedWhileItRuns) {
   const auto stream = make_stream();
   const Cells cells(*stream, 300);
   const auto before = device().memory().use().buffers;
   for (int round = 0; round < 20; ++round) {
-    ASSERT_TRUE(stream->begin_program());
+    ASSERT_TRUE(stream->begin_capture());
     cells.tick(*stream, false);
     cells.tick(*stream, true);
-    auto program = stream->end_program();
-    ASSERT_TRUE(program);
-    ASSERT_TRUE(stream->run(*program, 3));
+    auto graph = stream->end_capture();
+    ASSERT_TRUE(graph);
+    ASSERT_TRUE(stream->run(*graph, 3));
     ASSERT_TRUE(round % 2 || stream->submit());
   }
   const auto plain = make_stream();
@@ -292,37 +292,37 @@ TEST(Program, MayBeDroppedWhileItRuns) {
 }
 
 // More of one kind than a device runs in one dispatch.
-TEST(Program, SplitsWhatExceedsTheDevicesGroups) {
+TEST(CommandGraph, SplitsWhatExceedsTheDevicesGroups) {
   const auto stream = make_stream();
   const std::size_t limit = device().info().max_groups[2], count = limit + 5;
   if (limit > 100000) GTEST_SKIP() << "the limit is " << limit;
   std::vector<float> numbers(count);
   for (std::size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(i);
   const Buffer from = on_device(*stream, numbers), all = on_device(*stream, std::vector<float>(count));
-  ASSERT_TRUE(stream->begin_program());
+  ASSERT_TRUE(stream->begin_capture());
   for (std::size_t i = 0; i < count; ++i) stream->row_sums({{from.data() + i, 1, 1, 1}, all.data() + i});
-  const auto program = stream->end_program();
-  ASSERT_TRUE(program) << program.error().text();
-  EXPECT_EQ((*program)->dispatches(), 2u);
-  EXPECT_EQ((*program)->levels(), 1u);
-  ASSERT_TRUE(stream->run(*program));
+  const auto graph = stream->end_capture();
+  ASSERT_TRUE(graph) << graph.error().text();
+  EXPECT_EQ((*graph)->dispatches(), 2u);
+  EXPECT_EQ((*graph)->levels(), 1u);
+  ASSERT_TRUE(stream->run(*graph));
   EXPECT_EQ(from_device(*stream, all), numbers);
 }
 
-TEST(Program, OfNothingRuns) {
+TEST(CommandGraph, OfNothingRuns) {
   const auto stream = make_stream();
-  ASSERT_TRUE(stream->begin_program());
-  const auto program = stream->end_program();
-  ASSERT_TRUE(program);
-  EXPECT_EQ((*program)->dispatches() + (*program)->levels() + (*program)->operations(), 0u);
-  EXPECT_TRUE(stream->run(*program, 3));
+  ASSERT_TRUE(stream->begin_capture());
+  const auto graph = stream->end_capture();
+  ASSERT_TRUE(graph);
+  EXPECT_EQ((*graph)->dispatches() + (*graph)->levels() + (*graph)->operations(), 0u);
+  EXPECT_TRUE(stream->run(*graph, 3));
   EXPECT_TRUE(stream->finish());
 }
 
-TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
+TEST(Flags, SayWhatIsNotFiniteAndWhatIsAllZero) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN(),
                   kTiny = std::numeric_limits<float>::denorm_min();
-  for (const bool as_program : {false, true}) {
+  for (const bool as_graph : {false, true}) {
     const auto stream = make_stream();
     std::vector<float> values(3 * 700, 1.0f);
     values[700 + 699] = -kInfinity, values[1400] = kNan;
@@ -332,22 +332,22 @@ TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
                  words = on_device(*stream, std::vector<float>(4));
     auto* const word = words.data<std::uint32_t>();
     const auto row = [&](std::size_t i) { return kernels::ConstMatrixView{x.data() + i * 700, 1, 700, 700}; };
-    ASSERT_TRUE(!as_program || stream->begin_program());
-    stream->note_not_finite(row(0), word, 1);
-    stream->note_not_finite(row(1), word, 2);
-    stream->note_not_finite(row(2), word, 4);
-    stream->note_not_finite({x.data() + 699, 3, 1, 700}, word, 8);   // a column: with the infinity
-    stream->note_not_finite({x.data() + 698, 2, 1, 700}, word, 16);  // the one before it
-    stream->note_all_zero(z.data(), 1000, word, 32);
-    stream->note_all_zero(x.data(), 700, word, 64);
+    ASSERT_TRUE(!as_graph || stream->begin_capture());
+    stream->flag_not_finite(row(0), word, 1);
+    stream->flag_not_finite(row(1), word, 2);
+    stream->flag_not_finite(row(2), word, 4);
+    stream->flag_not_finite({x.data() + 699, 3, 1, 700}, word, 8);   // a column: with the infinity
+    stream->flag_not_finite({x.data() + 698, 2, 1, 700}, word, 16);  // the one before it
+    stream->flag_all_zero(z.data(), 1000, word, 32);
+    stream->flag_all_zero(x.data(), 700, word, 64);
     stream->fill({3.0f, {z.data() + 998, 1, 1, 1}});
-    stream->note_all_zero(z.data(), 1000, word, 128);
-    stream->note_all_zero(z.data(), 998, word + 1, 1u << 31);
-    if (as_program) {
-      const auto program = stream->end_program();
-      ASSERT_TRUE(program);
-      EXPECT_EQ((*program)->levels(), 3u);  // the fill, and what sees it
-      ASSERT_TRUE(stream->run(*program));
+    stream->flag_all_zero(z.data(), 1000, word, 128);
+    stream->flag_all_zero(z.data(), 998, word + 1, 1u << 31);
+    if (as_graph) {
+      const auto graph = stream->end_capture();
+      ASSERT_TRUE(graph);
+      EXPECT_EQ((*graph)->levels(), 3u);  // the fill, and what sees it
+      ASSERT_TRUE(stream->run(*graph));
     }
     std::array<std::uint32_t, 2> got{};
     ASSERT_TRUE(stream->download(word, sizeof got, got.data()));
@@ -356,30 +356,30 @@ TEST(Notes, SayWhatIsNotFiniteAndWhatIsAllZero) {
   }
 }
 
-TEST(Notes, OfZerosSeeAllOfMoreThanOnePart) {
+TEST(Flags, OfZerosSeeAllOfMoreThanOnePart) {
   // gpu/stream_rows.cpp cuts them into parts of 2^20.
   constexpr std::size_t kPart = std::size_t{1} << 20, kCount = 2 * kPart + 5;
   const auto stream = make_stream();
   const Buffer z = on_device(*stream, std::vector<float>(kCount)), words = on_device(*stream, std::vector<float>(1));
   auto* const word = words.data<std::uint32_t>();
-  stream->note_all_zero(z.data(), kCount, word, 1);
+  stream->flag_all_zero(z.data(), kCount, word, 1);
   std::uint32_t bit = 2;
   for (const std::size_t at : {std::size_t{0}, kPart - 1, kPart, 2 * kPart - 1, 2 * kPart, kCount - 1}) {
     stream->fill({1.0f, {z.data() + at, 1, 1, 1}});
-    stream->note_all_zero(z.data(), kCount, word, std::exchange(bit, bit * 2));
-    stream->note_all_zero(z.data(), at, word, std::exchange(bit, bit * 2));  // all before it
+    stream->flag_all_zero(z.data(), kCount, word, std::exchange(bit, bit * 2));
+    stream->flag_all_zero(z.data(), at, word, std::exchange(bit, bit * 2));  // all before it
     stream->fill({0.0f, {z.data() + at, 1, 1, 1}});
   }
-  stream->note_all_zero(z.data() + 3, 2 * kPart, word, bit);
+  stream->flag_all_zero(z.data() + 3, 2 * kPart, word, bit);
   std::uint32_t got = 0;
   ASSERT_TRUE(stream->download(word, sizeof got, &got));
   EXPECT_EQ(got, 1u | 4u * 0x555u | bit);
 }
 
-TEST(Program, AFailedOperationFailsItAndIsNamed) {
+TEST(CommandGraph, AFailedOperationFailsItAndIsNamed) {
   const auto stream = make_stream();
   const Cells cells(*stream, 1);
-  ASSERT_TRUE(stream->begin_program());
+  ASSERT_TRUE(stream->begin_capture());
   // More scratch memory than there is.
   ConstWeight stored;
   stored.dtype = Dtype::int8;
@@ -387,38 +387,38 @@ TEST(Program, AFailedOperationFailsItAndIsNamed) {
   stored.out = 4, stored.in = std::size_t{1} << 20;
   stream->linear(
       {stored, nullptr, {cells.x.data(), std::size_t{1} << 38, stored.in, stored.in}, Activation::linear, {}, {}});
-  const auto program = stream->end_program();
-  ASSERT_FALSE(program);
-  EXPECT_NE(program.error().text().find("scratch memory of a program"), std::string::npos) << program.error().text();
+  const auto graph = stream->end_capture();
+  ASSERT_FALSE(graph);
+  EXPECT_NE(graph.error().text().find("scratch memory of a command graph"), std::string::npos) << graph.error().text();
   EXPECT_FALSE(stream->submit());
 }
 
-TEST(Program, WhatMustNotHappenMeanwhileIsAFailureThatStays) {
+TEST(CommandGraph, WhatMustNotHappenMeanwhileIsAFailureThatStays) {
   const auto fails = [](const char* what, const auto& act) {
     const auto stream = make_stream();
     const Cells cells(*stream, 1);
-    ASSERT_TRUE(stream->begin_program());
+    ASSERT_TRUE(stream->begin_capture());
     act(*stream, cells);
-    const auto program = stream->end_program();
-    ASSERT_FALSE(program) << what;
-    EXPECT_EQ(program.error().code(), Errc::internal);
-    EXPECT_NE(program.error().text().find(what), std::string::npos) << program.error().text();
+    const auto graph = stream->end_capture();
+    ASSERT_FALSE(graph) << what;
+    EXPECT_EQ(graph.error().code(), Errc::internal);
+    EXPECT_NE(graph.error().text().find(what), std::string::npos) << graph.error().text();
     EXPECT_FALSE(stream->status());
   };
   float value = 0;
   fails("upload", [&](VulkanStream& s, const Cells& c) { s.upload(&value, 4, c.x.data()); });
   fails("download", [&](VulkanStream& s, const Cells& c) { EXPECT_FALSE(s.download(c.x.data(), 4, &value)); });
   fails("submit", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.submit()); });
-  fails("begin_program", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.begin_program()); });
+  fails("begin_capture", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.begin_capture()); });
   fails("run", [&](VulkanStream& s, const Cells&) { EXPECT_FALSE(s.run(nullptr)); });
 
   const auto without = make_stream();
-  EXPECT_FALSE(without->end_program());
+  EXPECT_FALSE(without->end_capture());
   const auto one = make_stream(), other = make_stream();
-  ASSERT_TRUE(one->begin_program());
-  const auto program = one->end_program();
-  ASSERT_TRUE(program);
-  const Status status = other->run(*program);
+  ASSERT_TRUE(one->begin_capture());
+  const auto graph = one->end_capture();
+  ASSERT_TRUE(graph);
+  const Status status = other->run(*graph);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::invalid_argument);
 }
@@ -428,44 +428,44 @@ TEST(Watch, TellsWhatOperationsTouchRowByRow) {
   const Buffer buffer = on_device(*stream, std::vector<float>(64, 1.0f));
   float* const data = buffer.data();
   const auto at = [&](std::size_t value) { return buffer.address() + value * sizeof(float); };
-  const auto expect = [&](std::vector<Touched> touched) {
-    const auto key = [](const Touched& t) { return std::tuple(t.is_written, t.begin, t.end); };
-    std::sort(touched.begin(), touched.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  const auto expect = [&](std::vector<MemoryAccess> accesses) {
+    const auto key = [](const MemoryAccess& t) { return std::tuple(t.is_written, t.begin, t.end); };
+    std::sort(accesses.begin(), accesses.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
     std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>> found;
-    for (const Touched& each : touched) found.push_back(key(each));
+    for (const MemoryAccess& each : accesses) found.push_back(key(each));
     EXPECT_EQ(found,
               (std::vector<std::tuple<bool, std::uint64_t, std::uint64_t>>{
                   {false, at(0), at(3)}, {false, at(8), at(11)}, {true, at(32), at(35)}, {true, at(40), at(43)}}));
   };
   const auto act = [&] { stream->scale({3.0f, {data, 2, 3, 8}, {data + 32, 2, 3, 8}}); };
-  // Instead of anything else, recorded or collected.
-  std::vector<Touched> touched;
-  stream->watch(&touched, true);
+  // Instead of anything else, recorded or captured.
+  std::vector<MemoryAccess> accesses;
+  stream->track_accesses(&accesses, true);
   act();
-  expect(touched);
-  ASSERT_TRUE(stream->begin_program());
-  touched.clear();
+  expect(accesses);
+  ASSERT_TRUE(stream->begin_capture());
+  accesses.clear();
   act();
-  expect(touched);
-  stream->watch(nullptr);
-  const auto nothing = stream->end_program();
+  expect(accesses);
+  stream->track_accesses(nullptr);
+  const auto nothing = stream->end_capture();
   ASSERT_TRUE(nothing) << nothing.error().text();
   EXPECT_EQ((*nothing)->operations(), 0u);
   EXPECT_EQ(from_device(*stream, buffer)[32], 1.0f);
   // Beside it.
-  ASSERT_TRUE(stream->begin_program());
-  touched.clear();
-  stream->watch(&touched);
+  ASSERT_TRUE(stream->begin_capture());
+  accesses.clear();
+  stream->track_accesses(&accesses);
   act();
-  stream->watch(nullptr);
-  expect(touched);
-  const auto program = stream->end_program();
-  ASSERT_TRUE(program) << program.error().text();
-  ASSERT_TRUE(stream->run(*program));
+  stream->track_accesses(nullptr);
+  expect(accesses);
+  const auto graph = stream->end_capture();
+  ASSERT_TRUE(graph) << graph.error().text();
+  ASSERT_TRUE(stream->run(*graph));
   act();
   EXPECT_EQ(from_device(*stream, buffer)[32], 3.0f);
-  expect(touched);
+  expect(accesses);
 }
 
 }  // namespace
-}  // namespace weft::gpu::program_test
+}  // namespace weft::gpu::command_graph_test

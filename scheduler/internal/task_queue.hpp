@@ -14,9 +14,9 @@ namespace weft::scheduler::internal {
 
 /// Queue into which one thread posts tasks and others take them. A word holds the number of the posting, how many tasks
 /// it has and how many are taken; who moves that word on owns a task, and until its task is done the poster cannot go
-/// on, so the rest of the board stands still for it. One exchange to take a task, one addition to report it done, no
+/// on, so the other members do not change meanwhile. One exchange to take a task, one addition to report it done, no
 /// lock.
-class Board {
+class TaskQueue {
  public:
   static constexpr std::size_t kMostTasks = 0xffff;
 

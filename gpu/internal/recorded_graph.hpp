@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include "gpu/internal/collector.hpp"
+#include "gpu/command_graph.hpp"
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/graph_capture.hpp"
 #include "gpu/internal/pipelines.hpp"
-#include "gpu/program.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace weft::gpu {
 
 class Recorder;
 
-/// A program as one command buffer, which may run many times at once, and what it reads.
-class RecordedProgram final : public Program {
+/// A command graph as one command buffer, which may run many times at once, and what it reads.
+class RecordedGraph final : public CommandGraph {
  public:
-  /// Of what was collected. Leaves in `table` the operands' bytes for table_address(), to be uploaded before it runs.
-  static Result<std::shared_ptr<RecordedProgram>> create(std::shared_ptr<Context> context, Heap& heap,
-                                                         Pipelines& pipelines, const Recorder& home,
-                                                         Collector& collected, std::vector<std::byte>& table);
-  ~RecordedProgram() override;
-  RecordedProgram(const RecordedProgram&) = delete;
-  RecordedProgram& operator=(const RecordedProgram&) = delete;
+  /// Of what was captured. Leaves in `table` the operands' bytes for table_address(), to be uploaded before it runs.
+  static Result<std::shared_ptr<RecordedGraph>> create(std::shared_ptr<Context> context, Heap& heap,
+                                                       Pipelines& pipelines, const Recorder& home,
+                                                       GraphCapture& captured, std::vector<std::byte>& table);
+  ~RecordedGraph() override;
+  RecordedGraph(const RecordedGraph&) = delete;
+  RecordedGraph& operator=(const RecordedGraph&) = delete;
 
   std::uint64_t operations() const noexcept override { return operations_; }
   std::uint64_t dispatches() const noexcept override { return calls_.size(); }
@@ -41,12 +41,11 @@ class RecordedProgram final : public Program {
   };
   Result<Commands> commands(std::uint64_t most);
   std::uint64_t table_address() const noexcept { return table_.address(); }
-  /// The stream that collected it.
+  /// The stream that captured it.
   const Recorder* home() const noexcept { return home_; }
 
  private:
-  RecordedProgram(std::shared_ptr<Context> context, const Recorder& home)
-      : context_(std::move(context)), home_(&home) {}
+  RecordedGraph(std::shared_ptr<Context> context, const Recorder& home) : context_(std::move(context)), home_(&home) {}
   /// A dispatch; the first of its level waits for all before it.
   struct Call {
     VkPipeline pipeline;
@@ -55,10 +54,10 @@ class RecordedProgram final : public Program {
     bool is_first;
     bool has_table;
   };
-  Status initialise(Heap& heap, Pipelines& pipelines, Collector& collected, std::vector<std::byte>& table);
-  /// Makes calls of what was collected, `dispatches` of one kind; their operands go into the table.
-  Status add_calls(Pipelines& pipelines, const Collector& collected, std::span<const Collector::Dispatch> dispatches,
-                   std::vector<std::byte>& table);
+  Status initialise(Heap& heap, Pipelines& pipelines, GraphCapture& captured, std::vector<std::byte>& table);
+  /// Makes calls of what was captured, `dispatches` of one kind; their operands go into the table.
+  Status add_calls(Pipelines& pipelines, const GraphCapture& captured,
+                   std::span<const GraphCapture::Dispatch> dispatches, std::vector<std::byte>& table);
   Status record(VkCommandBuffer& to, std::uint64_t runs) const;
   void barrier(VkCommandBuffer to) const;
 

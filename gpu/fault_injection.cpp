@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "gpu/fault_plan.hpp"
+#include "gpu/fault_injection.hpp"
 
 #include <limits>
 
 namespace weft::gpu {
 
-void FaultPlan::fail(DriverFault fault, std::uint64_t first, std::uint64_t times) {
+void FaultInjection::fail(DriverFault fault, std::uint64_t first, std::uint64_t times) {
   const std::lock_guard lock(mutex_);
   Row& row = rows_[static_cast<std::size_t>(fault)];
   row.begin = row.calls + first;
@@ -14,22 +14,22 @@ void FaultPlan::fail(DriverFault fault, std::uint64_t first, std::uint64_t times
                                                                           : row.begin + times;
 }
 
-void FaultPlan::clear() {
+void FaultInjection::clear() {
   const std::lock_guard lock(mutex_);
   for (Row& row : rows_) row.begin = row.end = 0;
 }
 
-std::uint64_t FaultPlan::calls(DriverFault fault) const {
+std::uint64_t FaultInjection::calls(DriverFault fault) const {
   const std::lock_guard lock(mutex_);
   return rows_[static_cast<std::size_t>(fault)].calls;
 }
 
-std::uint64_t FaultPlan::failed() const {
+std::uint64_t FaultInjection::failed() const {
   const std::lock_guard lock(mutex_);
   return failed_;
 }
 
-bool FaultPlan::strikes(DriverFault fault) {
+bool FaultInjection::strikes(DriverFault fault) {
   const std::lock_guard lock(mutex_);
   Row& row = rows_[static_cast<std::size_t>(fault)];
   const std::uint64_t number = row.calls++;

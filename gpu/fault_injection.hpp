@@ -30,7 +30,7 @@ inline constexpr int kDriverFaultCount = 13;
 /// Faults made on purpose, to see that nothing is lost by them: given to a device by DeviceOptions::faults, which asks
 /// it before each call of the kind. One plan may serve many devices, one after the other; it counts on over all.
 /// @thread any
-class FaultPlan {
+class FaultInjection {
  public:
   /// From now on calls of that kind fail: after `first` more that do not, `times` in a row.
   void fail(DriverFault fault, std::uint64_t first, std::uint64_t times = 1);
