@@ -208,7 +208,7 @@ function(weft_add_tests module)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS tests/${module}/*_test.cpp)
-  # What else lies there is for the tests of this module and of those after it.
+  # Other files there are for the tests of this module and of those after it.
   file(GLOB shared CONFIGURE_DEPENDS tests/${module}/*.cpp)
   list(FILTER shared EXCLUDE REGEX "_test\\.cpp$")
   if(shared)

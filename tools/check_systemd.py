@@ -77,7 +77,7 @@ class Container:
             return False
 
     def __call__(self, *command, check=True):
-        """What a command in there prints."""
+        """The output of a command in there."""
         enter = ["nsenter", "--target", self.leader(), "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root",
                  "--wd=/", "env", "-i", "PATH=/usr/bin:/usr/sbin:/bin", "SYSTEMD_UNIT_PATH=" + UNITS, "SYSTEMD_PAGER="]
         ran = subprocess.run([*enter, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the words of code and docs. Run by ctest as tools.words and by tools/check.sh; prints every finding.
 
-1. A comment begins with a noun or a verb: never What, How, Whether, Where, Who or Which.
+1. A comment or docstring begins with a noun or a verb: never What, How, Whether, Where, Who or Which.
 2. A term of our own is not used where the field has one (docs/glossary.md has the words that stay).
 3. Prose in Markdown wraps at 120 columns; tables, code and links that cannot be cut are exempt.
 """
@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = 120
-OPENING = re.compile(r"^\s*(///?|#) ?(What|How|Whether|Where|Who|Which) ")
+OPENING = re.compile(r"^\s*(///?|#|\"\"\") ?(What|How|Whether|Where|Who|Which) ")
 # coinage: the field's term
 TERMS = {
     r"lived|relived|life|lives|(?-i:kLife)|\w+_(?:life|lived|lives)|(?:life|lived|lives)_\w*": "run, replayed",
@@ -64,7 +64,7 @@ TERMS = {
     r"hold_copies|index_limit|(?-i:ConstRows)|silent cells?|(?-i:Milestone|Parting|Companion)": "the word of docs/glossary.md",
 }
 TERM = re.compile(r"(?<![\w])(" + "|".join(f"(?:{t})" for t in TERMS) + r")(?![\w])", re.IGNORECASE)
-CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".py", ".sh", ".md")
+CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".inc", ".py", ".sh", ".md", ".cmake", "CMakeLists.txt")
 OWN = ("tools/check_words.py", "tests/tools/check_words_test.py", "docs/glossary.md", "CHANGELOG.md", "docs/decisions/0032-final-names.md")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a build took, by kind of file, and the files that take too long; read from ninja's log, so of the last time that
+"""Time that a build took, by kind of file, and the files that take too long; read from ninja's log, so of the last time that
 each was built there. What ccache kept shows as nothing: build with CCACHE_DISABLE=1 to measure.
 
   tools/compile_times.py [BUILD]   BUILD: build/release. Ends with status 1 when a file took over 15 s, one of tests over

@@ -59,7 +59,7 @@ def page(text):
 
 
 def taken_row(row):
-    """What a table shows of a line of `weft bench --json`."""
+    """The cells of a table for a line of `weft bench --json`."""
     is_time = row["unit"] in ("ns", "us", "ms", "s")
     kept = {"name": row["name"], "peer": row["peer"], "ratio": round(row["ratio"], 3)}
     if row.get("floor"):

@@ -18,7 +18,7 @@ LARGE = [-200.0, -90.0, 90.0, 200.0, 0.0]  # logits at which sigmoid is 0 or 1
 
 
 def floats(count, scale, generator):
-    """What a float32 holds."""
+    """The value rounded to float32."""
     return torch.tensor([generator.gauss(0, scale) for _ in range(count)], dtype=torch.float32).double()
 
 

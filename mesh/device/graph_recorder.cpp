@@ -20,13 +20,13 @@ ops::Answer<Op> GraphRecorder::accept(const Op& op) {
     to_.flag_not_finite(moved.x, flags_, kNotFinite);
     return true;
   } else {
-    // The host counts along, so that it need not ask how many steps there were.
-    if constexpr (std::is_same_v<Op, ops::OptimizerFactors>) ++*op.updates;
+    if constexpr (std::is_same_v<Op, ops::OptimizerFactors>) ++*op.updates;  // the host counts along
     return to_.run(moved);
   }
 }
 
-const kernels::OpTable& GraphRecorder::table() noexcept { return kernels::op_table<GraphRecorder>(); }
+GraphRecorder::GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& on, std::uint32_t* flags, StepGuards guards)
+    : OpStream(kernels::op_table<GraphRecorder>()), to_(to), buffers_(on), flags_(flags), guards_(std::move(guards)) {}
 
 void GraphRecorder::track_host(std::vector<gpu::MemoryAccess>* to) noexcept {
   to_.track_accesses(to, true);

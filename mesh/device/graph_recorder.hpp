@@ -14,8 +14,7 @@ namespace weft::mesh {
 class GraphRecorder final : public kernels::OpStream {
  public:
   static constexpr std::uint32_t kNotFinite = 1, kAllZero = 2;
-  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& buffers, std::uint32_t* flags, StepGuards guards)
-      : OpStream(table()), to_(to), buffers_(buffers), flags_(flags), guards_(std::move(guards)) {}
+  GraphRecorder(gpu::VulkanStream& to, DeviceBuffers& buffers, std::uint32_t* flags, StepGuards guards);
 
   /// The device's own stream, for operands that have no place on the host.
   gpu::VulkanStream& device() noexcept { return to_; }
@@ -37,7 +36,6 @@ class GraphRecorder final : public kernels::OpStream {
   kernels::ops::Answer<Op> accept(const Op& op);
 
  private:
-  static const kernels::OpTable& table() noexcept;
   template <class T>
   T* to_device(T* host) const {
     return reinterpret_cast<T*>(static_cast<std::uintptr_t>(buffers_.to_device(host)));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What documents quote is what the tree holds, and where they point there is something.
+"""Documents quote the tree as it is, and their links lead somewhere.
 
 <!-- quote: PATH --> before a code block: the block is that file (without its SPDX line).
 <!-- excerpt: PATH --> before a code block: the block's lines stand in that file, in one piece (indentation aside).

@@ -20,7 +20,7 @@ def page(shown, between=""):
 
 
 def outcome(text, *more):
-    """What the test says of the page `text`: nothing where it passes; and the page after it."""
+    """The test's findings about the page `text`, empty where it passes, and the page after it."""
     with tempfile.TemporaryDirectory() as folder:
         tutorial_test.PAGE = pathlib.Path(folder) / "page.md"
         tutorial_test.PAGE.write_text(text)

@@ -56,7 +56,7 @@ def difference(shown, printed, is_moment):
 
 
 def written(shown, printed, is_moment):
-    """What the page is to show: at some moment the lines that it shows now, otherwise all."""
+    """The lines that the page is to show: at some moment those that it shows now, otherwise all."""
     lines = printed.strip("\n").splitlines()
     if is_moment and shown:
         lines = [line for line in lines if line.split() and line.split()[0] in first_words(shown)]

@@ -36,7 +36,7 @@ class Weft:
         self.program = program
 
     def is_sanitized(self):
-        """Whether a sanitizer keeps memory and stack of its own."""
+        """True where a sanitizer keeps memory and stack of its own."""
         program = read(self.program)
         return any(name in program for name in (b"__asan_init", b"__tsan_init", b"__ubsan_handle"))
 
@@ -103,7 +103,7 @@ def as_root():
 
 
 def other_user(folder):
-    """Who owns nothing: to be given as `user`. Reading must be possible all the way to `folder`."""
+    """A user without files, to be given as `user`. Reading must be possible all the way to `folder`."""
     as_root()
     path = os.path.abspath(folder)
     while path != "/":

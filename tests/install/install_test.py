@@ -16,7 +16,7 @@ README = HERE.parents[1] / "README.md"
 
 
 def block(text, mark):
-    """Where the fenced block after <!-- mark --> begins and ends in `text`."""
+    """Begin and end of the fenced block after <!-- mark --> in `text`."""
     start = text.index("\n", text.index("```", text.index(f"<!-- {mark} -->"))) + 1
     return start, text.index("```\n", start)
 
