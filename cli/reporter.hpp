@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "cli/clock_statistics.hpp"
+#include "cli/run_statistics.hpp"
 #include "cli/session.hpp"
 #include "cli/terminal.hpp"
 
@@ -22,6 +22,11 @@ struct Pace {
   double samples_per_second() const noexcept { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
   double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
 };
+
+inline RunStatistics statistics_of(Session& session, const Pace& pace) {
+  return {session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), session.stream().progress(),
+          pace.clock};
+}
 
 /// Output of `weft run` while it works and at its end.
 class Reporter {
@@ -48,7 +53,7 @@ std::unique_ptr<Reporter> make_json_reporter();
 std::unique_ptr<Reporter> make_text_reporter(bool quiet);
 
 /// The redrawn line: at most `columns` wide.
-std::string progress_line(const learning::StreamProgress& progress, const AccuracyCurve& curve, const Pace& pace,
-                          std::size_t columns, bool unicode);
+std::string progress_line(const RunStatistics& statistics, const AccuracyCurve& curve, std::size_t columns,
+                          bool unicode);
 
 }  // namespace weft::cli

@@ -78,7 +78,7 @@ class JsonReporter final : public Reporter {
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
     Json line{{"event", "progress"}};
-    line.update(to_json({session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), p, pace.clock}));
+    line.update(to_json(statistics_of(session, pace)));
     if (session.agent()) line["acknowledged_tick"] = session.agent()->statistics().acknowledged.tick;
     print_json(line);
   }
@@ -123,23 +123,18 @@ class JsonReporter final : public Reporter {
   }
 
   void done(Session& session, const Pace& pace) override {
-    const learning::StreamProgress p = session.stream().progress();
     const auto &held_out = session.held_out(), &validation = session.validation();
-    print_json(
+    Json line(
         {{"event", "done"},
          {"rule", name(session.setup().learning.rule)},
          {"held_out_accuracy", maybe(session.held_out_accuracy())},
          {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(session.stream().data())) : Json()},
          {"validation", validation ? evaluation_json(*validation, AnswerNames::of(session.stream().data())) : Json()},
-         {"prequential_accuracy", p.has_accuracy ? Json(p.prequential_accuracy) : Json()},
-         {"mean_loss", p.mean_loss},
          {"state_hash", to_string(session.mesh().state_hash())},
-         {"ticks", session.mesh().ticks()},
-         {"ticks_per_second", pace.ticks_per_second()},
-         {"samples", p.samples},
-         {"recovery_samples", maybe(p.recovery_samples)},
-         {"clock", pace.clock ? to_json(*pace.clock) : Json()},
+         {"recovery_samples", maybe(session.stream().progress().recovery_samples)},
          {"device", device_json(session.mesh().device_statistics())}});
+    line.update(to_json(statistics_of(session, pace)));
+    print_json(line);
   }
 
  private:

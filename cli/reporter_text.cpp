@@ -26,12 +26,9 @@ std::string_view what_changed(learning::Drift drift) {
 }
 
 /// Of the held-out samples and of the last ones learned from.
-std::string loss_line(Session& session) {
-  const learning::StreamProgress p = session.stream().progress();
-  const auto window = std::min<std::uint64_t>(session.stream().options().window, p.samples);
-  std::string text = loss_text(p.mean_loss) + " of the last " + grouped(window);
-  if (session.held_out()) text = loss_text(session.held_out()->loss()) + " held out, " + text;
-  return text;
+std::string loss_line(Session& session, std::string last) {
+  if (session.held_out()) last.insert(0, loss_text(session.held_out()->loss()) + " held out, ");
+  return last;
 }
 
 /// Few samples shown once are seldom enough.
@@ -80,7 +77,8 @@ class TextReporter final : public Reporter {
       const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
       // Appended, not added: g++ 12 sees an overlap in "literal" + string that is not there.
       std::string line = "\r";
-      line.append(progress_line(p, session.accuracy_curve(), pace, columns, err_.unicode)).append("\x1b[K");
+      line.append(progress_line(statistics_of(session, pace), session.accuracy_curve(), columns, err_.unicode))
+          .append("\x1b[K");
       put(stderr, line);
       std::fflush(stderr);
       is_drawn_ = true;
@@ -88,7 +86,9 @@ class TextReporter final : public Reporter {
       const bool tenth = p.samples * 10 / p.total != last_samples_ * 10 / p.total;
       if (!tenth && now - last_ < kPlainLine) return;
       const std::size_t columns = err_.columns();
-      put(stderr, progress_line(p, session.accuracy_curve(), pace, columns ? columns - 1 : 100, err_.unicode) + "\n");
+      put(stderr, progress_line(statistics_of(session, pace), session.accuracy_curve(), columns ? columns - 1 : 100,
+                                err_.unicode) +
+                      "\n");
     }
     last_ = now;
     last_samples_ = p.samples;
@@ -137,10 +137,11 @@ class TextReporter final : public Reporter {
     const auto& held_out = session.held_out();
     if (held_out) line(session.setup().stream.test.empty() ? "held out" : "test", evaluation_line(*held_out));
     if (session.validation()) line("validation", evaluation_line(*session.validation()));
-    if (p.samples) line("loss", loss_line(session));
-    if (p.has_accuracy)
-      line("prequential", percent(p.prequential_accuracy) + " of the last " +
-                              grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples)));
+    const Json statistics = to_json(statistics_of(session, pace));
+    const std::string last =
+        " of the last " + grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples));
+    if (p.samples) line("loss", loss_line(session, statistic_text(statistics, "mean_loss") + last));
+    if (p.has_accuracy) line("prequential", statistic_text(statistics, "prequential_accuracy") + last);
     if (p.before_drift) {
       line("drift", std::string(what_changed(session.stream().options().drift)) + " at " +
                         grouped(session.stream().drift_sample()));
@@ -154,8 +155,8 @@ class TextReporter final : public Reporter {
     if (width > kReportLabel + 8 && p.has_accuracy && !session.accuracy_curve().points.empty())
       line("curve",
            sparkline(session.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
-    line("samples", grouped(p.samples) + " (" + short_number(pace.samples_per_second()) + "/s)");
-    line("ticks", grouped(session.mesh().ticks()) + " (" + short_number(pace.ticks_per_second()) + "/s)");
+    for (const StatisticLine& each : statistic_lines(statistics))
+      if (each.label != "accuracy" && each.label != "loss") line(each.label, each.text);
     if (pace.clock) line("clock", clock_line(*pace.clock));
     if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());
@@ -217,8 +218,9 @@ class TextReporter final : public Reporter {
 
 std::unique_ptr<Reporter> make_text_reporter(bool quiet) { return std::make_unique<TextReporter>(quiet); }
 
-std::string progress_line(const learning::StreamProgress& p, const AccuracyCurve& curve, const Pace& pace,
-                          std::size_t columns, bool unicode) {
+std::string progress_line(const RunStatistics& statistics, const AccuracyCurve& curve, std::size_t columns,
+                          bool unicode) {
+  const learning::StreamProgress& p = statistics.progress;
   const double share = p.total ? static_cast<double>(p.samples) / static_cast<double>(p.total) : 1.0;
   char head[16];
   std::snprintf(head, sizeof head, "%3d %%", static_cast<int>(share * 100));
@@ -228,10 +230,11 @@ std::string progress_line(const learning::StreamProgress& p, const AccuracyCurve
     if (display_width(line) + display_width(tail) + display_width(part) + 2 + reserve > columns) return;
     tail += "  " + part;
   };
-  take(p.has_accuracy ? "acc " + percent(p.prequential_accuracy) : "loss " + loss_text(p.mean_loss), 0);
-  take(short_number(pace.samples_per_second()) + " smp/s", 8);
-  take(short_number(pace.ticks_per_second()) + " ticks/s", 16);
-  take(grouped(p.samples) + "/" + grouped(p.total), 16);
+  std::size_t reserve = 0;
+  for (const StatisticLine& each : statistic_lines(to_json(statistics))) {
+    take(std::string(each.label) + " " + each.text, reserve);
+    reserve = std::min<std::size_t>(reserve + 8, 16);
+  }
   const std::size_t used = display_width(line) + display_width(tail);
   std::size_t width = columns > used + 2 ? columns - used - 2 : 0;
   if (width >= 30) {

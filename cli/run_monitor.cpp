@@ -279,11 +279,7 @@ std::string RunMonitor::answer() {
 }
 
 std::string RunMonitor::status_line() const {
-  const RunStatistics& run = statistics_.run;
-  return statistics_.phase + ", tick " + grouped(run.ticks) + ", " + short_number(run.ticks_per_second) +
-         " ticks/s, sample " + grouped(run.progress.samples) + " of " + grouped(run.progress.total) + ", " +
-         (run.progress.has_accuracy ? "accuracy " + percent(run.progress.prequential_accuracy)
-                                    : "loss " + short_number(run.progress.mean_loss));
+  return statistics_.phase + ", " + statistics_text(to_json(statistics_.run));
 }
 
 bool RunMonitor::reader_is_gone() noexcept { return stdout_is_broken(); }

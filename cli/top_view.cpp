@@ -2,6 +2,7 @@
 
 #include "cli/top_view.hpp"
 
+#include "cli/run_statistics.hpp"
 #include "cli/terminal.hpp"
 #include "cli/wording.hpp"
 
@@ -104,10 +105,7 @@ class View {
   }
 
   void pace() {
-    const std::uint64_t samples = count(f_, "samples"), total = count(f_, "total");
-    line("samples", short_number(number(f_, "samples_per_second")) + "/s  " + grouped(samples) +
-                        (total ? " of " + grouped(total) : std::string()));
-    line("ticks", short_number(number(f_, "ticks_per_second")) + "/s  " + grouped(count(f_, "ticks")));
+    for (const StatisticLine& each : statistic_lines(f_)) line(each.label, each.text);
     if (const Json& clock = member(f_, "clock"); clock.is_object()) {
       line("clock", short_number(number(clock, "hertz")) + "/s  late " + duration(number(clock, "late_median")) +
                         "  p99.9 " + duration(number(clock, "late_p999")) + "  jitter " +
@@ -116,14 +114,10 @@ class View {
         line("", grouped(count(clock, "overruns")) + " overruns (" + text(clock, "overrun") + ")  " +
                      grouped(count(clock, "skipped")) + " skipped");
     }
-    if (total && columns_ >= 30) {
-      const double share = static_cast<double>(samples) / static_cast<double>(total);
+    if (const std::uint64_t total = count(f_, "total"); total && columns_ >= 30) {
+      const double share = static_cast<double>(count(f_, "samples")) / static_cast<double>(total);
       line("", bar(share, std::min<std::size_t>(columns_ - kTopLabel - 7, 50), unicode_) + " " + percent(share));
     }
-    const std::string loss = short_number(number(f_, "mean_loss"));
-    if (member(f_, "prequential_accuracy").is_null()) return line("loss", loss);
-    line("accuracy", percent(number(f_, "prequential_accuracy")) + "  overall " +
-                         percent(number(f_, "overall_accuracy")) + "  loss " + loss);
   }
 
   void last_error() {

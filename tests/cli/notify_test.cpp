@@ -41,15 +41,15 @@ void expect_notifications(const std::string& address, const Folder& folder) {
   const Manager manager(address);
   Process agent(endless(folder / "c"), {{"NOTIFY_SOCKET", address}, {"WATCHDOG_USEC", "400000"}});
   const std::string ready = manager.read();
-  EXPECT_EQ(ready.find("READY=1\nSTATUS=running, tick 0"), 0u) << ready;
+  EXPECT_EQ(ready.find("READY=1\nSTATUS=running, "), 0u) << ready;
   EXPECT_EQ(manager.read_to("WATCHDOG=1"), "WATCHDOG=1");
   const std::string status = manager.read_to("STATUS=running");
-  EXPECT_NE(status.find(" ticks/s, sample "), std::string::npos) << status;
+  EXPECT_NE(status.find(", ticks "), std::string::npos) << status;
   EXPECT_EQ(manager.read_to("WATCHDOG=1"), "WATCHDOG=1");
   agent.send(SIGHUP);  // reload: no log here, so nothing happens
   EXPECT_EQ(manager.read_to("WATCHDOG=1"), "WATCHDOG=1");
   agent.send(SIGTERM);
-  EXPECT_EQ(manager.read_to("STOPPING=1").find("STOPPING=1\nSTATUS=stopping, tick "), 0u);
+  EXPECT_EQ(manager.read_to("STOPPING=1").find("STOPPING=1\nSTATUS=stopping, "), 0u);
   EXPECT_EQ(agent.wait().exit, 143);
 }
 

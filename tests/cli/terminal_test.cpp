@@ -82,7 +82,8 @@ TEST_F(Terminal, NeverWrapsAtAnyWidth) {
 
 TEST_F(Terminal, ShowsEverythingThatCountsOn40Columns) {
   const std::string out = on_terminal(kRun, 40, kXterm);
-  for (const char* wanted : {"acc ", "labels permuted", "held out", "prequential", "recovery", "state hash", "ticks"})
+  for (const char* wanted :
+       {"accuracy ", "labels permuted", "held out", "prequential", "recovery", "state hash", "ticks"})
     EXPECT_NE(out.find(wanted), std::string::npos) << wanted << " in:\n" << out;
   const std::string hash = weft(kRun + Words{"--json"}).last()["state_hash"];
   EXPECT_NE(out.find(hash), std::string::npos) << out;
@@ -113,9 +114,9 @@ TEST(WithoutTerminal, PrintsPlainLines) {
     EXPECT_EQ(text->find('\x1b'), std::string::npos);
     EXPECT_EQ(text->find('\r'), std::string::npos);
   }
-  EXPECT_NE(outcome.err.find("smp/s"), std::string::npos) << "progress goes to stderr";
+  EXPECT_NE(outcome.err.find("  samples "), std::string::npos) << "progress goes to stderr";
   EXPECT_NE(outcome.out.find("held out"), std::string::npos) << "results go to stdout";
-  EXPECT_EQ(outcome.out.find("smp/s"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("%  accuracy "), std::string::npos);
   EXPECT_EQ(weft(kRun + Words{"--quiet"}).err, "");
 }
 
