@@ -162,9 +162,9 @@ TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
       Pair pair(digits_network(9), options, 1, 128);
       pair.label_all();
       for (int batch = 0; batch < 2; ++batch) pair.train(32);
-      const std::uint64_t programs = pair.statistics().programs;
+      const std::uint64_t graphs = pair.statistics().graphs;
       for (int batch = 0; batch < 2; ++batch) pair.train(32);
-      EXPECT_EQ(pair.statistics().programs, programs);
+      EXPECT_EQ(pair.statistics().graphs, graphs);
       pair.expect_equal("trained");
       pair.expect_on_device();
     }
@@ -197,7 +197,7 @@ TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
             3 * kSteps);
   pair.label_all();
   for (int batch = 0; batch < 3; ++batch) pair.train(kSteps);
-  EXPECT_GT(pair.statistics().programs, 3u);
+  EXPECT_GT(pair.statistics().graphs, 3u);
   pair.expect_equal("trained");
   pair.expect_on_device();
 }
