@@ -124,17 +124,22 @@ class JsonReporter final : public Reporter {
 
   void done(Session& session, const Pace& pace) override {
     const auto &held_out = session.held_out(), &validation = session.validation();
-    Json line(
+    const Json statistics = to_json(statistics_of(session, pace));
+    print_json(
         {{"event", "done"},
          {"rule", name(session.setup().learning.rule)},
          {"held_out_accuracy", maybe(session.held_out_accuracy())},
          {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(session.stream().data())) : Json()},
          {"validation", validation ? evaluation_json(*validation, AnswerNames::of(session.stream().data())) : Json()},
+         {"prequential_accuracy", statistics["prequential_accuracy"]},
+         {"mean_loss", statistics["mean_loss"]},
          {"state_hash", to_string(session.mesh().state_hash())},
+         {"ticks", statistics["ticks"]},
+         {"ticks_per_second", statistics["ticks_per_second"]},
+         {"samples", statistics["samples"]},
          {"recovery_samples", maybe(session.stream().progress().recovery_samples)},
+         {"clock", statistics["clock"]},
          {"device", device_json(session.mesh().device_statistics())}});
-    line.update(to_json(statistics_of(session, pace)));
-    print_json(line);
   }
 
  private:
