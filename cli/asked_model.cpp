@@ -22,7 +22,7 @@ Result<std::string> chosen(const Specs& specs, const std::string& name, const st
 
 Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, mesh::MeshOptions options) {
   auto asked = std::make_unique<AskedModel>();
-  WEFT_TRY(asked->model_, read_model(path));
+  WEFT_TRY(asked->model_, read_kept_model(path));
   const auto within = [&](auto result) {
     return result ? std::move(result) : decltype(result)(fail(std::move(result).error().within(path)));
   };

@@ -2,12 +2,15 @@
 
 #include "cli/model.hpp"
 
+#include "agent/checkpointer.hpp"
+
 #include "mesh/loom/loom_network.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/csv/gzip.hpp"
 #include "formats/loom/loom_entity.hpp"
+#include "storage/checkpoint.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/printable.hpp"
@@ -79,6 +82,38 @@ Result<Model> read_model(const std::string& path) {
   if (!spec) return fail(std::move(spec).error().within(path));
   model.spec = std::move(*spec);
   return model;
+}
+
+Result<Model> read_kept_model(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(path, unknown)) return read_model(path);
+  storage::FileSystem& files = storage::real_file_system();
+  std::optional<storage::Checkpoint> found;
+  // A run that goes on removes old ones; then there is a newer one.
+  for (int attempt = 0; !found; ++attempt) {
+    WEFT_TRY(auto store, storage::CheckpointStore::look(files, path));
+    auto latest = store.latest();
+    if (!latest && attempt == 4) return fail(std::move(latest).error());
+    if (!latest) continue;
+    if (!*latest)
+      return fail(Errc::not_found,
+                  path + ": is a directory, and holds no checkpoint of weft run --state or --checkpoint");
+    found = **std::move(latest);
+  }
+  Model model;
+  model.path = path;
+  model.folder = path;
+  for (const char* const name : {agent::kAgentFile, kRunFile}) {
+    auto bytes = found->file(name);
+    if (!bytes) continue;
+    model.file_bytes = bytes->size();
+    WEFT_TRY(model.entity, formats::decode_entity(*std::move(bytes), found->path + "/" + name));
+    WEFT_TRY(model.spec, mesh::network_of(*model.entity));
+    std::fprintf(stderr, "weft: note: %s: asked as of %s, its newest checkpoint\n", escaped(path).c_str(),
+                 storage::to_string(found->key).c_str());
+    return model;
+  }
+  return fail(Errc::not_found, found->path + ": is no checkpoint of weft run");
 }
 
 Error blamed(Error error, const std::string& path, std::span<const std::string> others) {

@@ -13,6 +13,9 @@
 
 namespace weft::cli {
 
+/// The file in a checkpoint of `weft run --checkpoint`.
+inline constexpr const char* kRunFile = "run.entity";
+
 /// A file given to a verb: a network, and weights with it when it is an .entity file. One of the original system is
 /// turned into one of ours (mesh/loom/loom_network.hpp).
 struct Model {
@@ -27,6 +30,11 @@ struct Model {
 /// Reads a network file or an .entity file; which one, its first bytes say. Notes go to stderr, a line each.
 /// @error not_found, storage; whatever its reader refuses, with the file's name in front
 Result<Model> read_model(const std::string& path);
+
+/// The same, or the newest checkpoint of the run that is kept in the directory `path`, which is only read, so the run
+/// may be going on. That it is of an earlier moment is said on stderr.
+/// @error not_found: a directory without one
+Result<Model> read_kept_model(const std::string& path);
 
 /// An error with the file at fault in front: `path`, unless it names that one, one of `others` or the machine already.
 Error blamed(Error error, const std::string& path, std::span<const std::string> others = {});

@@ -2,6 +2,7 @@
 
 #include "cli/asked_model.hpp"
 #include "cli/json_line.hpp"
+#include "cli/known_labels.hpp"
 #include "cli/report.hpp"
 #include "cli/samples.hpp"
 #include "cli/table_flags.hpp"
@@ -25,9 +26,10 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace weft::cli {
 namespace {
@@ -42,7 +44,8 @@ struct PredictRequest {
   TableFlags table;
   std::size_t threads = 0;
   std::uint64_t max_memory = 0;
-  bool values = false, probabilities = false, report = false, json = false;
+  std::optional<std::string> format;
+  bool values = false, probabilities = false, no_class = false, report = false, json = false;
 };
 
 /// The shortest text that reads back as the same float.
@@ -57,9 +60,9 @@ class AnswerPrinter {
   AnswerPrinter(const AskedModel& model, const PredictRequest& request)
       : model_(model),
         names_(model.names()),
-        has_class_(model.is_classifier()),
+        has_class_(model.is_classifier() && !request.no_class),
         has_values_(request.values || request.probabilities || !has_class_),
-        in_units_(!has_class_),
+        in_units_(!model.is_classifier()),
         json_(request.json) {}
 
   void heading() const {
@@ -69,8 +72,9 @@ class AnswerPrinter {
     for (std::uint32_t i = 0; has_values_ && i < model_.width(); ++i) line += (line.empty() ? "" : ",") + value_name(i);
     put(line);
   }
-  void row(std::span<const float> values) const {
-    if (json_) return print_json(object(values));
+  /// `id`: of the row, as JSON; empty: it has none.
+  void row(std::span<const float> values, const std::string& id) const {
+    if (json_) return print_json(object(values, id));
     std::string line;
     for (std::size_t i = 0; has_class_ && i < labels(); ++i)
       line += (i ? "," : "") + formats::csv_field(answer(values, i));
@@ -93,8 +97,9 @@ class AnswerPrinter {
   float told(std::span<const float> values, std::size_t i) const {
     return in_units_ ? static_cast<float>(model_.units().told(values[i], i)) : values[i];
   }
-  Json object(std::span<const float> values) const {
+  Json object(std::span<const float> values, const std::string& id) const {
     Json line = Json::object();
+    if (!id.empty()) line["id"] = *parse_json(id, "id");
     if (has_class_ && labels() == 1) line["class"] = answer(values, 0);
     for (std::size_t i = 0; has_class_ && labels() > 1 && i < labels(); ++i)
       line["classes"].push_back(answer(values, i));
@@ -120,34 +125,16 @@ class AnswerPrinter {
   bool has_class_, has_values_, in_units_, json_;
 };
 
-/// Labels as numbers of a model's classes.
-class KnownLabels {
- public:
-  explicit KnownLabels(const AskedModel& model) {
-    const auto& parts = model.parts();
-    for (std::size_t part = 0; model.is_classifier() && part + 1 < parts.size(); ++part) {
-      numbers_.emplace_back();
-      for (std::uint32_t i = 0; i < parts[part + 1] - parts[part]; ++i)
-        numbers_[part].emplace(learning::canonical_label(model.class_name(part, i)).text, i);
-    }
+/// Names of the classes of each label that a sample has.
+std::vector<std::vector<std::string>> class_names(const AskedModel& model) {
+  std::vector<std::vector<std::string>> names;
+  const auto& parts = model.parts();
+  for (std::size_t part = 0; model.is_classifier() && part + 1 < parts.size(); ++part) {
+    names.emplace_back();
+    for (std::uint32_t i = 0; i < parts[part + 1] - parts[part]; ++i) names[part].push_back(model.class_name(part, i));
   }
-  /// Of the row that `samples` stands at, at the end of `to`; kNoLabel where a sequence has none.
-  Status take(const SampleReader& samples, std::vector<std::uint32_t>& to) const {
-    for (std::size_t part = 0; part < numbers_.size(); ++part) {
-      const std::string_view label = samples.label(part);
-      const auto found = numbers_[part].find(learning::canonical_label(label).text);
-      if (found == numbers_[part].end() && !label.empty())
-        return samples.table().refuse(Errc::out_of_range, "label " + formats::csv_excerpt({label}) +
-                                                              " is none of the model's " +
-                                                              std::to_string(numbers_[part].size()) + " classes");
-      to.push_back(label.empty() ? learning::kNoLabel : found->second);
-    }
-    return {};
-  }
-
- private:
-  std::vector<std::unordered_map<std::string, std::uint32_t>> numbers_;  // of each part
-};
+  return names;
+}
 
 /// Answers to the rows of one table, batch by batch.
 class Prediction {
@@ -157,7 +144,7 @@ class Prediction {
         request_(request),
         samples_(std::move(samples)),
         printer_(model, request),
-        labels_(model),
+        labels_(class_names(model)),
         evaluation_(model.evaluation()),
         range_(model.graph(), model.input()) {}
 
@@ -183,6 +170,7 @@ class Prediction {
     expected_.clear();
     expected_values_.clear();
     dropped_before_.clear();
+    ids_.clear();
     do {
       WEFT_TRY(const bool has_sample, samples_.next());
       if (!has_sample) return false;
@@ -193,6 +181,7 @@ class Prediction {
       }
       inputs_.insert(inputs_.end(), samples_.values().begin(), samples_.values().end());
       dropped_before_.push_back(samples_.dropped());
+      ids_.push_back(samples_.table().id());
     } while (dropped_before_.size() < kBatch && samples_.table().is_ready());
     return true;
   }
@@ -219,7 +208,7 @@ class Prediction {
     }
     for (std::size_t i = 0; i < rows; ++i) {
       print_left_out(dropped_before_[i]);
-      printer_.row({all.row(i), width});
+      printer_.row({all.row(i), width}, ids_[i]);
     }
     if (std::fflush(stdout) != 0) return fail(Errc::storage, "stdout could not be written");
     return {};
@@ -268,6 +257,7 @@ class Prediction {
   std::vector<float> inputs_, outputs_, expected_values_;
   std::vector<std::uint32_t> expected_;
   std::vector<std::size_t> dropped_before_;  // rows left out before each of the batch, since the beginning
+  std::vector<std::string> ids_;             // of each of the batch
   std::size_t told_dropped_ = 0;
   std::uint64_t rows_ = 0;
 };
@@ -277,6 +267,8 @@ Status predict(const PredictRequest& request) {
     return fail(Errc::invalid_argument, "--values and --probabilities: give one");
   if (request.report && (request.values || request.probabilities))
     return fail(Errc::invalid_argument, "--report: counts answers and prints none; leave --values and --probabilities");
+  if (request.no_class && !request.values && !request.probabilities)
+    return fail(Errc::invalid_argument, "--no-class: give --values or --probabilities, which is what is left");
   mesh::MeshOptions options;
   options.threads = request.threads;
   options.max_memory = request.max_memory;
@@ -299,17 +291,20 @@ Status predict(const PredictRequest& request) {
     return fail(Errc::invalid_argument, request.file +
                                             ": stream.missing: the model keeps no means (stream.fill), as its "
                                             "table lacked no values; give --missing refuse, drop or zero");
-  WEFT_TRY(auto source, TableSource::open(request.data, table));
+  TableExpected expected{.rows = {.features = model->features()}, .needs_labels = request.report};
+  if (request.format) expected.rows.format = *learning::parse_row_format(*request.format);
+  WEFT_TRY(auto rows, open_table(request.data, table, expected));
   const auto use = request.report ? SampleReader::Label::required : SampleReader::Label::optional;
-  WEFT_TRY(auto samples, SampleReader::open(std::move(source.reader), table, use, model->features()));
+  WEFT_TRY(auto samples, SampleReader::open(std::move(rows), table, use, model->features()));
   return Prediction(*model, request, std::move(samples)).run();
 }
 
 void add_question(CLI::App& app, PredictRequest& r) {
-  add_argument(app, "MODEL", r.file, "An .entity file").required();
-  add_option(app, "data", r.data, "The rows; -: standard input, answered as they come")
-      .type_name("FILE.csv")
+  add_argument(app, "MODEL", r.file, "An .entity file, or the directory that a run is kept in").required();
+  add_option(app, "data", r.data, "A table, JSON lines or an IDX file; -: standard input, as it comes")
+      .type_name("FILE")
       .required();
+  add_row_format(app, r.format);
   add_table_flags(app, r.table);
   add_option(app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(app, r.max_memory);
@@ -324,6 +319,7 @@ Verb add_predict(CLI::App& program) {
   add_question(*app, r);
   add_flag(*app, "values", r.values, "The values of the output too, not the class alone");
   add_flag(*app, "probabilities", r.probabilities, "Their softmax too");
+  add_flag(*app, "no-class", r.no_class, "These alone, without the class");
   add_flag(*app, "report", r.report, "No answers: as weft eval");
   add_flag(*app, "json", r.json, "A JSON object a row");
   return {app, [request] { return predict(*request); }};

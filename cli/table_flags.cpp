@@ -25,6 +25,11 @@ void add_table_flags(CLI::App& verb, TableFlags& flags) {
   add_option(verb, "missing", flags.missing, option_row(rows, "missing"));
 }
 
+void add_row_format(CLI::App& verb, std::optional<std::string>& format) {
+  one_of(add_option(verb, "format", format, "Format of the rows; else it is seen from how they begin"),
+         {"csv", "jsonl"});
+}
+
 void apply(const TableFlags& flags, learning::TableOptions& o) {
   if (flags.labels.size() == 1) o.label = flags.labels[0];
   if (!flags.labels.empty()) {

@@ -20,6 +20,8 @@ struct TableFlags {
   std::optional<std::string> separator, header, missing;
   std::vector<std::string> labels, targets, skip;
 };
+/// `--format`: of rows that come one by one; else it is seen from how they begin.
+void add_row_format(CLI::App& verb, std::optional<std::string>& format);
 void add_table_flags(CLI::App& verb, TableFlags& flags);
 void apply(const TableFlags& flags, learning::TableOptions& options);
 

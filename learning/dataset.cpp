@@ -289,10 +289,14 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
                              const LabelBounds& bounds) {
   WEFT_TRY(const std::string text, read_unpacked(files, path));
   if (formats::is_idx(as_bytes(text))) return read_idx(files, as_bytes(text), path, options, bounds);
-  formats::CsvOptions csv;
-  csv.header = options.header;
-  csv.separator = options.separator;
-  WEFT_TRY(auto table, formats::CsvReader::open(text, path, csv));
+  std::string_view rest = text;
+  const auto source = [&rest](std::span<char> buffer) -> Result<std::size_t> {
+    const std::size_t now = std::min(buffer.size(), rest.size());
+    std::copy_n(rest.data(), now, buffer.data());
+    rest.remove_prefix(now);
+    return now;
+  };
+  WEFT_TRY(auto table, open_rows(source, path, options));
   WEFT_TRY(SampleReader reader, SampleReader::open(std::move(table), options, SampleReader::Label::required));
   Dataset data;
   data.features = reader.features();

@@ -40,10 +40,11 @@ struct Dataset {
   std::vector<std::string> target_names{};  // empty without a header
   std::size_t validated = 0, tested = 0;    // last rows, of files of their own: first the one, then the other
   bool has_pixels = false;                  // bytes of an IDX file
+  bool learns_values = false;               // also where there are no rows yet
   std::size_t dropped = 0, missing = 0;     // rows left out; values that were not there
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }
-  bool has_values() const noexcept { return !values.empty(); }
+  bool has_values() const noexcept { return learns_values || !values.empty(); }
   /// The classes of label `i` of a sample.
   ClassSet classes_of(std::size_t i) const { return heads.empty() ? ClassSet{classes, class_names} : heads[i]; }
 };

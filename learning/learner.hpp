@@ -99,6 +99,8 @@ class Learner final : public mesh::StepRule {
   /// No target will come. @error as teach
   Status forgo(Ticket ticket);
   LateCounts late_counts() const noexcept;
+  /// The ticket of the sample that enters next.
+  Ticket next_ticket() const noexcept;
   /// Samples that expired since scores were last cleared.
   std::span<const Ticket> expired() const noexcept;
 

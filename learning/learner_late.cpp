@@ -156,6 +156,7 @@ Status Learner::forgo(Ticket ticket) {
 }
 
 LateCounts Learner::late_counts() const noexcept { return parts_->late.counts(); }
+Ticket Learner::next_ticket() const noexcept { return parts_->late.entered(); }
 std::span<const Ticket> Learner::expired() const noexcept { return parts_->late.expired(); }
 
 /// The steps of a settled sample after its ticks, at the activations of then.

@@ -45,6 +45,16 @@ std::vector<std::uint32_t> iota(std::size_t n) {
 }  // namespace
 
 Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions options) {
+  return make(learner, std::move(data), std::move(options), false);
+}
+
+Result<Stream> Stream::build_fed(Learner& learner, Dataset data, StreamOptions options) {
+  if (options.drift != Drift::none)
+    return fail(Errc::unsupported, "stream.drift: its place is a share of the stream, which has no end that is known");
+  return make(learner, std::move(data), std::move(options), true);
+}
+
+Result<Stream> Stream::make(Learner& learner, Dataset data, StreamOptions options, bool is_fed) {
   const mesh::Graph& graph = learner.mesh().graph();
   const auto& spec = graph.spec();
   if (options.input.empty()) {
@@ -67,6 +77,7 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
                                           options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
   Stream stream(learner);
+  stream.is_fed_ = is_fed;
   stream.data_ = std::move(data);
   stream.options_ = std::move(options);
   WEFT_CHECK(stream.check_targets());
@@ -78,12 +89,19 @@ Result<Stream> Stream::build(Learner& learner, Dataset data, StreamOptions optio
   stream.held_out_ = std::move(split.held_out);
   stream.validation_ = std::move(split.validation);
   stream.draw();
-  if (stream.train_.empty())
+  if (stream.train_.empty() && !is_fed)
     return fail(Errc::invalid_argument,
                 "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
-  stream.scores_.hits.assign(stream.options_.window, 0);
-  stream.scores_.losses.assign(stream.options_.window, 0.0f);
+  stream.begin_anew();
   return stream;
+}
+
+void Stream::begin_anew() {
+  next_ = 0;
+  if (is_fed_) total_ = options_.max_samples ? options_.max_samples : UINT64_MAX;
+  scores_ = {};
+  scores_.hits.assign(options_.window, 0);
+  scores_.losses.assign(options_.window, 0.0f);
 }
 
 /// The data's labels or values against the output and its loss.
@@ -185,11 +203,13 @@ Status Stream::advance(std::uint64_t samples) {
     }
     const mesh::RunInput input{options_.input, inputs_};
     const Target target{options_.output, labels_, values_};
+    // Counted before: an agent may take a checkpoint with the record of the samples.
+    next_ += now;
     const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
                                            : learner_->learn({&input, 1}, {&target, 1}, now);
+    if (!learned) next_ -= now;
     if (!is_interrupted(learned)) take_scores();
     WEFT_CHECK(learned);
-    next_ += now;
     samples -= now;
   }
   return {};
@@ -233,8 +253,8 @@ StreamProgress Stream::progress() const noexcept {
   StreamProgress p;
   p.samples = next_;
   p.has_accuracy = !data_.has_values();
-  p.total = total_;
-  p.epoch = next_ / std::max<std::uint64_t>(train_.size(), 1);
+  p.total = total_ == UINT64_MAX ? 0 : total_;
+  p.epoch = is_fed_ ? 0 : next_ / std::max<std::uint64_t>(train_.size(), 1);
   const auto filled =
       static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scores_.scored, options_.window)));
   p.prequential_accuracy = static_cast<double>(scores_.hit_count) / filled;

@@ -23,7 +23,7 @@ namespace weft::learning {
 /// @source Gama, Sebastiao and Rodrigues 2013, "On evaluating stream learning algorithms", section 3.2 (sliding
 /// windows)
 struct StreamProgress {
-  std::uint64_t samples = 0, total = 0;  // so far; of the whole stream
+  std::uint64_t samples = 0, total = 0;  // so far; of the whole stream, 0: its end is not known
   std::uint64_t epoch = 0;
   bool has_accuracy = true;            // false: values are learned
   double prequential_accuracy = 0;     // over the last `window` scored samples
@@ -56,6 +56,21 @@ class Stream {
  public:
   /// @error shape_mismatch: features or classes that do not fit the network; unknown_name; invalid_argument
   static Result<Stream> build(Learner& learner, Dataset data, StreamOptions options);
+  /// A stream of samples that arrive: its owner hands them to the learner and says so by `arrive`. `data` has no rows
+  /// but those of files to measure with. @error the same; unsupported: a drift, whose place is a share of the whole
+  static Result<Stream> build_fed(Learner& learner, Dataset data, StreamOptions options);
+  bool is_fed() const noexcept { return is_fed_; }
+  /// So many samples are handed to the learner; they are counted before, and taken back where it refuses them.
+  void arrive(std::uint64_t samples) noexcept { next_ += samples; }
+  void take_back(std::uint64_t samples) noexcept { next_ -= samples; }
+  /// Scores that wait in the learner are counted.
+  void score_waiting() { take_scores(); }
+  std::uint64_t samples() const noexcept { return next_; }
+  /// No more will arrive.
+  void end() noexcept { total_ = next_; }
+  /// Another stream of the same shape follows.
+  void begin_anew();
+  const TargetUnits& units() const noexcept { return units_; }
 
   /// Sends samples through `training` from now on, which must hand them to the same learner.
   void go_through(Training training) { training_ = std::move(training); }
@@ -92,6 +107,7 @@ class Stream {
 
  private:
   explicit Stream(Learner& learner) : learner_(&learner) {}
+  static Result<Stream> make(Learner& learner, Dataset data, StreamOptions options, bool is_fed);
   void draw();
   void shuffle_epoch(std::uint64_t epoch);
   bool has_drifted(std::uint64_t sample) const noexcept {
@@ -106,6 +122,7 @@ class Stream {
   void take_scores();
 
   Learner* learner_;
+  bool is_fed_ = false;
   Training training_;  // empty: the learner's own
   Dataset data_;
   StreamOptions options_;

@@ -2,6 +2,8 @@
 
 #include "learning/table.hpp"
 
+#include "formats/jsonl/json_rows.hpp"
+
 #include "core/near_word.hpp"
 
 #include <algorithm>
@@ -18,6 +20,7 @@ using formats::CsvNumber;
 
 constexpr std::array<std::string_view, 4> kMissing{"refuse", "drop", "mean", "zero"};
 constexpr std::size_t kListed = 12;  // columns that an error text names
+constexpr std::size_t kProbed = 64;  // bytes that tell JSON lines from a table
 
 std::string listed_columns(const std::vector<std::string>& names) {
   std::string text;
@@ -67,21 +70,82 @@ std::vector<std::string> target_columns(const TableOptions& options) {
   return options.labels.empty() ? std::vector{options.label} : options.labels;
 }
 
+std::optional<RowFormat> parse_row_format(std::string_view text) noexcept {
+  if (text == "detect") return RowFormat::detect;
+  if (text == "csv") return RowFormat::csv;
+  if (text == "jsonl") return RowFormat::jsonl;
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<formats::RowReader>> open_rows(formats::CsvSource source, const std::string& source_name,
+                                                      const TableOptions& options, const RowsExpected& expected) {
+  RowFormat format = expected.format;
+  if (format == RowFormat::detect) {
+    std::string begin;
+    // The bytes read to decide are given out again.
+    while (begin.size() < kProbed && begin.find_first_not_of(" \t\r\n\xEF\xBB\xBF") == begin.npos) {
+      const std::size_t kept = begin.size();
+      begin.resize(kept + kProbed);
+      auto count = source({begin.data() + kept, kProbed});
+      begin.resize(kept + (count ? *count : 0));
+      if (!count) return fail(std::move(count).error().within(source_name));
+      if (*count == 0) break;
+    }
+    format = formats::is_json_lines(begin) ? RowFormat::jsonl : RowFormat::csv;
+    source = [begin, at = std::size_t{0},
+              rest = std::move(source)](std::span<char> buffer) mutable -> Result<std::size_t> {
+      if (at == begin.size()) return rest(buffer);
+      const std::size_t now = std::min(buffer.size(), begin.size() - at);
+      std::copy_n(begin.data() + at, now, buffer.data());
+      at += now;
+      return now;
+    };
+  }
+  if (format == RowFormat::jsonl) {
+    formats::JsonRowsOptions json{.targets = target_columns(options), .skip = options.skip};
+    json.features = expected.features;
+    json.defers_refusal = expected.arrives;
+    if (expected.longest_row) json.max_line = expected.longest_row;
+    WEFT_TRY(auto rows, formats::JsonRows::open(std::move(source), source_name, std::move(json)));
+    return std::unique_ptr<formats::RowReader>(std::move(rows));
+  }
+  formats::CsvOptions csv;
+  csv.header = options.header;
+  csv.separator = options.separator;
+  csv.passes_blank = expected.arrives;
+  if (expected.longest_row) csv.max_record = expected.longest_row;
+  WEFT_TRY(auto table, formats::CsvReader::open(std::move(source), source_name, csv));
+  return std::unique_ptr<formats::RowReader>(std::make_unique<formats::CsvReader>(std::move(table)));
+}
+
 Result<SampleReader> SampleReader::open(formats::CsvReader table, const TableOptions& options, Label label,
                                         std::size_t features) {
+  return open(std::make_unique<formats::CsvReader>(std::move(table)), options, label, features);
+}
+
+Result<SampleReader> SampleReader::open(std::unique_ptr<formats::RowReader> table, const TableOptions& options,
+                                        Label label, std::size_t features) {
   SampleReader reader(std::move(table), options);
-  if (reader.table_.columns() > 0) WEFT_CHECK(reader.choose_columns(label, features));
-  if (!options.fill.empty() && options.fill.size() != reader.columns_.size() && reader.table_.columns() > 0)
-    return fail(Errc::shape_mismatch, "stream.fill: " + std::to_string(options.fill.size()) + " values, " +
-                                          reader.table_.source_name() + " has " +
-                                          std::to_string(reader.columns_.size()) + " values a sample");
+  reader.use_ = label;
+  reader.wanted_ = features;
+  if (reader.table_->columns() > 0) WEFT_CHECK(reader.begin());
   return reader;
+}
+
+/// Once columns are known.
+Status SampleReader::begin() {
+  WEFT_CHECK(choose_columns());
+  if (!options_.fill.empty() && options_.fill.size() != columns_.size())
+    return fail(Errc::shape_mismatch, "stream.fill: " + std::to_string(options_.fill.size()) + " values, " +
+                                          table_->source_name() + " has " + std::to_string(columns_.size()) +
+                                          " values a sample");
+  return {};
 }
 
 /// `key`: what the column is for, as its option is called.
 Result<std::size_t> SampleReader::find_column(std::string_view text, std::string_view key,
                                               const std::vector<bool>& skipped) const {
-  const auto& names = table_.names();
+  const auto& names = table_->names();
   if (const auto found = std::find(names.begin(), names.end(), text); found != names.end())
     return static_cast<std::size_t>(found - names.begin());
   if (text == "first")
@@ -94,10 +158,10 @@ Result<std::size_t> SampleReader::find_column(std::string_view text, std::string
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool is_number = end == text.data() + text.size() && error == std::errc();
-  if (is_number && number >= 1 && number <= table_.columns()) return number - 1;
-  std::string reason = table_.source_name() + ": " + std::string(key) + ": no column '" + std::string(text) + "'";
+  if (is_number && number >= 1 && number <= table_->columns()) return number - 1;
+  std::string reason = table_->source_name() + ": " + std::string(key) + ": no column '" + std::string(text) + "'";
   if (names.empty() || is_number)
-    reason += "; the table has " + std::to_string(table_.columns()) + " columns, numbered from 1" +
+    reason += "; the table has " + std::to_string(table_->columns()) + " columns, numbered from 1" +
               (names.empty() ? ", and no line of names" : "");
   else
     reason += did_you_mean(text, std::vector<std::string_view>(names.begin(), names.end())) + "; there are " +
@@ -105,31 +169,32 @@ Result<std::size_t> SampleReader::find_column(std::string_view text, std::string
   return fail(Errc::unknown_name, std::move(reason));
 }
 
-Status SampleReader::choose_columns(Label label, std::size_t features) {
-  const std::size_t count = table_.columns();
+Status SampleReader::choose_columns() {
+  const std::size_t features = wanted_;
+  const std::size_t count = table_->columns();
   std::vector<bool> skipped(count, false), none(count, false);
   for (const std::string& column : options_.skip) {
     auto found = find_column(column, "skip", none);
     // A table to answer for need not have what is left out anyway.
-    if (!found && label == Label::optional && !table_.names().empty()) continue;
+    if (!found && use_ == Label::optional && !table_->names().empty()) continue;
     if (!found) return fail(std::move(found).error());
     skipped[*found] = true;
   }
   const auto left = static_cast<std::size_t>(std::count(skipped.begin(), skipped.end(), false));
-  needs_label_ = label == Label::required;
+  needs_label_ = use_ != Label::optional;
   if (needs_label_ || left != features) WEFT_CHECK(choose_targets(skipped));
   for (std::size_t i = 0; i < count; ++i)
     if (!skipped[i] && std::find(targets_.begin(), targets_.end(), i) == targets_.end()) columns_.push_back(i);
   const std::string what = has_values() ? "target" : "label";
   if (columns_.empty())
     return fail(Errc::shape_mismatch,
-                table_.source_name() + ": " + std::to_string(count) + (count == 1 ? " column" : " columns") +
+                table_->source_name() + ": " + std::to_string(count) + (count == 1 ? " column" : " columns") +
                     "; needed are samples with at least one value" + (needs_label_ ? " and a " + what : "") +
                     (count == 1 ? ". Fields are separated by commas, semicolons, tabs or |, and the first line is the "
                                   "heading or a sample"
                                 : ""));
   if (features && columns_.size() != features)
-    return fail(Errc::shape_mismatch, table_.source_name() + ": " + std::to_string(columns_.size()) +
+    return fail(Errc::shape_mismatch, table_->source_name() + ": " + std::to_string(columns_.size()) +
                                           " values a sample" + (targets_.empty() ? "" : " beside the " + what) +
                                           "; the network takes " + std::to_string(features) +
                                           ". Leave columns out with --skip, or name the " + what + "'s with --" + what);
@@ -146,10 +211,10 @@ Status SampleReader::choose_targets(const std::vector<bool>& skipped) {
     if (found && *found < skipped.size() && !skipped[*found]) {
       if (std::find(targets_.begin(), targets_.end(), *found) != targets_.end())
         return fail(Errc::duplicate_name,
-                    table_.source_name() + ": " + key + ": " + table_.column_name(*found) + " is named twice");
+                    table_->source_name() + ": " + key + ": " + table_->column_name(*found) + " is named twice");
       targets_.push_back(*found);
     } else if (needs_label_ && found) {
-      return fail(Errc::invalid_argument, table_.source_name() + ": " + key + ": " + table_.column_name(*found) +
+      return fail(Errc::invalid_argument, table_->source_name() + ": " + key + ": " + table_->column_name(*found) +
                                               " is one of those left out by skip");
     } else if (needs_label_) {
       return fail(std::move(found).error());
@@ -160,23 +225,35 @@ Status SampleReader::choose_targets(const std::vector<bool>& skipped) {
 
 std::vector<std::string> SampleReader::feature_names() const {
   std::vector<std::string> names;
-  if (table_.names().empty()) return names;
-  for (const std::size_t column : columns_) names.push_back(table_.names()[column]);
+  if (table_->names().empty()) return names;
+  for (const std::size_t column : columns_) names.push_back(table_->names()[column]);
   return names;
 }
 
 std::vector<std::string> SampleReader::target_names() const {
   std::vector<std::string> names;
-  if (table_.names().empty()) return names;
-  for (const std::size_t column : targets_) names.push_back(table_.names()[column]);
+  if (table_->names().empty()) return names;
+  for (const std::size_t column : targets_) names.push_back(table_->names()[column]);
   return names;
 }
 
 Result<bool> SampleReader::next() {
   for (;;) {
-    WEFT_TRY(const bool has_record, table_.next());
+    WEFT_TRY(const bool has_record, table_->next());
     if (!has_record) return false;
-    WEFT_TRY(const bool is_taken, take_row());
+    const formats::RowKind kind = table_->kind();
+    if (kind != formats::RowKind::sample && use_ != Label::late)
+      return table_->refuse(Errc::unsupported, "no sample, but the target of one: for weft run with --data -");
+    if (kind == formats::RowKind::sample && columns_.empty()) {
+      Status begun = begin();
+      if (!begun) {
+        columns_.clear(), targets_.clear();
+        return table_->refuse(begun.error().code(), begun.error().text());
+      }
+    }
+    has_target_ = false;
+    if (kind == formats::RowKind::forgo) return true;
+    WEFT_TRY(const bool is_taken, kind == formats::RowKind::sample ? take_row() : take_targets());
     if (is_taken) return true;
     ++dropped_;
   }
@@ -184,7 +261,7 @@ Result<bool> SampleReader::next() {
 
 /// False: the row is left out.
 Result<bool> SampleReader::take_row() {
-  const auto fields = table_.fields();
+  const auto fields = table_->fields();
   for (std::size_t j = 0; j < columns_.size(); ++j) {
     const CsvNumber number = csv_number(fields[columns_[j]]);
     values_[j] = number.value * options_.scale;
@@ -201,51 +278,73 @@ Result<bool> SampleReader::take_row() {
   return take_targets();
 }
 
-/// False: the row is left out.
-Result<bool> SampleReader::take_targets() {
-  for (std::size_t i = 0; i < targets_.size(); ++i) {
-    const formats::CsvField& field = table_.fields()[targets_[i]];
-    const CsvNumber number = csv_number(field);
-    if (!label_texts_.empty()) label_texts_[i].clear();
-    if (number.kind == CsvNumber::Kind::missing) {
-      if (!needs_label_) continue;
-      if (options_.missing == Missing::drop) return false;
-      // A sequence that is shorter than others has places without a label.
-      if (!has_values() && targets_.size() > 1 && options_.missing != Missing::refuse) continue;
-      return table_.refuse(Errc::parse_failed, table_.column_name(targets_[i]) +
-                                                   (has_values() ? ": no value" : ": no label") +
-                                                   "; --missing drop leaves such rows out");
-    }
-    if (!has_values()) {
-      label_texts_[i] = field.text;
-    } else if (needs_label_) {
-      if (number.kind != CsvNumber::Kind::number || !std::isfinite(number.value))
-        return refuse_target(targets_[i], number.kind);
-      target_values_[i] = number.value;
-    }
-  }
+const formats::CsvField& SampleReader::target_field(std::size_t i) const {
+  return table_->fields()[table_->kind() == formats::RowKind::target ? i : targets_[i]];
+}
+
+std::string SampleReader::target_name(std::size_t i) const {
+  if (table_->kind() == formats::RowKind::target) return "target " + std::to_string(i + 1);
+  return table_->column_name(targets_[i]);
+}
+
+bool SampleReader::lacks_targets() const {
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (csv_number(target_field(i)).kind != CsvNumber::Kind::missing) return false;
   return true;
 }
 
-Failure SampleReader::refuse_target(std::size_t column, CsvNumber::Kind kind) const {
-  const std::string text = table_.column_name(column) + ": " + csv_excerpt(table_.fields()[column]);
-  if (kind != CsvNumber::Kind::text) return table_.refuse(Errc::out_of_range, text + " is more than a float can hold");
-  return table_.refuse(Errc::parse_failed, text + " is not a number, and the network learns values (learning.loss)");
+/// False: the row is left out.
+Result<bool> SampleReader::take_targets() {
+  const bool is_target = table_->kind() == formats::RowKind::target;
+  const std::size_t count = is_target ? table_->fields().size() : targets_.size();
+  if (is_target) {
+    // Of a sample before the first one here.
+    label_texts_.resize(has_values() ? 0 : count);
+    target_values_.resize(has_values() ? count : 0);
+  }
+  for (std::string& text : label_texts_) text.clear();
+  if (use_ == Label::late && !is_target && lacks_targets()) return true;
+  for (std::size_t i = 0; i < count; ++i) {
+    const formats::CsvField& field = target_field(i);
+    const CsvNumber number = csv_number(field);
+    if (number.kind == CsvNumber::Kind::missing) {
+      if (use_ == Label::optional) continue;
+      if (options_.missing == Missing::drop && !is_target) return false;
+      // A sequence that is shorter than others has places without a label.
+      if (!has_values() && count > 1 && options_.missing != Missing::refuse) continue;
+      return table_->refuse(Errc::parse_failed, target_name(i) + (has_values() ? ": no value" : ": no label") +
+                                                    (is_target ? "" : "; --missing drop leaves such rows out"));
+    }
+    if (!has_values()) {
+      label_texts_[i] = field.text;
+    } else if (use_ != Label::optional) {
+      if (number.kind != CsvNumber::Kind::number || !std::isfinite(number.value)) return refuse_target(i, number.kind);
+      target_values_[i] = number.value;
+    }
+  }
+  has_target_ = true;
+  return true;
+}
+
+Failure SampleReader::refuse_target(std::size_t i, CsvNumber::Kind kind) const {
+  const std::string text = target_name(i) + ": " + csv_excerpt(target_field(i));
+  if (kind != CsvNumber::Kind::text) return table_->refuse(Errc::out_of_range, text + " is more than a float can hold");
+  return table_->refuse(Errc::parse_failed, text + " is not a number, and the network learns values (learning.loss)");
 }
 
 Failure SampleReader::refuse_value(std::size_t column, CsvNumber::Kind kind) const {
-  const formats::CsvField& field = table_.fields()[column];
-  const std::string place = table_.column_name(column) + ": ";
+  const formats::CsvField& field = table_->fields()[column];
+  const std::string place = table_->column_name(column) + ": ";
   if (kind == CsvNumber::Kind::missing)
-    return table_.refuse(Errc::parse_failed,
-                         place + "no value; --missing drop leaves such rows out, mean or zero fills them");
+    return table_->refuse(Errc::parse_failed,
+                          place + "no value; --missing drop leaves such rows out, mean or zero fills them");
   if (kind != CsvNumber::Kind::text)
-    return table_.refuse(Errc::out_of_range, place + csv_excerpt(field) + " is more than a float can hold");
-  return table_.refuse(Errc::parse_failed,
-                       place + csv_excerpt(field) + " is not a number; " +
-                           (field.text.find(',') != field.text.npos
-                                ? "write decimals with a point"
-                                : "leave the column out with --skip, or name it with --label if it is the class"));
+    return table_->refuse(Errc::out_of_range, place + csv_excerpt(field) + " is more than a float can hold");
+  return table_->refuse(Errc::parse_failed,
+                        place + csv_excerpt(field) + " is not a number; " +
+                            (field.text.find(',') != field.text.npos
+                                 ? "write decimals with a point"
+                                 : "leave the column out with --skip, or name it with --label if it is the class"));
 }
 
 }  // namespace weft::learning

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,21 @@ struct TableOptions {
   float scale = 1.0f;
 };
 
+/// Formats of rows that come one by one; `detect`: what begins with an object is JSON lines.
+enum class RowFormat : int { detect, csv, jsonl };
+std::optional<RowFormat> parse_row_format(std::string_view text) noexcept;
+
+/// Whoever reads rows: what is known of them before they come.
+struct RowsExpected {
+  RowFormat format = RowFormat::detect;
+  std::size_t features = 0;     // values of a sample; 0: not known
+  bool arrives = false;         // blank lines do not count, and no row's refusal ends the reading
+  std::size_t longest_row = 0;  // bytes; 0: the format's own bound
+};
+/// Rows of a source, as CSV or as JSON lines. @error as CsvReader and JsonRows
+Result<std::unique_ptr<formats::RowReader>> open_rows(formats::CsvSource source, const std::string& source_name,
+                                                      const TableOptions& options, const RowsExpected& expected = {});
+
 /// A label with one spelling: a whole number in its shortest form, any other text as it is.
 struct LabelText {
   std::string text;
@@ -63,12 +79,16 @@ class SampleReader {
   enum class Label {
     required,
     optional,  ///< there when the table has more columns than the network's input has values
+    late,      ///< as required, but a sample may have none yet: rows of targets may follow
   };
   /// `features`: of the network's input; 0: as many as there are.
+  static Result<SampleReader> open(std::unique_ptr<formats::RowReader> table, const TableOptions& options, Label label,
+                                   std::size_t features = 0);
   static Result<SampleReader> open(formats::CsvReader table, const TableOptions& options, Label label,
                                    std::size_t features = 0);
 
-  /// Moves to the next sample that is not left out. False: there is none.
+  /// Moves to the next row that is not left out: a sample, or with Label::late what a row says of an earlier one
+  /// (`table().kind()`). False: there is none.
   Result<bool> next();
   /// Not a number where a value is missing and `fill` is not yet known.
   std::span<const float> values() const noexcept { return values_; }
@@ -80,6 +100,8 @@ class SampleReader {
   }
   /// Values to learn, in the table's units; where they are required.
   std::span<const float> target_values() const noexcept { return target_values_; }
+  /// False with Label::late where the row has no target.
+  bool has_target() const noexcept { return has_target_; }
 
   std::size_t features() const noexcept { return columns_.size(); }
   /// Of the features; empty without a header.
@@ -88,24 +110,31 @@ class SampleReader {
   std::vector<std::string> target_names() const;
   std::size_t dropped() const noexcept { return dropped_; }
   std::size_t missing() const noexcept { return missing_; }
-  const formats::CsvReader& table() const noexcept { return table_; }
+  const formats::RowReader& table() const noexcept { return *table_; }
 
  private:
-  SampleReader(formats::CsvReader table, const TableOptions& options) : table_(std::move(table)), options_(options) {}
-  Status choose_columns(Label label, std::size_t features);
+  SampleReader(std::unique_ptr<formats::RowReader> table, const TableOptions& options)
+      : table_(std::move(table)), options_(options) {}
+  Status begin();
+  Status choose_columns();
   Status choose_targets(const std::vector<bool>& skipped);
   Result<std::size_t> find_column(std::string_view text, std::string_view key, const std::vector<bool>& skipped) const;
   bool has_values() const noexcept { return !options_.targets.empty(); }
   Result<bool> take_row();
+  const formats::CsvField& target_field(std::size_t i) const;
+  std::string target_name(std::size_t i) const;
+  bool lacks_targets() const;
   Result<bool> take_targets();
-  Failure refuse_target(std::size_t column, formats::CsvNumber::Kind kind) const;
+  Failure refuse_target(std::size_t i, formats::CsvNumber::Kind kind) const;
   Failure refuse_value(std::size_t column, formats::CsvNumber::Kind kind) const;
 
-  formats::CsvReader table_;
+  std::unique_ptr<formats::RowReader> table_;
   TableOptions options_;
+  Label use_ = Label::required;
+  std::size_t wanted_ = 0;            // features; 0: as many as there are
   std::vector<std::size_t> columns_;  // of the features
   std::vector<std::size_t> targets_;  // of labels or targets
-  bool needs_label_ = false;
+  bool needs_label_ = false, has_target_ = false;
   std::vector<float> values_, target_values_;
   std::vector<std::string> label_texts_;
   std::size_t dropped_ = 0, missing_ = 0;

@@ -105,7 +105,7 @@ std::string csv_field(std::string_view text, char separator) {
 }
 
 CsvReader::CsvReader(std::string source_name, const CsvOptions& options)
-    : source_name_(std::move(source_name)), options_(options), separator_(options.separator) {}
+    : RowReader(std::move(source_name)), options_(options), separator_(options.separator) {}
 
 Result<CsvReader> CsvReader::open(std::string_view text, std::string source_name, const CsvOptions& options) {
   CsvReader reader(std::move(source_name), options);
@@ -120,16 +120,6 @@ Result<CsvReader> CsvReader::open(CsvSource source, std::string source_name, con
   reader.source_ = std::move(source);
   WEFT_CHECK(reader.begin());
   return reader;
-}
-
-Failure CsvReader::refuse(Errc code, std::string_view reason) const {
-  return fail(code, source_name_ + ":" + std::to_string(line_) + ": " + std::string(reason));
-}
-
-std::string CsvReader::column_name(std::size_t column) const {
-  std::string text = "column " + std::to_string(column + 1);
-  if (column < names_.size()) text.append(" '").append(printable(names_[column])).append("'");
-  return text;
 }
 
 constexpr std::string_view kEntity = "ENTITY";
@@ -208,7 +198,7 @@ Result<bool> CsvReader::next() {
     WEFT_TRY(const auto record, take_record());
     if (!record) return false;
     if (trimmed(*record, blanks_of(separator_)).empty()) {
-      if (!blank) blank = line_;
+      if (!blank && !options_.passes_blank) blank = line_;
       continue;
     }
     if (blank) {
@@ -248,6 +238,7 @@ Result<std::optional<std::string_view>> CsvReader::take_record() {
       continue;
     }
     if (rest_.empty()) return std::optional<std::string_view>();
+    is_cut_ = newline == rest_.npos;
     std::string_view record = rest_.substr(0, end);
     rest_.remove_prefix(newline == rest_.npos ? rest_.size() : newline + 1);
     next_line_ += lines;

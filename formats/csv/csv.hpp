@@ -2,15 +2,14 @@
 
 #pragma once
 
+#include "formats/csv/row_reader.hpp"
 #include "formats/fwd.hpp"
 
 #include "core/bytes.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,16 +29,8 @@ struct CsvOptions {
   char separator = 0;  ///< ',', ';', '\t', '|'; 0: found in the first record
   std::size_t max_columns = 65536;
   std::size_t max_record = std::size_t{64} << 20;  ///< bytes of one record
+  bool passes_blank = false;                       ///< blank lines do not count, wherever they are
 };
-
-/// One field, without its quotes and without the blanks around it. Valid until the reader moves on.
-struct CsvField {
-  std::string_view text;
-  bool is_quoted = false;
-};
-
-/// Bytes to go on with, at most as many as fit; 0: the end.
-using CsvSource = std::function<Result<std::size_t>(std::span<char> buffer)>;
 
 /// Reads a table record by record: RFC 4180 (quotes, doubled quotes and line breaks inside them) and what people's
 /// files have besides: a byte order mark, `;` `|` or tabs for commas, blanks around fields, blank lines at the end.
@@ -47,32 +38,16 @@ using CsvSource = std::function<Result<std::size_t>(std::span<char> buffer)>;
 /// Error texts begin with "source:line: "; line is where the record begins.
 /// @error  parse_failed: not such a table; duplicate_name: two columns of one name; too_large: a limit passed
 /// @thread one at a time
-class CsvReader {
+class CsvReader final : public RowReader {
  public:
   /// Of a whole text, which must outlive the reader.
   static Result<CsvReader> open(std::string_view text, std::string source_name, const CsvOptions& options = {});
   /// Of bytes that come bit by bit; a record is given out as soon as its line has ended.
   static Result<CsvReader> open(CsvSource source, std::string source_name, const CsvOptions& options = {});
 
-  /// Of the columns; empty without a header.
-  const std::vector<std::string>& names() const noexcept { return names_; }
-  /// 0: an empty table.
-  std::size_t columns() const noexcept { return columns_; }
   char separator() const noexcept { return separator_; }
-  const std::string& source_name() const noexcept { return source_name_; }
-
-  /// Moves to the next record. False: there is none.
-  Result<bool> next();
-  /// True when the next record has come already, as far as a line break tells, or nothing more will.
-  bool is_ready() const noexcept { return holds_first_ || at_end_ || rest_.find('\n') != rest_.npos; }
-  std::span<const CsvField> fields() const noexcept { return fields_; }
-  /// First line of the record, from 1.
-  std::size_t line() const noexcept { return line_; }
-
-  /// A failure at the record.
-  Failure refuse(Errc code, std::string_view reason) const;
-  /// "column 3 'colour'", or "column 3" without a header.
-  std::string column_name(std::size_t column) const;
+  Result<bool> next() override;
+  bool is_ready() const noexcept override { return holds_first_ || at_end_ || rest_.find('\n') != rest_.npos; }
 
  private:
   CsvReader(std::string source_name, const CsvOptions& options);
@@ -87,15 +62,12 @@ class CsvReader {
   bool names_columns() const;
   Status take_names();
 
-  std::string source_name_;
   CsvOptions options_;
   CsvSource source_;       // empty: all of the text is there
   std::string buffer_;     // with a source: what has come and is not yet used up
   std::string_view rest_;  // what is to be read, in the caller's text or in buffer_
   std::string unquoted_;   // of fields with doubled quotes
-  std::vector<CsvField> fields_;
-  std::vector<std::string> names_;
-  std::size_t columns_ = 0, line_ = 0, next_line_ = 1;
+  std::size_t next_line_ = 1;
   char separator_ = 0;
   bool at_end_ = false, holds_first_ = false;
 };

@@ -51,6 +51,8 @@ class LateSamples {
   /// True where errors enter by `entry`, not by the order of the samples.
   bool has_entries() const noexcept { return options_.late == Late::meet && options_.schedule == Schedule::pipelined; }
   const LateCounts& counts() const noexcept { return counts_; }
+  /// Samples that have entered: the next one's ticket.
+  Ticket entered() const noexcept { return entered_; }
   std::span<const Ticket> expired() const noexcept { return expired_; }
   void clear_expired() noexcept { expired_.clear(); }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/idx/idx_rows.hpp"
+
+#include <array>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+namespace weft::formats {
+
+Result<std::unique_ptr<IdxRows>> IdxRows::open(IdxFiles files, const std::string& target) {
+  std::unique_ptr<IdxRows> rows(new IdxRows(std::move(files)));
+  IdxRows& r = *rows;
+  WEFT_TRY(r.samples_, IdxArray::open(as_bytes(r.files_.samples), r.files_.sample_path));
+  const std::size_t width = r.samples_->width();
+  for (std::size_t i = 0; i < width; ++i) r.names_.push_back("x[" + std::to_string(i) + "]");
+  if (!r.files_.labels.empty()) {
+    WEFT_TRY(r.labels_, IdxArray::open(as_bytes(r.files_.labels), r.files_.label_path));
+    if (r.labels_->width() != 1 || r.labels_->rows() != r.samples_->rows())
+      return fail(Errc::shape_mismatch, r.files_.label_path + ": " + std::to_string(r.labels_->rows()) + " labels of " +
+                                            std::to_string(r.labels_->width()) + " values; " + r.files_.sample_path +
+                                            " has " + std::to_string(r.samples_->rows()) + " samples");
+    r.names_.push_back(target);
+  }
+  r.columns_ = r.names_.size();
+  return rows;
+}
+
+Result<bool> IdxRows::next() {
+  if (next_ == samples_->rows()) return false;
+  line_ = next_ + 1;
+  const std::size_t width = samples_->width();
+  texts_.clear();
+  std::vector<std::size_t> ends;
+  ends.reserve(columns_);
+  std::array<char, 32> text;
+  const auto put = [&](float value) {
+    texts_.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
+    ends.push_back(texts_.size());
+  };
+  for (std::size_t i = 0; i < width; ++i) put(samples_->value(next_ * width + i));
+  if (labels_) put(labels_->value(next_));
+  ++next_;
+  fields_.clear();
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    fields_.push_back({std::string_view(texts_).substr(begin, end - begin), false});
+    begin = end;
+  }
+  return true;
+}
+
+}  // namespace weft::formats
