@@ -2,6 +2,7 @@
 
 #include "core/log.hpp"
 
+#include "core/log_function.hpp"
 #include "core/printable.hpp"
 
 #include <spdlog/sinks/base_sink.h>
@@ -72,13 +73,41 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   bool has_complained_ = false;
 };
 
+/// Lines for a function of the program around us. It may log itself, hence the mutex.
+class FunctionSink final : public spdlog::sinks::sink {
+ public:
+  FunctionSink() { set_level(spdlog::level::off); }
+  void set(LogFunction function, void* user, spdlog::level::level_enum level) {
+    const std::lock_guard hold(mutex_);
+    function_ = function;
+    user_ = user;
+    set_level(function ? level : spdlog::level::off);
+  }
+
+  void log(const spdlog::details::log_msg& message) override {
+    const std::lock_guard hold(mutex_);
+    if (!function_) return;
+    const int level = message.level >= spdlog::level::critical ? int(LogLevel::error) : int(message.level);
+    function_(user_, level, std::string(message.payload.data(), message.payload.size()).c_str());
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+
+ private:
+  std::recursive_mutex mutex_;
+  LogFunction function_ = nullptr;
+  void* user_ = nullptr;
+};
+
 struct Logger {
   std::shared_ptr<spdlog::sinks::stderr_color_sink_mt> screen = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   std::shared_ptr<FileSink> file = std::make_shared<FileSink>();
-  spdlog::logger both{"weft", {screen, file}};
+  std::shared_ptr<FunctionSink> function = std::make_shared<FunctionSink>();
+  spdlog::logger all{"weft", {screen, file, function}};
 
   Logger() {
-    both.set_level(spdlog::level::trace);
+    all.set_level(spdlog::level::trace);
     screen->set_pattern("weft: %^%l%$: %v");
     screen->set_level(spdlog::level::warn);
     file->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z weft[%P] %l: %v");
@@ -100,13 +129,18 @@ spdlog::level::level_enum level_of(LogLevel level) noexcept {
 
 void log(LogLevel level, std::string_view text) noexcept {
   try {
-    logger().both.log(level_of(level), "{}", escaped(text));
+    logger().all.log(level_of(level), "{}", escaped(text));
   } catch (...) {
     // A log line that cannot be written must not stop the mesh.
   }
 }
 
 void set_log_level(LogLevel level) noexcept { logger().screen->set_level(level_of(level)); }
+
+void set_log_function(LogFunction function, void* user, LogLevel level) noexcept {
+  logger().function->set(function, user, level_of(level));
+  logger().screen->set_level(function ? spdlog::level::off : level_of(level));
+}
 
 void set_log_file(const std::string& path) noexcept { logger().file->open(&path); }
 void reopen_log_file() noexcept { logger().file->open(nullptr); }

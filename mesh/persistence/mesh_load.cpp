@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mesh from a file.
 
+#include "mesh/persistence/mesh_load.hpp"
+
 #include "mesh/loom/loom_network.hpp"
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
@@ -12,6 +14,7 @@
 #include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -34,8 +37,7 @@ struct Contents {
   std::optional<formats::EntityFile> entity;  // none: a network file
 };
 
-Result<Contents> read_contents(const std::string& path) {
-  WEFT_TRY(storage::MappedFile bytes, storage::real_file_system().map(path, kMaxFileBytes));
+Result<Contents> read_contents(storage::MappedFile bytes, const std::string& path) {
   Contents contents;
   if (formats::is_entity_v1(bytes.bytes())) {
     WEFT_TRY(const formats::LoomEntityFile file, formats::decode_entity_v1(std::move(bytes), path));
@@ -70,8 +72,19 @@ Status restore(Mesh& mesh, const formats::EntityFile& file) {
   return restored;
 }
 
-Result<Mesh> load_contents(const std::string& path, MeshOptions options) {
-  WEFT_TRY(const Contents contents, read_contents(path));
+Result<Contents> read_file(const std::string& path) {
+  WEFT_TRY(storage::MappedFile bytes, storage::real_file_system().map(path, kMaxFileBytes));
+  return read_contents(std::move(bytes), path);
+}
+
+/// A failure with the file's name in front, unless it has it.
+template <class Loaded>
+Result<Loaded> named(Result<Loaded> loaded, std::string_view name) {
+  if (!loaded && !loaded.error().text().starts_with(name)) return fail(std::move(loaded).error().within(name));
+  return loaded;
+}
+
+Result<Mesh> build(const Contents& contents, MeshOptions options) {
   if (contents.entity && holds_live_state(*contents.entity)) options.sessions = sessions_of(*contents.entity);
   WEFT_TRY(Mesh mesh, Mesh::build(contents.spec, std::move(options)));
   if (contents.entity) WEFT_CHECK(restore(mesh, *contents.entity));
@@ -81,9 +94,29 @@ Result<Mesh> load_contents(const std::string& path, MeshOptions options) {
 }  // namespace
 
 Result<Mesh> Mesh::load(const std::string& path, MeshOptions options) {
-  auto loaded = load_contents(path, std::move(options));
-  if (!loaded && !loaded.error().text().starts_with(path)) return fail(std::move(loaded).error().within(path));
-  return loaded;
+  const auto load = [&]() -> Result<Mesh> {
+    WEFT_TRY(const Contents contents, read_file(path));
+    return mesh::build(contents, std::move(options));
+  };
+  return named(load(), path);
+}
+
+Result<Mesh> load_mesh(ByteSpan file, std::string_view name, MeshOptions options) {
+  const auto load = [&]() -> Result<Mesh> {
+    ByteBuffer bytes(file.size());
+    std::copy(file.begin(), file.end(), bytes.begin());
+    WEFT_TRY(const Contents contents, read_contents(storage::MappedFile(std::move(bytes)), std::string(name)));
+    return build(contents, std::move(options));
+  };
+  return named(load(), name);
+}
+
+Result<NetworkSpec> load_network(const std::string& path) {
+  const auto load = [&]() -> Result<NetworkSpec> {
+    WEFT_TRY(Contents contents, read_file(path));
+    return std::move(contents.spec);
+  };
+  return named(load(), path);
 }
 
 }  // namespace weft::mesh
