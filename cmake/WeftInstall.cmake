@@ -60,7 +60,8 @@ function(weft_install_places)
     string(APPEND set_places "set(WEFT_${name} \"${CMAKE_INSTALL_${name}}\")\n")
   endforeach()
   install(CODE "${set_places}set(WEFT_VERSION \"${PROJECT_VERSION}\")\nset(WEFT_LIBS \"${WEFT_LIBS}\")\n
-set(WEFT_HAS_PROGRAM \"$<TARGET_EXISTS:weft>\")\nset(WEFT_SOURCE \"${PROJECT_SOURCE_DIR}\")")
+set(WEFT_HAS_PROGRAM \"$<TARGET_EXISTS:weft>\")
+set(WEFT_HAS_C \"$<TARGET_EXISTS:weft_shared>\")\nset(WEFT_SOURCE \"${PROJECT_SOURCE_DIR}\")")
   install(SCRIPT ${PROJECT_SOURCE_DIR}/cmake/install_places.cmake)
 endfunction()
 

@@ -19,6 +19,9 @@ endfunction()
 place(pkgconfig "${WEFT_LIBDIR}/pkgconfig")
 file(RELATIVE_PATH WEFT_PREFIX_FROM_PC "${pkgconfig}" "${prefix}")
 write_configured("${WEFT_SOURCE}/packaging/weft.pc.in" "${pkgconfig}/weft.pc")
+if(WEFT_HAS_C)
+  write_configured("${WEFT_SOURCE}/packaging/weft-c.pc.in" "${pkgconfig}/weft-c.pc")
+endif()
 
 if(WEFT_HAS_PROGRAM)
   place(WEFT_BINDIR "${WEFT_BINDIR}")
@@ -44,7 +47,7 @@ foreach(text IN LISTS texts)
     string(APPEND to_documents "/")
   endif()
   file(READ "${text}" content)
-  string(REGEX REPLACE "\\]\\((\\.\\./)*(core|topology|kernels|gpu|storage|formats|scheduler|actors|mesh|learning|agent)/([^)]*)\\.(hpp|def)"
+  string(REGEX REPLACE "\\]\\((\\.\\./)*(core|topology|kernels|gpu|storage|formats|scheduler|actors|mesh|learning|agent|capi)/([^)]*)\\.(hpp|def|h)"
          "](${to_headers}/\\2/\\3.\\4" content "${content}")
   # The README stands among the documents here, and speaks of the source tree.
   string(REPLACE "](docs/formats/)" "](formats/entity.md)" content "${content}")

@@ -56,7 +56,7 @@ def check_file(path, name, rows, included, errors):
             errors.append(f"{where}{folder}/ may not include {target[0]}/ (tools/layers.txt)")
         if ours and "internal" in target and (is_public or target[0] != owner and owner != "fuzz"):
             errors.append(f"{where}\"{ours}\" is internal to the .cpp files of {target[0]}/")
-        is_std = theirs and re.fullmatch(r"[a-z_0-9]+", theirs)
+        is_std = theirs and re.fullmatch(r"[a-z_0-9]+|std(def|int)\.h", theirs)
         if theirs and is_public and not is_std:
             errors.append(f"{where}<{theirs}> in a public header, which shows std and Weft types only")
 

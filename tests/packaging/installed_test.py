@@ -125,6 +125,23 @@ class Installed(unittest.TestCase):
         self.check(run(ARGUMENTS.compiler, "-std=c++20", *sanitize, program, "-o", consumer, *flags))
         self.assertEqual("the same bits\n", self.check(run(consumer)).stdout)
 
+    def test_pkg_config_builds_a_c_program(self):
+        self.needs("pkg-config")
+        pc = self.only("lib*/**/weft-c.pc")
+        found = run("pkg-config", "--cflags", "--libs", "weft-c", env=os.environ | {"PKG_CONFIG_PATH": str(pc.parent)})
+        flags = self.check(found).stdout.split()
+        library = self.only("lib*/**/libweft.so.0")
+        for compiler, standard in (("cc", "c89"), (ARGUMENTS.compiler, "c++98")):
+            self.needs(compiler)
+            program = pathlib.Path(self.folder.name) / f"c_{standard}"
+            text = (SOURCE / "examples/c/xor.c").read_text().replace("<weft.h>", "<weft/weft.h>")
+            sanitize = [f"-fsanitize={ARGUMENTS.sanitize}"] if ARGUMENTS.sanitize else []
+            self.check(subprocess.run([compiler, "-x", "c" if standard == "c89" else "c++", f"-std={standard}",
+                                       "-pedantic-errors", *sanitize, "-", "-o", str(program), "-x", "none", *flags],
+                                      input=text, capture_output=True, text=True))
+            done = self.check(run(program, env=os.environ | {"LD_LIBRARY_PATH": str(library.parent)}))
+            self.assertIn("1 xor 1 = 0\n", done.stdout)
+
     def test_the_unit_names_what_is_installed(self):
         unit = (self.prefix / "lib/systemd/system/weft@.service").read_text()
         self.assertNotIn("@WEFT", unit)

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Weft's C ABI: all of libweft.so. C89 and C++ (docs/c.md).
+ *
+ * Status    Every call that can fail returns a weft_status: 0 (WEFT_OK), or what went wrong; weft_last_error() has the
+ *           text. A call that fails changes nothing, unless it says so.
+ * Handles   weft_mesh* and its like name objects of the library; they point at nothing. What create, read, load, open,
+ *           and calls with a last `out_` handle give, the caller destroys. NULL, a handle of another kind and one that
+ *           was destroyed are answered with WEFT_BAD_HANDLE. Handles may be destroyed in any order.
+ * Threads   One call at a time in an object and those that were made of it (a mesh, its learner, its agent); a second one
+ *           gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread.
+ * Memory    Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
+ *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is told.
+ *           Texts are UTF-8 and end with 0, which sizes of texts count.
+ * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that knows
+ *           fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow.
+ * Arrays    are float32, row-major: [ticks or samples][sessions][width].
+ */
+#ifndef WEFT_CAPI_WEFT_H
+#define WEFT_CAPI_WEFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define WEFT_API __attribute__((visibility("default")))
+#else
+#define WEFT_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+
+/* Rows of core/errors.def, counted from 1; 1000 and above are of this interface. Values never change. */
+enum {
+  WEFT_OK = 0,
+  WEFT_INTERNAL = 1,
+  WEFT_INVALID_ARGUMENT = 2,
+  WEFT_SHAPE_MISMATCH = 3,
+  WEFT_OUT_OF_RANGE = 4,
+  WEFT_PARSE_FAILED = 5,
+  WEFT_UNKNOWN_NAME = 6,
+  WEFT_DUPLICATE_NAME = 7,
+  WEFT_TOO_LARGE = 8,
+  WEFT_CORRUPT = 9,
+  WEFT_UNSUPPORTED = 10,
+  WEFT_NOT_FOUND = 11,
+  WEFT_STORAGE = 12,
+  WEFT_FULL = 13,
+  WEFT_TIMED_OUT = 14,
+  WEFT_NOT_FINITE = 15,
+  WEFT_HALTED = 16,
+  WEFT_INTERRUPTED = 17,
+  WEFT_DIFFERS = 18,
+  WEFT_BAD_HANDLE = 1000, /* NULL, of another kind, or destroyed */
+  WEFT_BUSY = 1001,       /* another call is in the object */
+  WEFT_TOO_SMALL = 1002,  /* the caller's buffer */
+  WEFT_NO_MEMORY = 1003
+};
+typedef int weft_status;
+
+typedef struct weft_network weft_network;   /* a description, to build meshes of */
+typedef struct weft_mesh weft_mesh;         /* a network that runs */
+typedef struct weft_learner weft_learner;   /* learning in a mesh's ticks */
+typedef struct weft_agent weft_agent;       /* a mesh and its learner, kept in a directory */
+typedef struct weft_snapshot weft_snapshot; /* a mesh at one moment, in memory */
+typedef struct weft_answer weft_answer;     /* what became of a command */
+
+/* ---- The library ---- */
+
+typedef struct weft_error {
+  size_t size;
+  weft_status code;
+  const char* name;    /* "shape_mismatch" */
+  const char* message; /* the object and both values */
+} weft_error;
+
+/* The last failure of a call of this thread; valid until its next one. Never NULL: `code` 0 where none failed. */
+WEFT_API const weft_error* weft_last_error(void);
+/* "shape_mismatch"; "unknown" for a number that is no status. */
+WEFT_API const char* weft_status_name(weft_status status);
+/* "0.1.0". */
+WEFT_API const char* weft_version(void);
+
+enum { WEFT_LOG_TRACE, WEFT_LOG_DEBUG, WEFT_LOG_INFO, WEFT_LOG_WARN, WEFT_LOG_ERROR, WEFT_LOG_OFF };
+typedef void (*weft_log_function)(void* user, int level, const char* text);
+/*
+ * Lines of `level` and above go to `function`, from any thread, one at a time, and no more to stderr. NULL: to stderr
+ * again, those of `level` and above. When it returns, the function before is not called any more. Must not be called by
+ * the function itself.
+ */
+WEFT_API weft_status weft_set_log(weft_log_function function, void* user, int level);
+
+/* A JSON array of {"selector", "name", "driver", "kind", "memory_bytes", "missing"}, the CPU first. */
+WEFT_API weft_status weft_devices(char* buffer, size_t capacity, size_t* out_needed);
+
+/* ---- Networks ---- */
+
+typedef struct weft_coord {
+  uint32_t z, y, x, layer;
+} weft_coord;
+
+/* A network file's text (docs/formats/network.md) of `bytes` bytes; `source` names it in messages and may be NULL. */
+WEFT_API weft_status weft_network_read(const char* json, size_t bytes, const char* source, weft_network** out_network);
+/* A network file, or the network of an .entity file. */
+WEFT_API weft_status weft_network_load(const char* path, weft_network** out_network);
+/* An empty one, to be built layer by layer, in a grid of z * y * x cells with `layers` levels. */
+WEFT_API weft_status weft_network_create(const char* name, uint32_t z, uint32_t y, uint32_t x, uint32_t layers,
+                                         weft_network** out_network);
+/* An input port of a shape, outermost axis first. */
+WEFT_API weft_status weft_network_add_input(weft_network* network, const char* name, const size_t* shape, size_t axes);
+/*
+ * A layer, as an object of a network file's "layers": {"type": "dense", "at": [0,0,0,0], "out": 16, "from": ["bits"]}.
+ * "repeat" adds many. Places and links are checked when a mesh is built.
+ */
+WEFT_API weft_status weft_network_add_layer(weft_network* network, const char* json);
+WEFT_API weft_status weft_network_add_output(weft_network* network, const char* name, weft_coord at);
+/* Another key of a network file: seed, device, supervision, learning, stream; `json` is its value. */
+WEFT_API weft_status weft_network_set(weft_network* network, const char* key, const char* json);
+/* Its network file. */
+WEFT_API weft_status weft_network_text(weft_network* network, char* buffer, size_t capacity, size_t* out_needed);
+WEFT_API weft_status weft_network_destroy(weft_network* network);
+
+/* ---- Meshes ---- */
+
+typedef struct weft_mesh_options {
+  size_t size;
+  size_t threads;       /* at most, the caller's included; 0: all cores; 1: the caller's alone */
+  size_t sessions;      /* independent states over one set of weights; 0: 1 */
+  const char* executor; /* auto, resident, graph, deterministic; NULL: auto */
+  uint64_t executor_seed;
+  const char* device;  /* cpu, vulkan, vulkan:N, vulkan:NAME; NULL: the network's */
+  uint64_t max_memory; /* bytes that it may take by estimate; 0: no bound but the system's */
+  int no_pinning;      /* 1: workers are not kept on their cores */
+  int no_masters;      /* 1: quantized weights take their true size, and cannot learn */
+} weft_mesh_options;
+
+/* Values for a port: of `count` floats. */
+typedef struct weft_input {
+  const char* name;
+  const float* values;
+  size_t count;
+} weft_input;
+/* Room for what an output commits: of `count` floats. */
+typedef struct weft_output {
+  const char* name;
+  float* values;
+  size_t count;
+} weft_output;
+
+/* `options` may be NULL here and below. */
+WEFT_API weft_status weft_mesh_build(weft_network* network, const weft_mesh_options* options, weft_mesh** out_mesh);
+/* From a network file, or an .entity file with its weights and live state. */
+WEFT_API weft_status weft_mesh_load(const char* path, const weft_mesh_options* options, weft_mesh** out_mesh);
+/* The same of a file's bytes, which are copied. */
+WEFT_API weft_status weft_mesh_load_bytes(const void* bytes, size_t count, const weft_mesh_options* options,
+                                          weft_mesh** out_mesh);
+/* An .entity file; `live` 1: with sessions and all that ticks change. It is written durably. */
+WEFT_API weft_status weft_mesh_save(weft_mesh* mesh, const char* path, int live);
+WEFT_API weft_status weft_mesh_save_bytes(weft_mesh* mesh, int live, void* buffer, size_t capacity,
+                                          size_t* out_needed);
+WEFT_API weft_status weft_mesh_destroy(weft_mesh* mesh);
+
+/* Puts values into a port; they stay until replaced. */
+WEFT_API weft_status weft_mesh_set_input(weft_mesh* mesh, const char* port, size_t session, const float* values,
+                                         size_t count);
+/* Copies the values that an output committed last. */
+WEFT_API weft_status weft_mesh_output(weft_mesh* mesh, const char* name, size_t session, float* values,
+                                      size_t capacity, size_t* out_needed);
+/* The same of any layer. */
+WEFT_API weft_status weft_mesh_output_at(weft_mesh* mesh, weft_coord at, size_t session, float* values,
+                                         size_t capacity, size_t* out_needed);
+
+/* `ticks` ticks. A fault that halts the mesh stops it: WEFT_HALTED. Refused while a learner drives the mesh. */
+WEFT_API weft_status weft_mesh_tick(weft_mesh* mesh, uint64_t ticks);
+/* Ticks until so many nanoseconds have passed, at least one where there is any. */
+WEFT_API weft_status weft_mesh_tick_for(weft_mesh* mesh, uint64_t nanoseconds, uint64_t* out_ticks);
+/* Inputs [ticks][sessions][width], outputs likewise: the bits of setting inputs and ticking, `ticks` times over. */
+WEFT_API weft_status weft_mesh_run(weft_mesh* mesh, const weft_input* inputs, size_t input_count, uint64_t ticks,
+                                   const weft_output* outputs, size_t output_count);
+/* One combinational pass over `rows` inputs, each as if held until settled; feedback reads zero. Touches no session. */
+WEFT_API weft_status weft_mesh_forward(weft_mesh* mesh, const weft_input* inputs, size_t input_count, size_t rows,
+                                       const weft_output* outputs, size_t output_count);
+/* Goes on after a fault halted the mesh. */
+WEFT_API weft_status weft_mesh_resume(weft_mesh* mesh);
+
+WEFT_API weft_status weft_mesh_ticks(weft_mesh* mesh, uint64_t* out_ticks);
+WEFT_API weft_status weft_mesh_sessions(weft_mesh* mesh, size_t* out_sessions);
+/* 32 hex digits and a 0 of the state's XXH3-128: equal states, equal text. */
+WEFT_API weft_status weft_mesh_state_hash(weft_mesh* mesh, size_t session, char* buffer, size_t capacity,
+                                          size_t* out_needed);
+/* The network as it was built: JSON of inputs, outputs and layers with shapes, types, parameters and latencies. */
+WEFT_API weft_status weft_mesh_describe(weft_mesh* mesh, char* buffer, size_t capacity, size_t* out_needed);
+/* Figures of now: JSON of ticks, cells by status, faults, memory, device. */
+WEFT_API weft_status weft_mesh_statistics(weft_mesh* mesh, char* buffer, size_t capacity, size_t* out_needed);
+
+/* A new session at zero state; its index. */
+WEFT_API weft_status weft_mesh_add_session(weft_mesh* mesh, size_t* out_session);
+/* Later sessions move down by one. */
+WEFT_API weft_status weft_mesh_remove_session(weft_mesh* mesh, size_t session);
+WEFT_API weft_status weft_mesh_reset_session(weft_mesh* mesh, size_t session);
+/* One session as a file's bytes; the mesh keeps it. */
+WEFT_API weft_status weft_mesh_detach_session(weft_mesh* mesh, size_t session, void* buffer, size_t capacity,
+                                              size_t* out_needed);
+/* Adds a session that goes on where the detached one stood. `other_weights` 1: also one of a mesh with other weights. */
+WEFT_API weft_status weft_mesh_attach_session(weft_mesh* mesh, const void* bytes, size_t count, int other_weights,
+                                              size_t* out_session);
+
+/* Values of a layer's parameter, row-major [out][in], or a vector; weft_mesh_describe lists them in order. */
+WEFT_API weft_status weft_mesh_read_weights(weft_mesh* mesh, weft_coord at, size_t parameter, float* values,
+                                            size_t capacity, size_t* out_needed);
+WEFT_API weft_status weft_mesh_write_weights(weft_mesh* mesh, weft_coord at, size_t parameter, const float* values,
+                                             size_t count);
+/* Stores a layer's matrices in another type; `granularity` NULL: the type's. Commands that wait are executed first. */
+WEFT_API weft_status weft_mesh_morph(weft_mesh* mesh, weft_coord at, const char* dtype, const char* granularity);
+
+enum {
+  WEFT_COMMAND_ENABLE,
+  WEFT_COMMAND_DISABLE,
+  WEFT_COMMAND_SET_PERIOD,  /* fire every `number` ticks */
+  WEFT_COMMAND_SET_WEIGHTS, /* of layer at.layer: `parameter`, `values` */
+  WEFT_COMMAND_RESET,
+  WEFT_COMMAND_PROBE,    /* answers with the output of layer at.layer, session `number` */
+  WEFT_COMMAND_SNAPSHOT, /* answers with all parameters of layer at.layer */
+  WEFT_COMMAND_MORPH     /* of layer at.layer: `dtype`, `granularity` */
+};
+typedef struct weft_command {
+  size_t size;
+  int kind;
+  weft_coord at; /* the cell, and of some the layer in it */
+  size_t parameter;
+  uint64_t number;
+  uint64_t not_before; /* tick */
+  const char* dtype;
+  const char* granularity;
+  const float* values;
+  size_t count;
+} weft_command;
+
+/* Sends a command to a cell, to be carried out at its next tick. `out_answer` may be NULL: nobody waits for it. */
+WEFT_API weft_status weft_mesh_command(weft_mesh* mesh, const weft_command* command, weft_answer** out_answer);
+/*
+ * `out_is_done` 1 when the command was carried out, at the boundary before tick `out_tick`; NULL where not wanted. Fails
+ * with the command's own error, where it was carried out and failed.
+ */
+WEFT_API weft_status weft_answer_status(weft_answer* answer, int* out_is_done, uint64_t* out_tick);
+/* What it answered. WEFT_NOT_FOUND: not yet. */
+WEFT_API weft_status weft_answer_values(weft_answer* answer, float* values, size_t capacity, size_t* out_needed);
+WEFT_API weft_status weft_answer_destroy(weft_answer* answer);
+
+/* Room for a mesh's state; its memory is used again by each one taken into it. */
+WEFT_API weft_status weft_snapshot_create(weft_snapshot** out_snapshot);
+WEFT_API weft_status weft_snapshot_destroy(weft_snapshot* snapshot);
+/* All that ticks change, and, where a learner or a command may have moved them, weights. */
+WEFT_API weft_status weft_mesh_take_snapshot(weft_mesh* mesh, weft_snapshot* to);
+/* Ticks after it are those after it was taken, to the bit. Also into another mesh of the same network. */
+WEFT_API weft_status weft_mesh_restore_snapshot(weft_mesh* mesh, weft_snapshot* from);
+
+/* ---- Learning ---- */
+
+/* No label: the sample is run and not learned from. */
+#define WEFT_NO_LABEL UINT32_MAX
+/* Of weft_learner_predict: copies begin at zero. */
+#define WEFT_NO_SESSION SIZE_MAX
+
+/* The target of one output: labels or values, [samples][sessions that learn][tokens, heads or width]. */
+typedef struct weft_target {
+  size_t size;
+  const char* output;
+  const uint32_t* labels;
+  size_t label_count;
+  const float* values;
+  size_t value_count;
+  const float* gradient; /* of weft_learner_teach: instead of either, dLoss/d output */
+  size_t gradient_count;
+  const float* weights; /* of weft_learner_teach: factors of the gradients; NULL: 1 */
+  size_t weight_count;
+} weft_target;
+
+/* A prediction before it was learned from. */
+typedef struct weft_score {
+  uint64_t sample;
+  uint32_t session, prediction, label;
+  float loss;
+  uint32_t token; /* or head */
+  uint32_t reserved;
+} weft_score;
+
+typedef struct weft_learner_counts {
+  size_t size;
+  uint64_t samples, scored;                     /* given by learn, and finished */
+  uint64_t observed, taught, forgone, expired;  /* of observe; the others are open */
+  uint64_t hold, latency, ticks_per_sample;     /* ticks */
+} weft_learner_counts;
+
+/* `json`: a network file's section "learning"; NULL: the network's own. It drives the mesh until it is destroyed. */
+WEFT_API weft_status weft_learner_build(weft_mesh* mesh, const char* json, weft_learner** out_learner);
+WEFT_API weft_status weft_learner_destroy(weft_learner* learner);
+
+/* Runs `samples` samples and learns. The size of targets[0] is that of each. */
+WEFT_API weft_status weft_learner_learn(weft_learner* learner, const weft_input* inputs, size_t input_count,
+                                        const weft_target* targets, size_t target_count, uint64_t samples);
+/* Runs on until every sample is learned from (schedule pipelined). */
+WEFT_API weft_status weft_learner_drain(weft_learner* learner);
+/* Answers to `rows` inputs: nothing is learned, nothing changes. Copies begin as `session` stands. */
+WEFT_API weft_status weft_learner_predict(weft_learner* learner, const weft_input* inputs, size_t input_count,
+                                          size_t rows, const weft_output* outputs, size_t output_count,
+                                          size_t session);
+/* For networks of one input, one output and one session. */
+WEFT_API weft_status weft_learner_predict_one(weft_learner* learner, const float* x, size_t x_count, float* y,
+                                              size_t y_count);
+WEFT_API weft_status weft_learner_learn_one(weft_learner* learner, const float* x, size_t x_count, uint32_t label);
+WEFT_API weft_status weft_learner_learn_one_values(weft_learner* learner, const float* x, size_t x_count,
+                                                   const float* values, size_t value_count);
+
+/* One sample of each session enters, of which the target comes later or never ("late" of the section "learning"). */
+WEFT_API weft_status weft_learner_observe(weft_learner* learner, const weft_input* inputs, size_t input_count,
+                                          uint64_t* out_ticket);
+/* The answer to it: [sessions][width]. WEFT_NOT_FOUND: not there yet (schedule pipelined). */
+WEFT_API weft_status weft_learner_answer(weft_learner* learner, uint64_t ticket, const char* output, float* values,
+                                         size_t capacity, size_t* out_needed);
+/* Its target, at last. WEFT_TIMED_OUT: it has expired. */
+WEFT_API weft_status weft_learner_teach(weft_learner* learner, uint64_t ticket, const weft_target* targets,
+                                        size_t target_count);
+/* None will come. */
+WEFT_API weft_status weft_learner_forgo(weft_learner* learner, uint64_t ticket);
+/* Tickets that expired since scores were last cleared. */
+WEFT_API weft_status weft_learner_expired(weft_learner* learner, uint64_t* tickets, size_t capacity,
+                                          size_t* out_needed);
+
+/* Scores of finished samples since they were last cleared. */
+WEFT_API weft_status weft_learner_scores(weft_learner* learner, weft_score* scores, size_t capacity,
+                                         size_t* out_needed);
+WEFT_API weft_status weft_learner_clear_scores(weft_learner* learner);
+/* Fills as much as `out_counts->size` has room for. */
+WEFT_API weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_counts);
+
+/* ---- Agents ---- */
+
+typedef struct weft_agent_options {
+  size_t size;
+  const weft_mesh_options* mesh;
+  const char* durability;    /* tick, interval, interval=2s, checkpoint; NULL: interval */
+  const char* identity;      /* must be the same whenever the directory is opened */
+  size_t keep;               /* checkpoints; 0: 3 */
+  uint64_t checkpoint_every; /* ticks; 0: by bytes of the journal */
+  uint64_t checkpoint_bytes; /* 0: 256 MiB */
+  int no_learning;           /* 1: although the network has a section "learning" */
+  int salvage;               /* 1: goes on where a damaged journal ends */
+} weft_agent_options;
+
+/*
+ * The agent in `directory`, to the bit where it stood, also after a crash; a new one of `network` where the directory is
+ * empty or missing. `network` NULL: the one that the directory has.
+ */
+WEFT_API weft_status weft_agent_open(const char* directory, weft_network* network, const weft_agent_options* options,
+                                     weft_agent** out_agent);
+/*
+ * Its mesh and its learner, for the calls above; each one that changes something goes into the journal. Not for an
+ * agent's: run, write_weights and morph (there are commands), save, snapshots. Handles of the caller, to be destroyed.
+ */
+WEFT_API weft_status weft_agent_mesh(weft_agent* agent, weft_mesh** out_mesh);
+/* WEFT_NOT_FOUND: it does not learn. */
+WEFT_API weft_status weft_agent_learner(weft_agent* agent, weft_learner** out_learner);
+/* Waits until everything so far survives a power cut. */
+WEFT_API weft_status weft_agent_acknowledge(weft_agent* agent);
+/* Takes a checkpoint, and waits until it is on the device. */
+WEFT_API weft_status weft_agent_checkpoint(weft_agent* agent);
+/* Appends an annotation to the journal (a reward, a seed). */
+WEFT_API weft_status weft_agent_note(weft_agent* agent, const char* topic, const char* text);
+/* Appends tick and state hash, for `weft replay --verify` and `weft diff` to compare. */
+WEFT_API weft_status weft_agent_mark(weft_agent* agent);
+WEFT_API weft_status weft_agent_statistics(weft_agent* agent, char* buffer, size_t capacity, size_t* out_needed);
+/* Ends it, and destroys the handle; handles of its mesh and learner then answer WEFT_BAD_HANDLE. */
+WEFT_API weft_status weft_agent_close(weft_agent* agent);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
