@@ -385,6 +385,12 @@ void RecordBytes::put_marker(std::uint64_t tick, Hash128 hash) {
 
 void RecordBytes::put_tick(std::uint64_t tick) { number(tick); }
 
+std::vector<learning::Target> TeachRecord::views() const {
+  std::vector<learning::Target> all;
+  for (const Output& each : targets) all.push_back({each.name, each.labels, each.values, each.gradient, each.weights});
+  return all;
+}
+
 Result<Record> read_record(std::uint32_t kind, ByteSpan payload) {
   Reader in(payload);
   if (kind == 0 || kind >= kNames.size())

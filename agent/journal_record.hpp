@@ -104,6 +104,9 @@ struct TeachRecord {
   learning::Ticket ticket = 0;
   bool halted = false;
   std::vector<Output> targets;
+
+  /// The targets as a learner takes them: they point into the record.
+  std::vector<learning::Target> views() const;
 };
 struct ForgoRecord {
   learning::Ticket ticket = 0;

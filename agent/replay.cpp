@@ -120,7 +120,7 @@ std::uint64_t Replay::parts() const noexcept {
   return std::get<LearnRecord>(*record_).samples;
 }
 
-std::uint64_t Replay::ticks_of_part() const noexcept {
+std::uint64_t Replay::ticks_of_part() const {
   const bool is_sample =
       std::holds_alternative<LearnRecord>(*record_) || std::holds_alternative<ObserveRecord>(*record_) || shows_again();
   if (is_sample && const_cast<ReplayableMesh&>(replayable_).learner())
@@ -128,18 +128,12 @@ std::uint64_t Replay::ticks_of_part() const noexcept {
   return 1;
 }
 
-/// A target that shows its sample anew, which takes ticks; one of weight 0 does not.
-bool Replay::shows_again() const noexcept {
+/// A target that shows its sample anew, which takes ticks.
+bool Replay::shows_again() const {
   const learning::Learner* const learner = const_cast<ReplayableMesh&>(replayable_).learner();
   const auto* const taught = std::get_if<TeachRecord>(&*record_);
   if (!learner || !taught || learner->options().late != learning::Late::again) return false;
-  return std::any_of(taught->targets.begin(), taught->targets.end(), [](const TeachRecord::Output& target) {
-    const bool has_labels = std::any_of(target.labels.begin(), target.labels.end(),
-                                        [](std::uint32_t label) { return label != learning::kNoLabel; });
-    const bool is_heavy = target.weights.empty() || std::any_of(target.weights.begin(), target.weights.end(),
-                                                                [](float weight) { return weight > 0.0f; });
-    return is_heavy && (has_labels || !target.values.empty() || !target.gradient.empty());
-  });
+  return learning::teaches(taught->views(), learner->options().learners);
 }
 
 void Replay::note_external(std::uint64_t first, std::uint64_t count) {

@@ -77,8 +77,8 @@ class Replay {
   void check_end();
   bool is_divisible() const noexcept;
   std::uint64_t parts() const noexcept;
-  std::uint64_t ticks_of_part() const noexcept;
-  bool shows_again() const noexcept;
+  std::uint64_t ticks_of_part() const;
+  bool shows_again() const;
   /// Replays `count` parts of the record.
   Status replay_parts(std::uint64_t count);
   void note_external(std::uint64_t first, std::uint64_t count);

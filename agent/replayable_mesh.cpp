@@ -109,10 +109,7 @@ Status ReplayableMesh::apply_one(const ObserveRecord& record) {
 
 Status ReplayableMesh::apply_one(const TeachRecord& record) {
   if (!learner_) return no_learner("teach");
-  std::vector<learning::Target> targets;
-  for (const TeachRecord::Output& each : record.targets)
-    targets.push_back({each.name, each.labels, each.values, each.gradient, each.weights});
-  return as_told(learner_->teach(record.ticket, targets), record.halted);
+  return as_told(learner_->teach(record.ticket, record.views()), record.halted);
 }
 
 Status ReplayableMesh::apply_one(const ForgoRecord& record) {

@@ -16,57 +16,20 @@ using Fate = LateSample::Fate;
 
 namespace {
 
-class Words {
- public:
-  std::vector<std::uint32_t> all;
-  void number(std::uint64_t value) {
-    all.push_back(static_cast<std::uint32_t>(value));
-    all.push_back(static_cast<std::uint32_t>(value >> 32));
-  }
-  template <class T>
-  void list(const std::vector<T>& values) {
-    number(values.size());
-    for (const T value : values) all.push_back(std::bit_cast<std::uint32_t>(value));
-  }
-};
+bool are_finite(const std::vector<float>& values) noexcept {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
 
-class WordReader {
- public:
-  explicit WordReader(std::span<const std::uint32_t> words) : left_(words) {}
-  std::uint64_t number() {
-    if (left_.size() < 2) return fail();
-    const std::uint64_t value = left_[0] | std::uint64_t{left_[1]} << 32;
-    left_ = left_.subspan(2);
-    return value;
-  }
-  /// A list of as many values as it must have, or none.
-  template <class T>
-  void list(std::vector<T>& values, std::uint64_t wanted, bool may_be_none = false) {
-    const std::uint64_t size = number();
-    if (size > left_.size() || (size != wanted && !(may_be_none && size == 0))) {
-      fail();
-      return;
-    }
-    values.resize(size);
-    for (std::uint64_t i = 0; i < size; ++i) {
-      values[i] = std::bit_cast<T>(left_[i]);
-      if constexpr (std::is_same_v<T, float>)
-        if (!std::isfinite(values[i])) fail();
-    }
-    left_ = left_.subspan(size);
-  }
-  bool is_good() const noexcept { return is_good_; }
-  bool is_done() const noexcept { return is_good_ && left_.empty(); }
-  std::uint64_t fail() noexcept {
-    is_good_ = false;
-    left_ = {};
-    return 0;
-  }
+/// True for values that are so many rows of a width.
+bool are_rows(const std::vector<float>& values, std::size_t width, std::uint64_t rows) noexcept {
+  if (width == 0 || rows == 0) return values.empty();
+  return values.size() % width == 0 && values.size() / width == rows && are_finite(values);
+}
 
- private:
-  std::span<const std::uint32_t> left_;
-  bool is_good_ = true;
-};
+/// Samples that are told apart, a power of two.
+std::uint64_t sample_count(const LearningOptions& options, std::uint32_t latency) noexcept {
+  return std::bit_ceil(std::uint64_t{options.patience} + latency + 3);
+}
 
 std::string_view text_of(Fate fate) noexcept {
   switch (fate) {
@@ -99,11 +62,29 @@ LateSamples::LateSamples(const mesh::Graph& graph, const LearningPlan& plan, con
     widths_.labels.push_back(parts * options.learners);
     widths_.values.push_back(graph.nodes()[output].width * options.learners);
   }
-  samples_.resize(std::bit_ceil(std::uint64_t{options.patience} + latency_ + 3));
+  samples_.resize(sample_count(options, latency_));
   mask_ = samples_.size() - 1;
   kinds_.assign(plan.ring, kShownAgain);
   ring_mask_ = plan.ring - 1;
   if (has_entries()) entries_.ring.resize(plan.ring);
+}
+
+// Places of samples are used again with the memory of those that were there: in time each has had one.
+std::uint64_t LateSamples::bytes_for(const mesh::Graph& graph, const LearningOptions& options, std::size_t sessions,
+                                     std::uint32_t latency, std::uint64_t ring) {
+  if (options.late == Late::none) return 0;
+  std::uint64_t inputs = 0, outputs = 0, words = 0;
+  for (mesh::NodeId port = 0; port < graph.port_count(); ++port) inputs += graph.nodes()[port].width;
+  for (const mesh::NodeId output : graph.outputs()) {
+    const mesh::Node& node = graph.nodes()[output];
+    outputs += node.width;
+    words += options.learners * (parts_of(node, options).size() - 1 + node.width + 1);
+  }
+  words += sessions * (outputs + (options.late == Late::again ? inputs : 0));
+  const std::uint64_t each = sizeof(LateSample) + graph.outputs().size() * sizeof(TargetRow) + words * sizeof(float);
+  const bool has_entries = options.late == Late::meet && options.schedule == Schedule::pipelined;
+  const std::uint64_t step = sizeof(std::uint64_t) + (has_entries ? sizeof(Entry) : 0);
+  return sample_count(options, latency) * (each + sizeof(Ticket)) + ring * step;
 }
 
 std::uint64_t LateSamples::patience() const noexcept {
@@ -116,7 +97,11 @@ void LateSamples::follow(const mesh::Mesh& mesh) {
   if (sessions_ == now) return;
   sessions_ = now;
   while (!open_.empty()) close(at(open_.front()), Fate::expired);
-  entries_.next.reset();
+  forget_errors();
+}
+
+void LateSamples::forget_errors() noexcept {
+  entries_.next = {};
   for (Entry& each : entries_.ring) each = {};
 }
 
@@ -142,6 +127,15 @@ void LateSamples::enter_learned(std::uint64_t position, std::uint64_t count) {
   }
 }
 
+std::uint64_t LateSamples::room() const noexcept {
+  return open_.empty() ? UINT64_MAX : std::max<std::uint64_t>(samples_.size() - (entered_ - open_.front()), 1);
+}
+
+void LateSamples::end_run(std::uint64_t tick, std::uint64_t missing) {
+  take_back(missing);
+  expire(tick);
+}
+
 void LateSamples::take_back(std::uint64_t count) {
   for (; count > 0; --count) {
     LateSample& sample = at(--entered_);
@@ -157,7 +151,8 @@ LateSample& LateSamples::enter(std::uint64_t position, std::uint64_t end_tick) {
   LateSample& sample = slot(entered_, position, Fate::open);
   kinds_[position & ring_mask_] = kObserved;
   sample.end_tick = end_tick;
-  sample.y.resize(widths_.outputs * sessions_.now);
+  sample.y.clear();
+  sample.y.reserve(widths_.outputs * sessions_.now);
   if (options_.late == Late::again) sample.x.resize(widths_.inputs * sessions_.now);
   open_.push_back(entered_++);
   ++counts_.observed;
@@ -236,135 +231,50 @@ std::vector<float> LateSamples::learner_rows(const std::vector<float>& all, cons
   return rows;
 }
 
-std::vector<std::uint32_t> LateSamples::encode(bool whole, const SampleClock& clock) const {
-  Words words;
-  if (!whole && open_.empty()) return {};
-  if (whole) {
-    words.number(sessions_.now);
-    for (const std::uint64_t value : {sessions_.created, entered_, counts_.observed, counts_.taught, counts_.forgone,
-                                      counts_.expired, entries_.first_position, entries_.planned})
-      words.number(value);
-    for (std::uint64_t i = 0; i <= mask_; ++i) {
-      words.number(samples_[i].ticket);
-      words.number(static_cast<std::uint64_t>(samples_[i].fate));
-    }
-    for (std::uint64_t p = clock.now.scored; p < clock.now.samples; ++p) words.number(kinds_[p & ring_mask_]);
-    const auto entry = [&](const Entry& each) {
-      words.number(each.is_one);
-      words.number(each.position);
-      words.number(each.end_tick);
-    };
-    entry(entries_.next.value_or(Entry{}));
-    for (std::uint64_t i = 0; i < deepest_ + entries_.planned && has_entries(); ++i)
-      entry(this->entry(clock.now.steps - deepest_ + i));
-  }
-  words.number(open_.size());
-  for (const Ticket ticket : open_) {
+bool LateSamples::fits(std::span<const OutputRing> outputs, const SampleClock& clock) const {
+  const auto fits_entry = [&](const Entry& each) { return !each.is_one || each.position < clock.now.samples; };
+  if (clock.now.samples - clock.now.scored > kinds_.size() || sessions_.now > sessions_.created ||
+      !fits_entry(entries_.next) || !std::all_of(entries_.ring.begin(), entries_.ring.end(), fits_entry))
+    return false;
+  const auto open = std::count_if(samples_.begin(), samples_.end(),
+                                  [](const LateSample& sample) { return sample.fate == Fate::open; });
+  if (open != static_cast<std::ptrdiff_t>(open_.size())) return false;
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    const Ticket ticket = open_[i];
     const LateSample& sample = samples_[ticket & mask_];
-    words.number(ticket);
-    words.number(sample.position);
-    words.number(sample.end_tick);
-    words.number(sample.has_answer);
-    words.number(sample.has_target);
-    if (whole) {
-      words.list(sample.x);
-      words.list(sample.has_answer ? sample.y : std::vector<float>());
-    } else {
-      // Rows of learners alone: a state's hash does not know how many sessions are aboard.
-      words.list(learner_rows(sample.x, widths_.ports));
-      words.list(sample.has_answer ? learner_rows(sample.y, widths_.values, options_.learners) : std::vector<float>());
-    }
-    for (std::size_t o = 0; o < widths_.labels.size() && sample.has_target; ++o) {
-      words.list(sample.target[o].labels);
-      words.list(sample.target[o].values);
-      words.list(sample.target[o].weights);
-    }
+    if (ticket >= entered_ || entered_ - ticket > samples_.size() || (i > 0 && ticket <= open_[i - 1]) ||
+        sample.ticket != ticket || sample.fate != Fate::open || !fits_open(sample, outputs, clock))
+      return false;
   }
-  return std::move(words.all);
+  return true;
 }
 
-bool LateSamples::decode(std::span<const std::uint32_t> from, const SampleClock& clock) {
-  WordReader words(from);
-  sessions_.now = words.number();
-  for (std::uint64_t* const value : {&sessions_.created, &entered_, &counts_.observed, &counts_.taught,
-                                     &counts_.forgone, &counts_.expired, &entries_.first_position, &entries_.planned})
-    *value = words.number();
-  if (entries_.planned > entries_.ring.size()) words.fail();
-  for (LateSample& sample : samples_) {
-    sample.ticket = words.number();
-    const std::uint64_t fate = words.number();
-    if (fate > static_cast<std::uint64_t>(Fate::expired)) words.fail();
-    sample.fate = static_cast<Fate>(fate);
-    if (sample.fate == Fate::open) sample.fate = Fate::none;  // until it is read below
-  }
-  if (clock.now.samples - clock.now.scored > kinds_.size()) words.fail();
-  for (std::uint64_t p = clock.now.scored; p < clock.now.samples && words.is_good(); ++p)
-    kinds_[p & ring_mask_] = words.number();
-  const auto entry = [&] {
-    Entry each;
-    const std::uint64_t is_one = words.number();
-    each.is_one = is_one == 1;
-    each.position = words.number();
-    each.end_tick = words.number();
-    if (is_one > 1 || (each.is_one && each.position >= clock.now.samples)) words.fail();
-    return each;
-  };
-  entries_.next = entry();
-  if (!entries_.next->is_one) entries_.next.reset();
-  for (Entry& each : entries_.ring) each = {};
-  for (std::uint64_t i = 0; i < deepest_ + entries_.planned && has_entries() && words.is_good(); ++i)
-    this->entry(clock.now.steps - deepest_ + i) = entry();
-  open_.clear();
-  expired_.clear();
-  const std::uint64_t count = words.number();
-  for (std::uint64_t i = 0; i < count && words.is_good(); ++i) {
-    const Ticket ticket = words.number();
-    if (ticket >= entered_ || entered_ - ticket > samples_.size() || (!open_.empty() && ticket <= open_.back())) {
-      words.fail();
-      break;
-    }
-    LateSample& sample = at(ticket);
-    sample.ticket = ticket;
-    sample.fate = Fate::open;
-    sample.position = words.number();
-    sample.end_tick = words.number();
-    sample.has_answer = words.number() != 0;
-    sample.has_target = words.number() != 0;
-    if (sample.position >= clock.now.samples || sessions_.now > from.size()) words.fail();
-    words.list(sample.x, options_.late == Late::again ? widths_.inputs * sessions_.now : 0);
-    words.list(sample.y, widths_.outputs * sessions_.now, !sample.has_answer);
-    sample.y.resize(widths_.outputs * sessions_.now);
-    sample.target.resize(widths_.labels.size());
-    for (std::size_t o = 0; o < widths_.labels.size() && sample.has_target; ++o) {
-      words.list(sample.target[o].labels, widths_.labels[o]);
-      words.list(sample.target[o].values, widths_.values[o], true);
-      words.list(sample.target[o].weights, options_.learners);
-    }
-    open_.push_back(ticket);
-  }
-  return words.is_done();
+bool LateSamples::fits_open(const LateSample& sample, std::span<const OutputRing> outputs,
+                            const SampleClock& clock) const {
+  // A sample with both is closed.
+  if (sample.position >= clock.now.samples || (sample.has_answer && sample.has_target)) return false;
+  if (!are_rows(sample.x, options_.late == Late::again ? widths_.inputs : 0, sessions_.now) ||
+      !are_rows(sample.y, sample.has_answer ? widths_.outputs : 0, sessions_.now))
+    return false;
+  for (std::size_t o = 0; o < outputs.size() && sample.has_target; ++o)
+    if (!fits_target(sample.target[o], outputs[o], widths_.labels[o], widths_.values[o])) return false;
+  return true;
 }
 
-bool LateSamples::fits(std::span<const OutputRing> outputs) const {
-  const auto fits_output = [&](const TargetRow& row, const OutputRing& output) {
-    bool has_target = false, has_gradient = false;
-    for (std::size_t i = 0; i < row.labels.size(); ++i) {
-      const std::size_t part = i % output.tokens, classes = output.starts[part + 1] - output.starts[part];
-      const std::uint32_t label = row.labels[i];
-      has_target = has_target || label != kNoLabel;
-      has_gradient = has_gradient || label == kGradient;
-      if (label != kNoLabel && label != kGradient && label >= classes) return false;
-    }
-    const bool takes_values = has_gradient || (has_target && targets_of(options_.loss) == LossTargets::values);
-    return row.values.empty() != takes_values &&
-           std::all_of(row.weights.begin(), row.weights.end(), [](float weight) { return weight >= 0.0f; });
-  };
-  return std::all_of(open_.begin(), open_.end(), [&](Ticket ticket) {
-    const LateSample& sample = samples_[ticket & mask_];
-    for (std::size_t o = 0; o < outputs.size() && sample.has_target; ++o)
-      if (!fits_output(sample.target[o], outputs[o])) return false;
-    return true;
-  });
+bool LateSamples::fits_target(const TargetRow& row, const OutputRing& output, std::size_t labels,
+                              std::size_t values) const {
+  if (row.labels.size() != labels || row.weights.size() != options_.learners) return false;
+  bool has_target = false, has_gradient = false;
+  for (std::size_t i = 0; i < labels; ++i) {
+    const std::size_t part = i % output.tokens, classes = output.starts[part + 1] - output.starts[part];
+    const std::uint32_t label = row.labels[i];
+    has_target = has_target || label != kNoLabel;
+    has_gradient = has_gradient || label == kGradient;
+    if (label < kGradient && label >= classes) return false;
+  }
+  const bool takes_values = has_gradient || (has_target && targets_of(options_.loss) == LossTargets::values);
+  return are_rows(row.values, takes_values ? values : 0, 1) && are_finite(row.weights) &&
+         std::all_of(row.weights.begin(), row.weights.end(), [](float weight) { return weight >= 0.0f; });
 }
 
 }  // namespace weft::learning

@@ -26,8 +26,8 @@ void plan_errors(LearnerParts& p, std::uint64_t steps) {
   for (std::uint64_t s = 0; s < steps; ++s) {
     LateSamples::Entry& entry = p.late.entry(p.clock.now.steps + s);
     entry = {};
-    if (s == 0 && p.late.next_entry())
-      entry = *p.late.next_entry();
+    if (s == 0 && p.late.next_entry().is_one)
+      entry = p.late.next_entry();
     else if (const auto position = labelled_at(p, tick + s); position && !p.clock.stands)
       entry = {*position, tick + s, true};
   }
@@ -36,12 +36,12 @@ void plan_errors(LearnerParts& p, std::uint64_t steps) {
 void take_answers(LearnerParts& p) {
   LateSample* const sample = p.late.answered_at(p.mesh.ticks());
   if (!sample) return;
-  float* to = sample->y.data();
+  sample->y.clear();
   for (std::size_t o = 0; o < p.rings.outputs().size(); ++o)
     for (std::size_t session = 0; session < p.mesh.sessions(); ++session) {
       const auto y = p.mesh.output(p.mesh.spec().outputs[o].name, session);
       WEFT_ASSERT(y, "an output of the graph is one of the mesh");
-      to = std::copy(y->begin(), y->end(), to);
+      sample->y.insert(sample->y.end(), y->begin(), y->end());
     }
   sample->has_answer = true;
   if (!sample->has_target) return;

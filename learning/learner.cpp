@@ -181,14 +181,14 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
   if (p.late.is_on()) p.late.follow(p.mesh);
   for (std::uint64_t done = 0; done < samples;) {
     if (p.late.has_entries()) WEFT_CHECK(make_room_for_errors());
-    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry();
-    const std::uint64_t count = goes_alone ? 1 : std::min(p.plan.chunk, samples - done);
+    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry().is_one;
+    const std::uint64_t count = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.room()});
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
     now.block_first = now.samples;
     if (p.late.is_on()) p.late.enter_learned(now.samples, count);
     now.samples += count;
     const Status ran = run(inputs, done, count, count * p.clock.steps_per_sample());
-    if (p.late.is_on()) p.late.take_back(now.block_first + count - now.samples);
+    if (p.late.is_on()) p.late.end_run(p.mesh.ticks(), now.block_first + count - now.samples);
     WEFT_CHECK(ran);
     done += count;
   }
@@ -205,9 +205,11 @@ Status Learner::drain() {
   } else {
     // Tick by tick: answers leave, and errors that came late enter.
     p.late.follow(p.mesh);
-    for (std::uint64_t done = 0; done < steps || p.late.next_entry(); ++done) {
+    for (std::uint64_t done = 0; done < steps || p.late.next_entry().is_one; ++done) {
       WEFT_CHECK(make_room_for_errors());
-      WEFT_CHECK(run({}, 0, 0, 1));
+      const Status ran = run({}, 0, 0, 1);
+      p.late.end_run(p.mesh.ticks(), 0);
+      WEFT_CHECK(ran);
     }
   }
   p.clock.now.start_tick = p.mesh.ticks() - p.clock.now.samples;
@@ -234,10 +236,7 @@ Status Learner::run(std::span<const mesh::RunInput> inputs, std::uint64_t first,
     now.samples = std::min(now.samples, now.block_first + done / p.clock.steps_per_sample());
   collect_scores();
   for (const mesh::RunInput& input : inputs) MeshAccess::feed(p.mesh, *p.mesh.graph().find_port(input.port), {});
-  if (p.late.is_on()) {
-    take_answers(p);
-    p.late.expire(p.mesh.ticks());
-  }
+  if (p.late.is_on()) take_answers(p);
   return ran;
 }
 
@@ -248,7 +247,7 @@ Status Learner::run_steps(std::uint64_t steps, std::uint64_t& done) {
   Status ran = MeshAccess::run_steps(p.mesh, steps, done);
   p.clock.now.steps += done;
   p.late.plan(0);
-  if (done > 0) p.late.next_entry().reset();
+  if (done > 0) p.late.next_entry() = {};
   return ran;
 }
 

@@ -40,6 +40,9 @@ struct Target {
   std::span<const float> weights{};
 };
 
+/// True when something is to be learned from the targets of one sample: one of a learner with a weight above 0.
+bool teaches(std::span<const Target> targets, std::size_t learners) noexcept;
+
 /// Number of a sample among all that entered, from 0.
 using Ticket = std::uint64_t;
 

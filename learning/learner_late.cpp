@@ -65,17 +65,27 @@ void keep_input(const mesh::Mesh& mesh, std::span<const mesh::RunInput> inputs, 
   }
 }
 
-/// True when something is to be learned: a target of a learner with a weight above 0.
-bool teaches(std::span<const TargetRow> rows, std::size_t learners) {
-  for (const TargetRow& row : rows) {
-    const std::size_t parts = row.labels.size() / learners;
-    for (std::size_t i = 0; i < row.labels.size(); ++i)
-      if (row.labels[i] != kNoLabel && row.weights[i / parts] > 0.0f) return true;
+}  // namespace
+
+bool teaches(std::span<const Target> targets, std::size_t learners) noexcept {
+  const auto is_first = [&](const Target& target) {
+    return &target == &*std::find_if(targets.begin(), targets.end(),
+                                     [&](const Target& each) { return each.output == target.output; });
+  };
+  for (const Target& target : targets) {
+    if (!is_first(target)) continue;  // of one output the first counts
+    const auto is_heavy = [&](std::size_t learner) {
+      return target.weights.empty() || (learner < target.weights.size() && target.weights[learner] > 0.0f);
+    };
+    const bool has_labels = !target.labels.empty() && target.gradient.empty();
+    const std::size_t parts = std::max<std::size_t>(target.labels.size() / std::max<std::size_t>(learners, 1), 1);
+    for (std::size_t i = 0; i < target.labels.size() && has_labels; ++i)
+      if (target.labels[i] != kNoLabel && is_heavy(i / parts)) return true;
+    for (std::size_t i = 0; i < learners && !has_labels && !(target.values.empty() && target.gradient.empty()); ++i)
+      if (is_heavy(i)) return true;
   }
   return false;
 }
-
-}  // namespace
 
 Result<Ticket> Learner::observe(std::span<const mesh::RunInput> inputs) {
   LearnerParts& p = *parts_;
@@ -92,12 +102,10 @@ Result<Ticket> Learner::observe(std::span<const mesh::RunInput> inputs) {
   now.block_first = position;
   ++now.samples;
   Status ran = run(inputs, 0, 1, p.clock.is_pipelined() ? 1 : p.plan.hold);
+  p.late.end_run(p.mesh.ticks(), position + 1 - now.samples);
   if (!ran) {
     // Nobody has its ticket.
-    if (now.samples == position)
-      p.late.take_back(1);
-    else if (LateSample& cut = p.late.at(ticket); cut.fate == Fate::open)
-      p.late.close(cut, Fate::forgone);
+    if (LateSample& cut = p.late.at(ticket); cut.fate == Fate::open) p.late.close(cut, Fate::forgone);
     return fail(std::move(ran).error());
   }
   if (p.options.late == Late::again) keep_input(p.mesh, inputs, p.late.at(ticket).x);
@@ -135,13 +143,13 @@ Status Learner::teach(Ticket ticket, std::span<const Target> targets) {
     score_late(p, sample);
     p.late.close(sample, Fate::taught);
   }
-  if (!teaches(sample.target, p.options.learners)) return {};
+  if (!teaches(targets, p.options.learners)) return {};
   if (p.options.late == Late::again) return learn_again(sample);
   p.rings.put(sample.position, sample.target);
   if (!p.clock.is_pipelined()) return teach_settled(sample);
   if (p.mesh.ticks() <= sample.end_tick) return {};
   // One error enters a step; the one that waits goes first, in a step without a tick.
-  if (p.late.next_entry()) WEFT_CHECK(let_errors_move());
+  if (p.late.next_entry().is_one) WEFT_CHECK(let_errors_move());
   p.late.next_entry() = LateSamples::Entry{sample.position, sample.end_tick, true};
   return {};
 }
@@ -186,7 +194,9 @@ Status Learner::learn_again(const LateSample& sample) {
   p.late.show_again(now.samples);
   now.block_first = now.samples;
   ++now.samples;
-  return run(inputs, 0, 1, p.clock.steps_per_sample());
+  Status ran = run(inputs, 0, 1, p.clock.steps_per_sample());
+  p.late.end_run(p.mesh.ticks(), 0);
+  return ran;
 }
 
 /// A step in which errors move one link and no tick passes.
@@ -202,7 +212,7 @@ Status Learner::let_errors_move() {
 /// Lets a late error enter before the next tick where the next tick's own sample has an error too.
 Status Learner::make_room_for_errors() {
   LearnerParts& p = *parts_;
-  if (!p.late.next_entry() || !labelled_at(p, p.mesh.ticks())) return {};
+  if (!p.late.next_entry().is_one || !labelled_at(p, p.mesh.ticks())) return {};
   return let_errors_move();
 }
 

@@ -2,6 +2,8 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "learning/internal/word_archives.hpp"
+
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/runtime/step_rule.hpp"
@@ -45,22 +47,6 @@ class TensorArchive final : public OutArchive {
   void put(const Field& field, Element element, ByteSpan bytes) override {
     tensors.push_back(tensor_of(field, element, bytes));
   }
-};
-
-/// Fields as 32-bit words, one after the other.
-class WordArchive final : public OutArchive {
- public:
-  explicit WordArchive(std::vector<std::uint32_t>& to) : OutArchive(kUnderWay), to_(to) {}
-
- protected:
-  void put(const Field&, Element, ByteSpan bytes) override {
-    const std::size_t size = to_.size();
-    to_.resize(size + bytes.size() / sizeof(std::uint32_t));
-    if (!bytes.empty()) std::memcpy(to_.data() + size, bytes.data(), bytes.size());
-  }
-
- private:
-  std::vector<std::uint32_t>& to_;
 };
 
 /// Fields of a layer's hash beside the optimizer's fields.
@@ -139,7 +125,7 @@ void LearnerSnapshot::take(Learner& learner) {
   const mesh::RuleState& rule = *learner.saved();
   mesh::MeshAccess::sync(learner.mesh(), false);
   messages_.clear();
-  WordArchive words(messages_);
+  WordArchive words(messages_, kUnderWay);
   rule.visit(words);
   for (bool is_new = false;; is_new = true) {
     copies_.clear();
@@ -192,7 +178,7 @@ std::vector<Tensor> rule_tensors(const mesh::RuleState& rule) {
   TensorArchive archive;
   rule.visit(archive);
   auto words = std::make_shared<std::vector<std::uint32_t>>();
-  WordArchive messages(*words);
+  WordArchive messages(*words, kUnderWay);
   rule.visit(messages);
   Tensor under_way{kFlight, "u32", Shape{words->size()}, {}};
   under_way.produce = [words](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*words))); };

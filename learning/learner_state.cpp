@@ -3,6 +3,7 @@
 // A learner's part of a state in memory (Mesh::take_snapshot).
 
 #include "learning/internal/learner_parts.hpp"
+#include "learning/internal/word_archives.hpp"
 #include "learning/learner.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -23,21 +24,35 @@ using mesh::NodeId;
 namespace {
 /// Kind of the arrays, where equal sizes may have different meanings.
 std::uint64_t kind_of(const LearningOptions& options) noexcept {
+  const std::uint64_t patience = options.late == Late::none ? 0 : options.patience;
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
-         static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24;
+         static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24 |
+         static_cast<std::uint64_t>(options.late) << 32 | patience << 40;
 }
 
-constexpr Field kLate{"late", Scope::messages};
+constexpr Field kLate{"late", Scope::messages}, kOpen{"open_samples", Scope::control};
+
+/// Fields of late samples as the words of one list, whose length is in the file.
+std::vector<std::uint32_t> late_words(const LearnerParts& parts, Scopes scopes) {
+  std::vector<std::uint32_t> words;
+  WordArchive archive(words, scopes);
+  LateSamples::visit(parts.late, archive, parts.clock);
+  return words;
+}
 
 void visit_late(const LearnerParts& parts, OutArchive& archive) {
-  if (archive.takes(kLate)) archive.list(kLate, parts.late.encode(true, parts.clock));
+  if (archive.takes(kLate)) archive.list(kLate, late_words(parts, kSavedLate));
 }
 
 void visit_late(LearnerParts& parts, InArchive& archive) {
   if (!archive.takes(kLate)) return;
   std::vector<std::uint32_t> words;
   archive.list(kLate, words);
-  if (!archive.has_failed()) parts.late_words_fit = parts.late.decode(words, parts.clock);
+  if (archive.has_failed()) return;
+  parts.late.forget_errors();
+  InWordArchive late(words, kSavedLate);
+  LateSamples::visit(parts.late, late, parts.clock);
+  parts.late_words_fit = late.is_done();
 }
 
 /// Every field of a learner, named once.
@@ -71,7 +86,9 @@ void visit_learner(Parts& parts, Archive& archive) {
   archive(Field{"late_end", Scope::steps}, parts.clock.late_end);
   archive(Field{"stands", Scope::steps}, parts.clock.stands);
   // The last of its scope: its length is in the file.
-  if (parts.late.is_on()) visit_late(parts, archive);
+  if (!parts.late.is_on()) return;
+  visit_late(parts, archive);
+  archive.list(Field{"expired", Scope::answers}, parts.late.all_expired());
 }
 
 constexpr Field kVersion{"version", Scope::steps};  // of a parameter
@@ -101,10 +118,9 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   LearnedInverses::visit(std::as_const(parts_.inverses), archive, node, 1);
   // Samples that wait for their targets are part of a state's hash, with the last layer's; a cell that restarts leaves
   // them.
-  constexpr Field kOpen{"open_samples", Scope::control};
-  if (node + 1 != parts_.plan.layers.size() || !parts_.late.is_on() || !archive.takes(kOpen)) return;
-  const std::vector<std::uint32_t> open = parts_.late.encode(false, parts_.clock);
-  if (!open.empty()) archive(kOpen, std::span(open));
+  if (node + 1 != parts_.plan.layers.size() || !parts_.late.has_open() || !archive.takes(kOpen)) return;
+  const std::vector<std::uint32_t> open = late_words(parts_, kHashedLate);
+  archive(kOpen, std::span(open));
 }
 
 void LearnerState::visit_layer(NodeId node, InArchive& archive) {
@@ -116,7 +132,7 @@ Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
   if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit ||
-      (p.late.is_on() && !p.late.fits(p.rings.outputs())))
+      (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
     for (std::size_t i = 0; i < output.labels.size(); ++i) {
@@ -132,6 +148,7 @@ Status Learner::finish_restore() {
     if (!std::isfinite(size[0]) || !std::isfinite(size[1]))
       return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
   p.pending_scores.clear();
+  p.late.clear_expired();
   return {};
 }
 

@@ -21,6 +21,7 @@ namespace {
 
 /// Samples of one run of the executor: enough that starting it costs nothing, few enough that rings stay small.
 constexpr std::uint64_t kChunk = 256, kLeastChunk = 4;
+constexpr std::uint32_t kLeastDepth = 2;                         // of errors' ways, in links
 constexpr std::uint64_t kTargetValues = std::uint64_t{1} << 20;  // of a chunk, about
 
 class Planner {
@@ -35,7 +36,6 @@ class Planner {
   void plan_moves();
   void plan_steps();
   void plan_arrivals();
-  void size_rings();
 
  private:
   std::uint32_t add_message(std::size_t width);
@@ -81,7 +81,7 @@ std::uint32_t Planner::add_message(std::size_t width) {
 void Planner::plan_hops() {
   const ErrorSchedule schedule(graph_, options_.rule, options_.horizon);
   plan_.deepest = schedule.depth();
-  plan_.depth = std::max<std::uint32_t>(plan_.deepest, 2);
+  plan_.depth = std::max(plan_.deepest, kLeastDepth);
   plan_.history = history_of(graph_, schedule, options_, plan_.hold);
   plan_.layers.resize(graph_.nodes().size());
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
@@ -202,17 +202,19 @@ void Planner::plan_arrivals() {
   for (const NodeId output : graph_.outputs()) plan_.layers[output].arrival = plan_.latency;
 }
 
-void Planner::size_rings() {
-  plan_.chunk = kChunk;
-  for (const NodeId node : graph_.outputs())
-    if (targets_of(options_.loss) == LossTargets::values || options_.late != Late::none)
-      plan_.chunk =
-          std::clamp(kTargetValues / (options_.learners * graph_.nodes()[node].width), kLeastChunk, plan_.chunk);
-  const std::uint64_t late = options_.late == Late::none ? 0 : options_.patience;
-  plan_.ring = std::bit_ceil<std::uint64_t>(plan_.chunk + plan_.latency + 2 * std::uint64_t{plan_.depth} + 2 + late);
-}
-
 }  // namespace
+
+RingSizes ring_sizes(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency,
+                     std::uint32_t depth) noexcept {
+  std::uint64_t chunk = kChunk;
+  for (const NodeId node : graph.outputs())
+    if (targets_of(options.loss) == LossTargets::values || options.late != Late::none)
+      chunk = std::clamp(kTargetValues / (std::max<std::uint64_t>(options.learners, 1) * graph.nodes()[node].width),
+                         kLeastChunk, chunk);
+  const std::uint64_t late = options.late == Late::none ? 0 : options.patience;
+  return {chunk,
+          std::bit_ceil<std::uint64_t>(chunk + latency + 2 * std::uint64_t{std::max(depth, kLeastDepth)} + 2 + late)};
+}
 
 bool is_one_product(const mesh::Node& node) noexcept {
   const auto& parameters = node.layer->parameters();
@@ -243,7 +245,9 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   planner.plan_moves();
   planner.plan_steps();
   planner.plan_arrivals();
-  planner.size_rings();
+  const RingSizes sizes = ring_sizes(graph, options, plan.latency, plan.depth);
+  plan.chunk = sizes.chunk;
+  plan.ring = sizes.ring;
   return plan;
 }
 

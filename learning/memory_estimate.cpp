@@ -5,7 +5,9 @@
 #include "learning/error_schedule.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/late_samples.hpp"
 #include "learning/internal/learned_inverses.hpp"
+#include "learning/internal/sample_rings.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -68,12 +70,16 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
   // Of an output that nothing reaches, the learner says so.
   const auto latency = latency_of(graph);
-  const History history = history_of(graph, schedule, options, hold_of(graph, options, latency ? *latency : 0));
+  const std::uint32_t ticks = latency ? *latency : 0;
+  const History history = history_of(graph, schedule, options, hold_of(graph, options, ticks));
+  const std::uint64_t ring = ring_sizes(graph, options, ticks, schedule.depth()).ring;
   mesh::MemoryEstimate estimate;
   estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true, history.node_depths}) +
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
+  estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +
+                              LateSamples::bytes_for(graph, options, sessions, ticks, ring));
   estimate.add(
       "feedback weights",
       (FeedbackWeights::floats_of(graph, options) + LearnedInverses::floats_of(graph, options)) * sizeof(float));

@@ -23,6 +23,18 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
   }
 }
 
+std::uint64_t SampleRings::bytes_for(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots) {
+  const bool is_late = options.late != Late::none;
+  std::uint64_t words = 0;
+  for (const mesh::NodeId node : graph.outputs()) {
+    const mesh::Node& made = graph.nodes()[node];
+    words += 4 * (parts_of(made, options).size() - 1);  // labels, classes, predictions, losses
+    if (is_late || targets_of(options.loss) == LossTargets::values) words += made.width;
+    words += is_late ? 1 : 0;
+  }
+  return slots * options.learners * words * sizeof(float);
+}
+
 void OutputRing::set_classes(std::size_t first, std::size_t count) noexcept {
   for (std::size_t i = first; i < first + count; ++i) classes[i] = labels[i] >= kGradient ? 0 : labels[i];
 }

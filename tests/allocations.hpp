@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <malloc.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -17,7 +19,7 @@
 #endif
 
 namespace {
-std::atomic<long> allocations{0};
+std::atomic<long> allocations{0}, bytes_in_use{0};
 #if WEFT_COUNTS_ALLOCATIONS
 void* counted(std::size_t size, std::size_t alignment) {
   allocations.fetch_add(1, std::memory_order_relaxed);
@@ -27,7 +29,12 @@ void* counted(std::size_t size, std::size_t alignment) {
   else if (posix_memalign(&memory, alignment, size) != 0)
     memory = nullptr;
   if (!memory) throw std::bad_alloc();
+  bytes_in_use.fetch_add(static_cast<long>(malloc_usable_size(memory)), std::memory_order_relaxed);
   return memory;
+}
+void uncounted(void* memory) noexcept {
+  bytes_in_use.fetch_sub(static_cast<long>(malloc_usable_size(memory)), std::memory_order_relaxed);
+  std::free(memory);
 }
 #endif
 }  // namespace
@@ -37,14 +44,14 @@ void* operator new(std::size_t size) { return counted(size, 0); }
 void* operator new[](std::size_t size) { return counted(size, 0); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { uncounted(memory); }
+void operator delete[](void* memory) noexcept { uncounted(memory); }
+void operator delete(void* memory, std::size_t) noexcept { uncounted(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { uncounted(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { uncounted(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { uncounted(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { uncounted(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { uncounted(memory); }
 #endif
 
 namespace weft::testing_support {
@@ -54,6 +61,14 @@ long allocations_during(Work&& work) {
   const long before = allocations.load();
   work();
   return allocations.load() - before;
+}
+
+/// Bytes that some work took and did not give back.
+template <class Work>
+long bytes_kept_by(Work&& work) {
+  const long before = bytes_in_use.load();
+  work();
+  return bytes_in_use.load() - before;
 }
 
 }  // namespace weft::testing_support

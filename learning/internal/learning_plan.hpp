@@ -65,6 +65,15 @@ struct TiedGroup {
 /// True where a layer's weights are one matrix that every value of the input meets once: Dense, token by token.
 bool is_one_product(const mesh::Node& node) noexcept;
 
+/// Samples of a run, and those that labels and scores are kept of.
+struct RingSizes {
+  std::uint64_t chunk = 0;  // at most
+  std::uint64_t ring = 0;   // a power of two
+};
+/// @param depth  of the rule's errors, in links
+RingSizes ring_sizes(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency,
+                     std::uint32_t depth) noexcept;
+
 /// Everything about a learner that its network and options settle before the first step.
 struct LearningPlan {
   std::vector<LayerPlan> layers;  // by node
@@ -76,9 +85,9 @@ struct LearningPlan {
   std::uint32_t hold = 0;                     // ticks a sample is held (settle)
   std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
   History history;
-  std::uint32_t travel = 0;     // steps of a settled sample after its ticks
-  std::uint64_t chunk = 0;      // samples of a run, at most
-  std::uint64_t ring = 0;       // samples kept for labels and scores, a power of two
+  std::uint32_t travel = 0;  // steps of a settled sample after its ticks
+  std::uint64_t chunk = 0;   // RingSizes
+  std::uint64_t ring = 0;
   bool moves_together = false;  // all layers, once the norm of all gradients is known
 
   /// @param settled  the outputs' tick is the layer's: a settled sample no longer changes

@@ -43,6 +43,13 @@ struct TargetRow {
   std::vector<std::uint32_t> labels;  // [learners][parts]: labels; 0 beside values; kGradient beside a gradient
   std::vector<float> values;          // [learners][width]: values or a gradient
   std::vector<float> weights;         // [learners]
+
+  template <class Self, class Archive>
+  static void visit(Self& self, Archive& archive) {
+    archive.list(Field{"labels", Scope::control}, self.labels);
+    archive.list(Field{"values", Scope::control}, self.values);
+    archive.list(Field{"weights", Scope::control}, self.weights);
+  }
 };
 
 /// Labels, targets and results of one output, in rings over samples: [sample & mask][learner][token].
@@ -78,6 +85,9 @@ class SampleRings {
   SampleRings() = default;
   /// Rings of `slots` samples, a power of two.
   SampleRings(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots);
+
+  /// Bytes of so many slots.
+  static std::uint64_t bytes_for(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots);
 
   std::uint64_t slot(std::uint64_t sample) const noexcept { return sample & mask_; }
   std::vector<OutputRing>& outputs() noexcept { return outputs_; }

@@ -141,6 +141,34 @@ TEST_P(LateAgent, WritesNothingDownOfWhatIsRefused) {
   EXPECT_EQ(agent->statistics().at.record, before);
 }
 
+// Labels and weights that no learner has both of teach nothing, and take no ticks.
+TEST(LateAgents, ReplayTakesATargetOfNobodyForOneThatTakesNoTime) {
+  auto spec = small_network();
+  spec.learning = R"({"rule":"backprop","late":"again","learners":2})";
+  MemoryFileSystem files;
+  ScriptedAgent agent(
+      files, Durability::Mode::tick, [](Agent::Options& options) { options.mesh.sessions = 2; }, spec);
+  ASSERT_TRUE(agent.opened) << agent.opened.error().text();
+  const std::vector<float> x(8, 0.5f), weights{0.0f, 1.0f};
+  const std::vector<std::uint32_t> labels{2, learning::kNoLabel};
+  const mesh::RunInput input{"x", x};
+  const learning::Target target{.output = "y", .labels = labels, .weights = weights};
+  const auto ticket = agent->observe({&input, 1});
+  ASSERT_TRUE(ticket);
+  const std::uint64_t tick = agent->mesh().ticks();
+  ASSERT_TRUE(agent->teach(*ticket, {&target, 1}));
+  ASSERT_EQ(agent->mesh().ticks(), tick);
+  const Hash128 taught = agent.hash();
+  ASSERT_TRUE(agent->observe({&input, 1}));
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.from = 0;
+  auto replay = Replay::open(files, "agent", options);
+  ASSERT_TRUE(replay) << replay.error().text();
+  ASSERT_TRUE(replay->run(tick));
+  EXPECT_EQ(replay->replayable().hash(), taught);
+}
+
 INSTANTIATE_TEST_SUITE_P(Of, LateAgent,
                          ::testing::Values(Way{learning::Schedule::settle, learning::Late::meet},
                                            Way{learning::Schedule::settle, learning::Late::again},

@@ -8,6 +8,7 @@
 #include "device_pair.hpp"
 #include "late_script.hpp"
 #include <string>
+#include <vector>
 
 namespace weft::learning::device_late_test {
 namespace {
@@ -44,6 +45,29 @@ TEST_P(DeviceLate, EndsInTheStateOfTheCpuBesideTheHost) { compare(checkered(mixe
 
 INSTANTIATE_TEST_SUITE_P(Of, DeviceLate, ::testing::ValuesIn(late_cases()),
                          [](const auto& row) { return row.param.name(); });
+
+// Tickets that calls before a fault told stay, though the steps are gone back to and run again.
+TEST(DeviceLateFaults, LeaveTheTicketsThatExpired) {
+  need_device();
+  LearningOptions options{.schedule = Schedule::settle, .late = Late::meet, .patience = 3};
+  const auto spec = mixed_network(3);
+  LearningRun cpu(spec, options, shape_on("cpu", 1)), gpu(spec, options, shape_on(device_name(), 1));
+  const Samples data(spec, options, 30);
+  for (LearningRun* const run : {&cpu, &gpu}) {
+    for (std::uint64_t s = 0; s < 8; ++s) must(run->learner->observe(data.batch(s, 1).inputs));
+    ASSERT_GT(run->learner->expired().size(), 1u);
+    const mesh::NodeId node = run->mesh->graph().outputs()[0];
+    const auto& parameter = run->store().of(node)[0];
+    must(run->store().write(run->store().parameters()[run->store().first(node)],
+                            std::vector<float>(parameter.spec->out * parameter.spec->in, 3e38f), "large"));
+    for (std::uint64_t s = 8; s < 20; ++s)
+      if (!data.try_to_train(*run->learner, s, 1)) break;
+  }
+  EXPECT_EQ(gpu.told(), cpu.told());
+  EXPECT_GT(gpu.mesh->device_statistics()->replays, 0u);
+  const auto here = cpu.learner->expired(), there = gpu.learner->expired();
+  EXPECT_EQ(std::vector<Ticket>(there.begin(), there.end()), std::vector<Ticket>(here.begin(), here.end()));
+}
 
 }  // namespace
 }  // namespace weft::learning::device_late_test
