@@ -87,7 +87,7 @@ std::optional<std::string> divergence_note(const mesh::Mesh& mesh, const learnin
            percent(data.commonest_share) + "; weights have grown to " + rounded(largest) + ". Most likely " +
            advice(learning, data);
   const double of_guessing = std::log(static_cast<double>(std::max<std::size_t>(data.classes, 2)));
-  if (learning.loss == learning::Loss::cross_entropy && data.classes && !(loss <= kHopeless * of_guessing))
+  if (targets_of(learning.loss) == learning::LossTargets::labels && data.classes && !(loss <= kHopeless * of_guessing))
     return "the loss, " + rounded(loss) + ", is far above " + rounded(of_guessing) +
            ", that of guessing. Most likely " + advice(learning, data);
   return std::nullopt;

@@ -208,11 +208,12 @@ std::string pretty(const Json& network) {
 /// The loss that suits the table, and what it needs.
 Json loss_json(const NewRequest& request, const std::optional<Found>& found) {
   if (!request.loss.empty()) return {{"loss", request.loss}};
-  if (found && found->data.has_values()) return {{"loss", "mse"}};
-  if (!found || found->data.heads.empty()) return {{"loss", "cross_entropy"}};
+  if (found && found->data.has_values()) return {{"loss", name(kernels::default_loss(learning::LossTargets::values))}};
+  if (!found || found->data.heads.empty())
+    return {{"loss", name(kernels::default_loss(learning::LossTargets::labels))}};
   Json heads = Json::array();
   for (const learning::ClassSet& head : found->data.heads) heads.push_back(head.count);
-  return {{"loss", "multi_head_cross_entropy"}, {"heads", std::move(heads)}};
+  return {{"loss", name(kernels::default_loss(learning::LossTargets::head_labels))}, {"heads", std::move(heads)}};
 }
 
 /// Values of the output that the table needs.
@@ -275,7 +276,8 @@ Status check_loss(const NewRequest& request, learning::TableOptions& table) {
   if (has_values && table.targets.empty()) table.targets = learning::target_columns(table);
   if (!has_values && !(table.targets.empty() && table.labels.empty()))
     return fail(Errc::invalid_argument, "--loss " + request.loss + ": learns one label a row; leave it out, or give " +
-                                            "mse, mae or huber with --target");
+                                            learning::loss_words(learning::LossTargets::values, true) +
+                                            " with --target");
   return {};
 }
 
@@ -340,8 +342,10 @@ Verb add_new(CLI::App& program) {
   add_option(*app, "from", r.from, "A table to learn: widths, classes, standardisation and epochs are taken from it")
       .type_name("FILE.csv");
   add_table_flags(*app, r.table);
-  one_of(add_option(*app, "loss", r.loss, "What is learned; else mse with --target, and cross_entropy"),
-         {"cross_entropy", "mse", "mae", "huber"});
+  std::vector<std::string> losses;
+  for (const auto targets : {learning::LossTargets::labels, learning::LossTargets::values})
+    for (const std::string_view loss : learning::loss_names(targets, true)) losses.emplace_back(loss);
+  one_of(add_option(*app, "loss", r.loss, "What is learned; else mse with --target, and cross_entropy"), losses);
   std::vector<std::string> activations;
   for (int i = 0; i < kernels::kActivationCount; ++i)
     activations.emplace_back(kernels::name(static_cast<kernels::Activation>(i)));

@@ -111,7 +111,8 @@ class Labels {
     const std::size_t line = lines_[static_cast<std::size_t>(found - distinct_.begin())];
     return fail(Errc::unsupported, source_name + ":" + std::to_string(line) + ": labels such as " + found->text +
                                        " are values, not classes. Name the column of the class with --label, or learn "
-                                       "values: weft new --target, learning.loss mse");
+                                       "values: weft new --target, learning.loss " +
+                                       std::string(name(kernels::default_loss(LossTargets::values))));
   }
 
   std::vector<std::string> classes_;
@@ -256,8 +257,8 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
   const LossTargets kind = targets_of(learning.loss);
   if (kind == LossTargets::values && options.targets.empty()) options.targets = target_columns(options);
   if (kind != LossTargets::values && !options.targets.empty())
-    return fail(Errc::unsupported,
-                "stream.targets: values, and learning.loss " + loss + " learns classes; give mse, mae or huber");
+    return fail(Errc::unsupported, "stream.targets: values, and learning.loss " + loss + " learns classes; give " +
+                                       loss_words(LossTargets::values));
   const std::size_t columns = target_columns(options).size();
   const std::size_t places = output.width / std::max<std::size_t>(output.shape.back(), 1);
   const std::size_t wanted = kind == LossTargets::values        ? output.width
@@ -269,7 +270,8 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
                     std::to_string(columns) + (columns == 1 ? " column" : " columns") + "; output '" + output.object +
                     "' takes " + std::to_string(wanted) + " under learning.loss " + loss +
                     (kind == LossTargets::labels && wanted == 1
-                         ? "; several labels a sample need multi_head_cross_entropy, or an output [places, classes]"
+                         ? "; several labels a sample need " + loss_words(LossTargets::head_labels) +
+                               ", or an output [places, classes]"
                          : ""));
   for (const std::vector<float>* list : {&options.target_mean, &options.target_deviation})
     if (!list->empty() && list->size() != columns)

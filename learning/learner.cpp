@@ -164,11 +164,11 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
       if (!std::isfinite(target.values[i]))
         return fail(Errc::not_finite,
                     object() + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
-    for (std::size_t i = 0; options.loss == Loss::binary_cross_entropy && i < found; ++i)
+    for (std::size_t i = 0; range_of(options.loss) == kernels::TargetRange::probability && i < found; ++i)
       if (target.values[i] < 0.0f || target.values[i] > 1.0f)
         return fail(Errc::out_of_range, object() + "value " + std::to_string(i) + " is " +
-                                            std::to_string(target.values[i]) +
-                                            "; binary_cross_entropy takes probabilities from 0 to 1");
+                                            std::to_string(target.values[i]) + "; " + std::string(name(options.loss)) +
+                                            " takes probabilities from 0 to 1");
   }
   return {};
 }

@@ -24,10 +24,10 @@ struct LearnerParts;
 /// No label: the sample is run and not learned from.
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
 
-/// Target of one output. cross_entropy: `labels` [samples][learners][tokens], one a token of an output [tokens,
-/// classes], one of a vector; the loss is the mean over the tokens that have labels. multi_head_cross_entropy: `labels`
-/// [samples][learners][heads], and the mean over the heads that have labels. mse, mae, huber, binary_cross_entropy:
-/// `values` [samples][learners][width].
+/// Target of one output, by the loss (LossTargets). labels: `labels` [samples][learners][tokens], one a token of an
+/// output [tokens, classes], one of a vector; the loss is the mean over the tokens that have labels. head_labels:
+/// `labels` [samples][learners][heads], and the mean over the heads that have labels. values: `values`
+/// [samples][learners][width].
 struct Target {
   std::string_view output;
   std::span<const std::uint32_t> labels{};
@@ -56,7 +56,7 @@ struct LateCounts {
 struct Score {
   std::uint64_t sample = 0;      // counted from the learner's first
   std::uint32_t learner = 0;     // session
-  std::uint32_t prediction = 0;  // largest output (cross_entropy)
+  std::uint32_t prediction = 0;  // largest output, of labels
   std::uint32_t label = kNoLabel;
   float loss = 0.0f;
   std::uint32_t token = 0;  // of an output [tokens, classes]; or the head

@@ -6,6 +6,7 @@
 
 #include "core/option_table.hpp"
 
+#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -51,9 +52,17 @@ OptimizerTable::Field optimizer_field() {
   return field;
 }
 
-const OptimizerTable& optimizer_table() {
+/// The fields of several functions, in order.
+template <class Field>
+std::vector<Field> joined(std::initializer_list<std::vector<Field>> parts) {
+  std::vector<Field> fields;
+  for (const std::vector<Field>& part : parts) fields.insert(fields.end(), part.begin(), part.end());
+  return fields;
+}
+
+std::vector<OptimizerTable::Field> velocity_fields() {
   using O = OptimizerOptions;
-  static const OptimizerTable table({
+  return {
       optimizer_field(),
       option("lr", &O::lr,
              {.low = 0,
@@ -77,6 +86,12 @@ const OptimizerTable& optimizer_table() {
                    [](O& o) { o.dampening = o.momentum; }),
       option("nesterov", &O::nesterov,
              {.is_always_written = true, .meaning = "look-ahead form", .applies = "type=momentum"}),
+  };
+}
+
+std::vector<OptimizerTable::Field> mean_fields() {
+  using O = OptimizerOptions;
+  return {
       option("beta1", &O::beta1,
              {.low = 0,
               .high = 0.999999,
@@ -101,6 +116,12 @@ const OptimizerTable& optimizer_table() {
               .is_always_written = true,
               .meaning = "added to the root",
               .applies = "type=adamw|rmsprop"}),
+  };
+}
+
+std::vector<OptimizerTable::Field> decay_fields() {
+  using O = OptimizerOptions;
+  return {
       option("weight_decay", &O::weight_decay,
              {.low = 0,
               .high = 1,
@@ -114,7 +135,11 @@ const OptimizerTable& optimizer_table() {
                       "schedule `pipelined`)"}),
       option("clip_limit", &O::clip_limit,
              {.low = 1e-20, .high = 1e20, .meaning = "the limit", .applies = "clip=value|norm|global_norm"}),
-  });
+  };
+}
+
+const OptimizerTable& optimizer_table() {
+  static const OptimizerTable table(joined({velocity_fields(), mean_fields(), decay_fields()}));
   return table;
 }
 
@@ -156,15 +181,41 @@ const RateTable& rate_table() {
   return table;
 }
 
-std::vector<std::string_view> loss_names() {
+template <class Has>
+std::vector<std::string_view> losses_where(const Has& has) {
   std::vector<std::string_view> names;
-  for (int i = 0; i < kernels::kLossCount; ++i) names.push_back(name(static_cast<Loss>(i)));
+  for (int i = 0; i < kernels::kLossCount; ++i)
+    if (has(static_cast<Loss>(i))) names.push_back(name(static_cast<Loss>(i)));
   return names;
 }
 
-const LearningTable& learning_table() {
+template <class Has>
+std::vector<std::string_view> rules_where(const Has& has) {
+  std::vector<std::string_view> names;
+  for (const std::string_view rule : rule_names())
+    if (has(rule_of(*parse_rule(rule)))) names.push_back(rule);
+  return names;
+}
+
+/// "loss=mse|mae", for a row's conditions.
+std::string condition(std::string text, const std::vector<std::string_view>& values) {
+  for (const std::string_view value : values) text.append(text.back() == '=' ? "" : "|").append(value);
+  return text;
+}
+
+/// "rule=gap|dfa": the rules that send displacements.
+std::string_view rules_with_displacements() {
+  static const std::string rules =
+      condition("rule=", rules_where([](const RuleDefinition& rule) { return rule.path != ErrorPath::gradients; }));
+  return rules;
+}
+
+std::vector<LearningTable::Field> step_fields() {
   using O = LearningOptions;
-  static const LearningTable table({
+  static const std::string with_delta =
+      condition("loss=", losses_where([](Loss loss) { return setting_of(loss) == kernels::LossSetting::delta; }));
+  static const std::string with_heads = condition("loss=", loss_names(LossTargets::head_labels));
+  return {
       option("rule", &O::rule,
              {.names = rule_names(), .is_always_written = true, .meaning = "how errors reach the layers"}),
       option("schedule", &O::schedule,
@@ -172,12 +223,12 @@ const LearningTable& learning_table() {
               .is_always_written = true,
               .meaning = "hold each sample until settled, or a new one every tick"}),
       option("loss", &O::loss,
-             {.names = loss_names(), .is_always_written = true, .meaning = "what the outputs are measured by"}),
-      option("delta", &O::delta,
-             {.low = 1e-6,
-              .high = 1e6,
-              .meaning = "distance up to which the loss is a square",
-              .only_with = "loss=huber"}),
+             {.names = losses_where([](Loss) { return true; }),
+              .is_always_written = true,
+              .meaning = "what the outputs are measured by"}),
+      option(
+          "delta", &O::delta,
+          {.low = 1e-6, .high = 1e6, .meaning = "distance up to which the loss is a square", .only_with = with_delta}),
       option("heads", &O::heads,
              {.low = 1,
               .high = 1u << 24,
@@ -186,7 +237,7 @@ const LearningTable& learning_table() {
               .is_needed = true,
               .unit = "values",
               .meaning = "widths of the groups of an output's values that have a label each, in their order",
-              .only_with = "loss=multi_head_cross_entropy"}),
+              .only_with = with_heads}),
       section_option("optimizer", &O::optimizer, optimizer_table(),
                      {.is_always_written = true, .meaning = "how weights move"}),
       section_option("rate_schedule", &O::rate_schedule, rate_table(),
@@ -205,52 +256,82 @@ const LearningTable& learning_table() {
               .unit = "ticks",
               .meaning = "time that a sample is held; 0: as long as the longest path without feedback",
               .applies = "schedule=settle"}),
+  };
+}
+
+std::vector<LearningTable::Field> feedback_fields() {
+  using O = LearningOptions;
+  static const std::string with_feedback =
+      condition("rule=", rules_where([](const RuleDefinition& r) { return r.feedback != FeedbackMatrices::none; }));
+  static const std::string with_feedback_per_layer =
+      condition("rule=", rules_where([](const RuleDefinition& rule) { return is_per_layer(rule.feedback); }));
+  return {
       option("output_step", &O::output_step,
              {.low = 0,
               .high = 1e6,
               .is_always_written = true,
               .meaning = "displacement of the output's target, in gradients; 0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = rules_with_displacements()}),
       option("feedback_scale", &O::feedback_scale,
              {.low = 0,
               .high = 1e6,
               .is_always_written = true,
               .meaning = "standard deviation of the feedback weights times sqrt(fan-in); 0: the rule's default",
-              .applies = "rule=fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = with_feedback}),
       option("feedback", &O::feedback,
              {.names = kFeedbacks,
               .meaning = "function of the feedback: linear, or tanh with the difference correction through it",
-              .applies = "rule=fw_dtp|dtp|sdtp"}),
+              .applies = with_feedback_per_layer}),
+  };
+}
+
+std::vector<LearningTable::Field> limit_fields() {
+  using O = LearningOptions;
+  return {
       option("step_limit", &O::step_limit,
              {.low = 0,
               .high = 1e20,
               .meaning = "largest product of the learning rate and the squared norm of a layer's input: above it the "
                          "step shrinks; 0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = rules_with_displacements()}),
       option("displacement_limit", &O::displacement_limit,
              {.low = 0,
               .high = 1e20,
               .meaning = "largest rms of a displacement: above it it shrinks; 0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = rules_with_displacements()}),
       option("activation_limit", &O::activation_limit,
              {.low = 0,
               .high = 1e20,
               .meaning = "rms of a hidden layer's output above which its target is pulled back by a tenth of the rest; "
                          "0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = rules_with_displacements()}),
       option("gradient_limit", &O::gradient_limit,
              {.low = 0,
               .high = 1e20,
               .meaning = "largest norm of the gradients of a layer that is more than one product with its input, where "
                          "`clip` is `none`; 0: the rule's default",
-              .applies = "rule=gap|chain|fw_dtp|dfa|dtp|sdtp|local_ce"}),
+              .applies = rules_with_displacements()}),
+  };
+}
+
+std::vector<LearningTable::Field> inverse_fields() {
+  using O = LearningOptions;
+  static const std::string with_inverses =
+      condition("rule=", rules_where([](const RuleDefinition& r) { return r.feedback == FeedbackMatrices::learned; }));
+  return {
       option("inverse_lr", &O::inverse_lr,
-             {.low = 0, .high = 1000, .meaning = "learning rate of the inverses", .applies = "rule=dtp|sdtp"}),
+             {.low = 0, .high = 1000, .meaning = "learning rate of the inverses", .applies = with_inverses}),
       option("inverse_noise", &O::inverse_noise,
              {.low = 0,
               .high = 1000,
               .meaning = "standard deviation of the noise that inverses learn with",
-              .applies = "rule=dtp|sdtp"}),
+              .applies = with_inverses}),
+  };
+}
+
+std::vector<LearningTable::Field> sample_fields() {
+  using O = LearningOptions;
+  return {
       option("learners", &O::learners,
              {.low = 1,
               .high = 65536,
@@ -267,11 +348,29 @@ const LearningTable& learning_table() {
               .unit = "samples",
               .meaning = "samples that may enter between an answer and its target; after them the sample expires",
               .applies = "late=meet|again"}),
-  });
+  };
+}
+
+const LearningTable& learning_table() {
+  static const LearningTable table(
+      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields()}));
   return table;
 }
 
 }  // namespace
+
+std::vector<std::string_view> loss_names(LossTargets targets, bool is_any) {
+  return losses_where([=](Loss loss) {
+    return targets_of(loss) == targets && (!is_any || range_of(loss) == kernels::TargetRange::any);
+  });
+}
+std::string loss_words(LossTargets targets, bool is_any) {
+  const std::vector<std::string_view> names = loss_names(targets, is_any);
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text.append(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ").append(names[i]);
+  return text;
+}
 
 std::string_view name(Schedule schedule) noexcept { return kSchedules[static_cast<std::size_t>(schedule)]; }
 std::optional<Schedule> parse_schedule(std::string_view text) noexcept { return parse<Schedule>(kSchedules, text); }

@@ -44,6 +44,10 @@ enum class Feedback : int { linear, tanh };
 using kernels::Loss;
 using kernels::LossTargets;
 using kernels::parse_loss;
+/// Names of the losses that take such targets; `is_any`: those alone whose values may be any number.
+std::vector<std::string_view> loss_names(LossTargets targets, bool is_any = false);
+/// The same in words: "mse, mae or huber".
+std::string loss_words(LossTargets targets, bool is_any = false);
 
 using kernels::Clip;
 std::string_view name(Clip clip) noexcept;
@@ -63,8 +67,8 @@ struct LearningOptions {
   Rule rule = Rule::backprop;
   Schedule schedule = Schedule::settle;
   Loss loss = Loss::cross_entropy;
-  float delta = 1.0f;                  // huber
-  std::vector<std::uint32_t> heads{};  // multi_head_cross_entropy: values of an output that belong to each label
+  float delta = 1.0f;                  // of losses that have it
+  std::vector<std::uint32_t> heads{};  // of losses with a label each: values of an output that belong to it
   OptimizerOptions optimizer{};
   RateSchedule rate_schedule{};  // of the learning rate, by each layer's count of updates
   std::uint32_t horizon =

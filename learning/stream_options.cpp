@@ -86,23 +86,31 @@ struct SeparatorCodec {
   static Json write(const OptionRow&, char separator) { return separator_name(separator); }
 };
 
+std::string quoted(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (const std::string_view name : names) text.append(text.empty() ? "`" : ", `").append(name).append("`");
+  return text;
+}
+
 const TableTable& table_table() {
   using O = TableOptions;
+  static const std::string labels = "columns of several classes: one a head (`" + loss_words(LossTargets::head_labels) +
+                                    "`), or one a place of an output [places, classes]";
+  static const std::string targets =
+      "columns of values to learn instead of classes (" + quoted(loss_names(LossTargets::values)) + ")";
+  static const std::string head_classes = "`classes` of each of `labels` under `" +
+                                          loss_words(LossTargets::head_labels) +
+                                          "`; an empty list: labels are their numbers";
   static const TableTable table({
       option_as<ColumnCodec>("label", &O::label,
                              {.meaning = "column of the class: its name, its number from 1, `first` or `last`"}),
       option_as<ColumnsCodec>("labels", &O::labels,
-                              {.fewest = 1,
-                               .most = kMaxColumns,
-                               .fallback_words = "`label` alone",
-                               .meaning = "columns of several classes: one a head (`multi_head_cross_entropy`), or one "
-                                          "a place of an output [places, classes]"}),
+                              {.fewest = 1, .most = kMaxColumns, .fallback_words = "`label` alone", .meaning = labels}),
       option_as<ColumnsCodec>("targets", &O::targets,
                               {.fewest = 1,
                                .most = kMaxColumns,
                                .fallback_words = "the label's, where the loss takes values",
-                               .meaning = "columns of values to learn instead of classes (`mse`, `mae`, `huber`, "
-                                          "`binary_cross_entropy`)"}),
+                               .meaning = targets}),
       option("target_mean", &O::target_mean,
              {.most = kMaxColumns,
               .fallback_words = "values as they are",
@@ -131,12 +139,9 @@ const TableTable& table_table() {
            .fallback_words = "computed",
            .meaning = "names of the classes, in the order of the output's values; computed of the table where its "
                       "labels are no numbers below the output's width"}),
-      option_as<HeadClassesCodec>("head_classes", &O::head_classes,
-                                  {.fewest = 1,
-                                   .most = kMaxColumns,
-                                   .fallback_words = "computed",
-                                   .meaning = "`classes` of each of `labels` under `multi_head_cross_entropy`; an "
-                                              "empty list: labels are their numbers"}),
+      option_as<HeadClassesCodec>(
+          "head_classes", &O::head_classes,
+          {.fewest = 1, .most = kMaxColumns, .fallback_words = "computed", .meaning = head_classes}),
       option("scale", &O::scale, {.is_always_written = true, .meaning = "factor of the values"}),
   });
   return table;

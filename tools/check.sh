@@ -30,6 +30,7 @@ python=/usr/bin/python3
 "$python" -B tools/check_words.py
 "$python" -B tools/rooms.py --check
 "$python" -B tools/count_layer_files.py
+"$python" -B tools/count_addition_files.py
 "$python" -B tools/make_benchmarks.py --check
 "$python" -B tests/tools/check_layers_test.py -q
 "$python" -B tools/check_unity.py
