@@ -112,13 +112,8 @@ Status read_options(JsonReader& reader, LayerSpec& layer) {
 enum class LayerPlace { own, inside, chain };
 
 // A layer inside a container has a name where a sibling reads it, and a place only to share the weights there.
-/// `entry` null: a layer inside a container or in a chain, which is not repeated.
-Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntry* entry = nullptr,
-                             const GridShape& grid = {}) {
+Status read_place(JsonReader& reader, LayerPlace place, LayerEntry* entry, const GridShape& grid, LayerSpec& layer) {
   const bool is_inside = place == LayerPlace::inside;
-  WEFT_TRY(JsonReader reader, value.object());
-  LayerSpec layer;
-  WEFT_TRY(layer.type, reader.string("type", 64));
   const auto repeat = reader.find("repeat");
   if (repeat && !entry) return repeat->unexpected("no repetition, since the container stands once", Errc::unsupported);
   if (repeat) {
@@ -135,6 +130,32 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
   } else if (const auto name = reader.find("name")) {
     return name->unexpected("no name, since 'at' says which layer it is", Errc::unsupported);
   }
+  return {};
+}
+
+/// Numeric types, and how weights learn in them.
+Status read_numbers(JsonReader& reader, LayerSpec& layer) {
+  WEFT_TRY(const std::string dtype, reader.string_or("dtype", "float32"));
+  const auto parsed = parse_dtype(dtype);
+  if (!parsed) return reader.find("dtype")->unexpected("a numeric type such as float32");
+  layer.dtype = *parsed;
+  if (const auto granularity = reader.find("granularity")) {
+    WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
+  }
+  WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
+  WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
+  WEFT_TRY(layer.rate_scale, reader.f32_or("rate_scale", 1.0f, 1e-6f, 1e6f));
+  WEFT_TRY(layer.is_frozen, reader.boolean_or("freeze", false));
+  return {};
+}
+
+/// `entry` null: a layer inside a container or in a chain, which is not repeated.
+Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntry* entry = nullptr,
+                             const GridShape& grid = {}) {
+  WEFT_TRY(JsonReader reader, value.object());
+  LayerSpec layer;
+  WEFT_TRY(layer.type, reader.string("type", 64));
+  WEFT_CHECK(read_place(reader, place, entry, grid, layer));
   if (const auto inside = reader.find("layers")) {
     WEFT_TRY(const auto items, inside->array(1, 65536));
     for (const JsonValue& item : items) {
@@ -159,17 +180,7 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
     WEFT_TRY(layer.neighbours, neighbours->one_of(parse_neighbourhood, {"none", "von_neumann", "moore"}));
   }
   WEFT_TRY(layer.combine, reader.one_of_or("combine", Combine::concat, parse_combine, kCombines));
-  WEFT_TRY(const std::string dtype, reader.string_or("dtype", "float32"));
-  const auto parsed = parse_dtype(dtype);
-  if (!parsed) return reader.find("dtype")->unexpected("a numeric type such as float32");
-  layer.dtype = *parsed;
-  if (const auto granularity = reader.find("granularity")) {
-    WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
-  }
-  WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
-  WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
-  WEFT_TRY(layer.rate_scale, reader.f32_or("rate_scale", 1.0f, 1e-6f, 1e6f));
-  WEFT_TRY(layer.is_frozen, reader.boolean_or("freeze", false));
+  WEFT_CHECK(read_numbers(reader, layer));
   if (const auto policy = reader.find("policy")) {
     WEFT_TRY(layer.policy, policy->one_of(actors::parse_policy, kPolicies));
   }
