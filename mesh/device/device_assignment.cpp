@@ -41,6 +41,23 @@ std::string named(const Graph& graph, const std::set<std::size_t>& cells) {
   return text;
 }
 
+// Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
+// crosses. So all are on one side.
+std::set<std::size_t> tied_to(const std::set<std::size_t>& cells, const Graph& graph) {
+  const auto& nodes = graph.nodes();
+  std::set<std::size_t> tied;
+  for (std::size_t before = 0; before != cells.size() + tied.size();) {
+    before = cells.size() + tied.size();
+    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || tied.contains(cell); };
+    for (auto id = static_cast<NodeId>(graph.port_count()); id < nodes.size(); ++id)
+      for (const NodeId owner : nodes[id].owners)
+        for (const auto& [cell, other] :
+             {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
+          if (stays(cell) && !stays(other)) tied.insert(other);
+  }
+  return tied;
+}
+
 }  // namespace
 
 HostPlaces host_places(const Graph& graph) {
@@ -87,19 +104,7 @@ HostPlaces host_places(const Graph& graph) {
   for (const auto& [type, those] : measured) add(those, type + " measures their gradients");
   add(trained, "actors send targets (\"trains\"), which move weights on the host");
   places.is_asked = cells == kept;
-  // Weights that several layers compute with move when all of them have learned: in the middle of a step, when nothing
-  // crosses. So all are on one side.
-  std::set<std::size_t> tied_cells;
-  for (std::size_t before = 0; before != cells.size() + tied_cells.size();) {
-    before = cells.size() + tied_cells.size();
-    const auto stays = [&](std::size_t cell) { return cells.contains(cell) || tied_cells.contains(cell); };
-    for (NodeId id = first; id < nodes.size(); ++id)
-      for (const NodeId owner : nodes[id].owners)
-        for (const auto& [cell, other] :
-             {std::pair{nodes[id].cell, nodes[owner].cell}, {nodes[owner].cell, nodes[id].cell}})
-          if (stays(cell) && !stays(other)) tied_cells.insert(other);
-  }
-  add(tied_cells, "weights shared with those");
+  add(tied_to(cells, graph), "weights shared with those");
   for (NodeId id = first; id < nodes.size(); ++id) places.is_host[id] = cells.contains(nodes[id].cell);
   for (const Edge& edge : graph.edges())
     if (nodes[edge.from].is_port() && places.is_host[edge.to]) places.is_host[edge.from] = 1;
