@@ -76,6 +76,42 @@ void State::each_extent(std::size_t session, std::uint64_t tick, Visit&& visit) 
       }
 }
 
+namespace {
+
+/// Depths of histories, ascending, each once.
+std::vector<std::size_t> depths_of(const State::Options& options) {
+  std::vector<std::size_t> depths{options.node_depths.begin(), options.node_depths.end()};
+  if (depths.empty()) depths.push_back(options.depth);
+  std::sort(depths.begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+  return depths;
+}
+
+/// The block of each node: that of its region and depth.
+std::vector<std::uint32_t> blocks_of(std::size_t nodes, const std::vector<std::uint32_t>& node_region,
+                                     const std::vector<std::size_t>& depths, const State::Options& options) {
+  std::vector<std::uint32_t> blocks(nodes);
+  for (NodeId id = 0; id < blocks.size(); ++id) {
+    const auto place = std::lower_bound(depths.begin(), depths.end(), options.depth_of(id)) - depths.begin();
+    blocks[id] = static_cast<std::uint32_t>(node_region[id] * depths.size() + static_cast<std::size_t>(place));
+  }
+  return blocks;
+}
+
+/// A digest that two states have in common when their memory is laid out alike.
+template <class Blocks>
+auto layout_of(const Blocks& blocks, const std::vector<std::uint32_t>& node_block,
+               const std::vector<std::size_t>& depths, const State::Options& options) {
+  StateHasher layout;
+  layout.add(std::span<const std::uint32_t>(node_block));
+  for (const auto& block : blocks) layout.add(block.live), layout.add(block.scratch);
+  for (const std::size_t n : {options.sessions, options.depth, std::size_t{options.keeps_history}}) layout.add(n);
+  for (const std::size_t depth : depths) layout.add(depth);
+  return layout.digest();
+}
+
+}  // namespace
+
 Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
                            const topology::Plan& plan, topology::NodeMemory& memory, Options options) {
   WEFT_ASSERT(options.depth >= 2 && std::has_single_bit(options.depth), "history depth must be a power of two");
@@ -86,17 +122,10 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
   state.id_ = next_id();
   state.rings_.resize(graph.nodes().size());
   // A block for each region and depth that is there.
-  std::vector<std::size_t> depths{wanted.node_depths.begin(), wanted.node_depths.end()};
-  if (depths.empty()) depths.push_back(wanted.depth);
-  std::sort(depths.begin(), depths.end());
-  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+  const std::vector<std::size_t> depths = depths_of(wanted);
   state.blocks_.resize(plan.regions.size() * depths.size());
   for (std::size_t b = 0; b < state.blocks_.size(); ++b) state.blocks_[b].depth = depths[b % depths.size()];
-  std::vector<std::uint32_t> node_block(graph.nodes().size());
-  for (NodeId id = 0; id < graph.nodes().size(); ++id) {
-    const auto place = std::lower_bound(depths.begin(), depths.end(), wanted.depth_of(id)) - depths.begin();
-    node_block[id] = static_cast<std::uint32_t>(node_region[id] * depths.size() + static_cast<std::size_t>(place));
-  }
+  const std::vector<std::uint32_t> node_block = blocks_of(graph.nodes().size(), node_region, depths, wanted);
 
   // Shapes first, then one buffer a region, then addresses.
   const auto shape = [&](Ring& ring, std::size_t width, Block& block, bool is_live) {
@@ -112,12 +141,7 @@ Result<State> State::build(const Graph& graph, const std::vector<std::uint32_t>&
           visit(state.rings_[id].*field.ring, width, state.blocks_[node_block[id]], field.scope == Scope::committed);
   };
   each_ring(shape);
-  StateHasher layout;
-  layout.add(std::span<const std::uint32_t>(node_block));
-  for (const Block& block : state.blocks_) layout.add(block.live), layout.add(block.scratch);
-  for (const std::size_t n : {wanted.sessions, wanted.depth, std::size_t{wanted.keeps_history}}) layout.add(n);
-  for (const std::size_t depth : depths) layout.add(depth);
-  state.layout_ = layout.digest();
+  state.layout_ = layout_of(state.blocks_, node_block, depths, wanted);
 
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
     for (const std::size_t place : graph.nodes()[id].layer->noise_states()) state.noise_.emplace_back(id, place);
