@@ -25,12 +25,12 @@ KINDS = {
 # Named as a default, or something else of that name.
 USES = {
     "chain": {"mesh/network/network_json.cpp"},
-    "linear": {"mesh/layers/attention.cpp"},
+    "linear": {"mesh/layers/attention.cpp", "learning/options.cpp"},
+    "constant": {"kernels/rate_schedule.hpp", "kernels/rate_schedule.cpp"},
     "cross_entropy": {"learning/options.hpp"},
     "backprop": {"learning/options.hpp", "cli/new.cpp"},
     "sgd": {"kernels/ops/optimizer.hpp"},
     "momentum": {"kernels/optimizer.hpp", "cli/new.cpp", "kernels/ops/optimizer.hpp"},
-    "constant": {"kernels/rate_schedule.hpp", "kernels/rate_schedule.cpp"},
 }
 # Types in which sums, weights and codes are computed, not additions to them.
 COMPUTED = ("float32", "float64", "int8", "uint8")
