@@ -26,6 +26,45 @@ struct Row {
   std::size_t size;
 };
 
+/// Refuses mail that is no target for a session of the layer.
+Status check_target(const Observation& seen, const Mail& mail, const Node& node, NodeId id, const std::string& object) {
+  if (mail.type != MessageType::target)
+    return fail(Errc::unsupported, node.object + ": a layer of Weft's own handles targets, no other mail");
+  if (mail.number >= seen.output.rows)
+    return fail(Errc::out_of_range,
+                object + "session " + std::to_string(mail.number) + " of " + std::to_string(seen.output.rows));
+  if (mail.values.size() != node.layer->out())
+    return fail(Errc::shape_mismatch, object + std::to_string(mail.values.size()) + " values where " +
+                                          std::to_string(node.layer->out()) + " are expected");
+  if (!std::isfinite(mail.rate) ||
+      !std::all_of(mail.values.begin(), mail.values.end(), [](float v) { return std::isfinite(v); }))
+    return fail(Errc::not_finite, object + "a value is not finite");
+  if (!seen.weights->learns(id))
+    return fail(Errc::unsupported, object + "the layer has no master weights, so it does not learn");
+  return {};
+}
+
+/// w -= rate * gradient, parameter by parameter.
+Status descend(WeightStore& weights, NodeId node, const std::vector<float*>& places, float rate,
+               const std::string& object) {
+  auto parameters = weights.of(node);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const ParameterSpec& spec = *parameters[i].spec;
+    std::vector<float> values = weights.read(parameters[i]);
+    Row gradient(values.size());
+    if (spec.is_matrix())
+      kernels::unpack_panels({places[i], spec.out, spec.in}, {gradient.values.data(), spec.out, spec.in, spec.in});
+    else
+      std::copy_n(places[i], values.size(), gradient.values.data());
+    for (std::size_t j = 0; j < values.size(); ++j) {
+      const float step = rate * gradient.values.data()[j];
+      values[j] -= step;
+    }
+    WEFT_CHECK(weights.write(parameters[i], values, object));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status TargetTrainer::check(const Graph& graph, NodeId node) {
@@ -55,19 +94,7 @@ Status TargetTrainer::take(const Observation& seen, const Mail& mail) {
   const Node& node = graph_.nodes()[node_];
   const Layer& layer = *node.layer;
   const std::string object = node.object + ", target: ";
-  if (mail.type != MessageType::target)
-    return fail(Errc::unsupported, node.object + ": a layer of Weft's own handles targets, no other mail");
-  if (mail.number >= seen.output.rows)
-    return fail(Errc::out_of_range,
-                object + "session " + std::to_string(mail.number) + " of " + std::to_string(seen.output.rows));
-  if (mail.values.size() != layer.out())
-    return fail(Errc::shape_mismatch, object + std::to_string(mail.values.size()) + " values where " +
-                                          std::to_string(layer.out()) + " are expected");
-  if (!std::isfinite(mail.rate) ||
-      !std::all_of(mail.values.begin(), mail.values.end(), [](float v) { return std::isfinite(v); }))
-    return fail(Errc::not_finite, object + "a value is not finite");
-  if (!seen.weights->learns(node_))
-    return fail(Errc::unsupported, object + "the layer has no master weights, so it does not learn");
+  WEFT_CHECK(check_target(seen, mail, node, node_, object));
 
   // The layer fires once more, for this row alone, and leaves what its backward needs.
   const std::size_t session = mail.number;
@@ -117,22 +144,7 @@ Status TargetTrainer::take(const Observation& seen, const Mail& mail) {
   backward.workspace = seen.workspace;
   layer.backward(*seen.stream, backward);
 
-  auto parameters = seen.weights->of(node_);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const ParameterSpec& spec = *parameters[i].spec;
-    std::vector<float> values = seen.weights->read(parameters[i]);
-    Row gradient(values.size());
-    if (spec.is_matrix())
-      kernels::unpack_panels({places[i], spec.out, spec.in}, {gradient.values.data(), spec.out, spec.in, spec.in});
-    else
-      std::copy_n(places[i], values.size(), gradient.values.data());
-    for (std::size_t j = 0; j < values.size(); ++j) {
-      const float step = mail.rate * gradient.values.data()[j];
-      values[j] -= step;
-    }
-    WEFT_CHECK(seen.weights->write(parameters[i], values, object));
-  }
-  return {};
+  return descend(*seen.weights, node_, places, mail.rate, object);
 }
 
 }  // namespace weft::mesh
