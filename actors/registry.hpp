@@ -23,7 +23,7 @@ enum class ActorStatus : std::uint32_t {
 inline constexpr std::size_t kActorStatusCount = 5;
 std::string_view name(ActorStatus status) noexcept;
 
-/// One actor's figures at one moment; each is exact, the set need not be of one instant.
+/// One actor's statistics at one moment; each is exact, the set need not be of one instant.
 struct ActorView {
   ActorStatus status = ActorStatus::running;
   std::uint64_t messages = 0;  ///< control messages received
@@ -33,7 +33,7 @@ struct ActorView {
 };
 
 /// The live list of actors: who exists and how each one fares. Writers are the actors' own ticks; readers look on.
-/// @thread any; figures are independent relaxed atomics, so reading never disturbs a tick
+/// @thread any; statistics are independent relaxed atomics, so reading never disturbs a tick
 class Registry {
  public:
   explicit Registry(std::size_t actors);
@@ -55,10 +55,10 @@ class Registry {
   void add_messages(ActorId actor, std::uint64_t count) noexcept;
   void add_fault(ActorId actor, std::uint64_t tick) noexcept;
   void add_restart(ActorId actor) noexcept;
-  /// Puts an actor's figures back, from a checkpoint.
+  /// Puts an actor's statistics back, from a checkpoint.
   void restore(ActorId actor, const ActorView& view) noexcept;
 
-  /// Names what is known of the actors now: another number after every change of a figure, and after `note_change`,
+  /// Names what is known of the actors now: another number after every change of a statistic, and after `note_change`,
   /// which is for what their owners keep of them elsewhere. No number comes twice but by `set_changes`, which says that
   /// everything is again as it was under that number.
   std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }

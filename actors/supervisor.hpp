@@ -78,7 +78,7 @@ struct SupervisionEvent {
 };
 
 /// Counts of a supervisor since its construction.
-///   figure      | as a metric
+///   statistic   | as a metric
 ///   faults      | weft_faults_total{kind="threw"}, one for each kind
 ///   decisions   | weft_supervision_decisions_total{decision="hold"}, one for each policy
 ///   escalations | weft_supervision_escalations_total
@@ -109,7 +109,7 @@ class Supervisor {
   /// The last events; numbers as in EventRing. Order between actors is that of arrival.
   const EventRing<SupervisionEvent>& events() const noexcept { return events_; }
 
-  /// Each figure is exact, the set need not be of one instant.
+  /// Each statistic is exact, the set need not be of one instant.
   SupervisionCounters counters() const noexcept;
 
   /// Ticks of the restarts that still count, oldest first; part of a state. Valid until the actor's next fault.

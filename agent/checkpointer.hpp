@@ -30,7 +30,7 @@ struct CheckpointStatistics {
 
 /// Writes checkpoints beside the running mesh: one at a time, on a thread of its own beneath the ticks' priority, or,
 /// without `background`, at once. A checkpoint that fails is void; the ones before it and the journal stay.
-/// @thread start, wait: one; the figures: any
+/// @thread start, wait: one; the statistics: any
 class Checkpointer {
  public:
   struct Content {

@@ -35,7 +35,7 @@ std::chrono::nanoseconds steady_now();
 /// Brings an agent's journal to the device as its durability asks: on a thread of its own, or, without `background`, in
 /// the calls themselves. What fails is tried again, at first soon and then each second, until it works; meanwhile the
 /// agent goes on and nothing more counts as acknowledged.
-/// @thread appended, flush: one thread; the figures: any
+/// @thread appended, flush: one thread; the statistics: any
 class JournalFlusher {
  public:
   struct Options {

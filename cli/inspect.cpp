@@ -255,7 +255,7 @@ struct Totals {
   std::uint64_t cells = 0, parameters = 0, weight_bytes = 0, multiply_adds = 0, bytes_touched = 0;
 };
 
-/// Figures of all layers together.
+/// Statistics of all layers together.
 Totals totals_of(const Shown& shown) {
   Totals sum;
   for (auto id = static_cast<mesh::NodeId>(shown.graph.port_count()); id < shown.graph.nodes().size(); ++id) {

@@ -13,7 +13,7 @@ double seconds_since(LiveStatistics::Clock::time_point then) {
   return std::chrono::duration<double>(LiveStatistics::Clock::now() - then).count();
 }
 
-/// {"threw": 0, ...}: one figure for each name of an enumeration.
+/// {"threw": 0, ...}: one count for each name of an enumeration.
 template <class Kind, std::size_t kCount>
 Json by_name(const std::array<std::uint64_t, kCount>& statistics) {
   Json out = Json::object();

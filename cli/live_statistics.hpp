@@ -62,11 +62,11 @@ struct AgentIdentity {
   LiveStatistics::Clock::time_point started = LiveStatistics::Clock::now();
 };
 
-/// The last figures, from the thread that runs ticks to those that look on.
+/// The last statistics, from the thread that runs ticks to those that look on.
 /// @thread publish: one at a time; read: any
 class LivePublisher {
  public:
-  /// Never waits: while somebody is copying, figures are dropped, and newer ones come soon.
+  /// Never waits: while somebody is copying, statistics are dropped, and newer ones come soon.
   void publish(const LiveStatistics& statistics) {
     const std::unique_lock hold(mutex_, std::try_to_lock);
     if (hold) statistics_ = statistics;
@@ -81,7 +81,7 @@ class LivePublisher {
   LiveStatistics statistics_;
 };
 
-/// The part of an answer of `weft top` that these figures make.
+/// The part of an answer of `weft top` that these statistics make.
 Json to_json(const AgentIdentity& agent, const LiveStatistics& statistics);
 
 /// "[0,1,1]": a cell's place, without a level.

@@ -21,7 +21,7 @@ using Align = Table::Align;
 constexpr std::uint32_t kMostClasses = 20;
 constexpr std::size_t kMostMistakes = 5, kPage = 100, kNameWidth = 24;
 
-/// Classes by name, cut so that a figure still stands beside them, and the page that they stand on.
+/// Classes by name, cut so that a statistic still stands beside them, and the page that they stand on.
 struct Page {
   const std::vector<std::string>& names;
   std::size_t columns;
@@ -34,7 +34,7 @@ struct Page {
   bool is_narrow() const { return columns && columns < kNameWidth + 40; }
 };
 
-std::string figures(const Measurement& m, const Page& page) {
+std::string class_table(const Measurement& m, const Page& page) {
   std::vector<std::uint32_t> shown(m.classes());
   std::iota(shown.begin(), shown.end(), 0u);
   std::string heading = "class";
@@ -99,7 +99,7 @@ std::string mistakes(const Measurement& m, const Page& page) {
   return text;
 }
 
-std::string figure(double value) {
+std::string value_text(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", value);
   return text;
@@ -110,8 +110,8 @@ std::string errors(const learning::Evaluation& e, const AnswerNames& names, std:
       {{"target"}, {"samples", Align::right}, {"MSE", Align::right}, {"MAE", Align::right}, {"R2", Align::right}});
   for (std::size_t i = 0; i < e.values().size(); ++i) {
     const learning::ValueErrors& own = e.values()[i];
-    table.add({names.target(i), grouped(own.samples()), figure(own.mse()), figure(own.mae()),
-               own.r2() ? figure(*own.r2()) : "none"});
+    table.add({names.target(i), grouped(own.samples()), value_text(own.mse()), value_text(own.mae()),
+               own.r2() ? value_text(*own.r2()) : "none"});
   }
   return table.text(columns);
 }
@@ -166,7 +166,7 @@ std::string evaluation_report(const learning::Evaluation& e, const AnswerNames& 
     const Page page{names.classes_of(i), columns, unicode};
     if (e.heads().size() > 1)
       text += (i ? "\n" : "") + names.target(i) + ": " + percent(m.accuracy()) + " of " + grouped(m.samples()) + "\n";
-    text += figures(m, page);
+    text += class_table(m, page);
     std::string confusion = matrix(m, page);
     if (confusion.empty()) confusion = mistakes(m, page);
     if (!confusion.empty()) text += "\n" + confusion;
@@ -178,7 +178,8 @@ std::string evaluation_line(const learning::Evaluation& e) {
   const std::string of = " of " + grouped(e.samples());
   if (!e.has_values()) return percent(e.accuracy()) + of;
   const learning::ValueErrors& first = e.values()[0];
-  std::string text = (first.r2() ? "R2 " + figure(*first.r2()) + ", " : "") + "mean error " + figure(first.mae()) + of;
+  std::string text =
+      (first.r2() ? "R2 " + value_text(*first.r2()) + ", " : "") + "mean error " + value_text(first.mae()) + of;
   if (e.values().size() > 1) text += " (the first of " + grouped(e.values().size()) + " targets)";
   return text;
 }

@@ -30,7 +30,7 @@ struct MonitorRequest {
   bool json = false;
 };
 
-/// Everybody who looks on while `weft run` works: faults and hangs go to the log and to JSON lines, figures to `weft
+/// Everybody who looks on while `weft run` works: faults and hangs go to the log and to JSON lines, statistics to `weft
 /// top`, keep-alive messages to the service manager. The run loop calls it between blocks; ticks never wait for it.
 /// @thread one at a time: the run loop's
 class RunMonitor {

@@ -233,7 +233,7 @@ class Top {
     }
   }
 
-  /// Fails for an error that the server tells; else shows the figures, unless they are only to be looked through.
+  /// Fails for an error that the server tells; else shows the statistics, unless they are only to be looked through.
   Status show(const std::string& line, bool only_errors) {
     WEFT_TRY(const auto statistics, parse_json(line, "socket " + path_));
     if (statistics.is_object() && statistics.contains("error"))

@@ -149,9 +149,9 @@ class View {
       const double share = std::clamp(number(cell, "share"), 0.0, 1.0);
       std::string each = "  " + place(member(cell, "cell"));
       each.resize(std::max<std::size_t>(each.size() + 1, 16), ' ');
-      std::string figure = percent(share);
-      if (figure.size() < 7) figure.insert(0, 7 - figure.size(), ' ');
-      each += figure + " ";
+      std::string shown = percent(share);
+      if (shown.size() < 7) shown.insert(0, 7 - shown.size(), ' ');
+      each += shown + " ";
       const std::size_t width = columns_ > each.size() + 4 ? std::min<std::size_t>(columns_ - each.size(), 40) : 0;
       line(each + (width ? bar(share, width, unicode_) : ""));
     }

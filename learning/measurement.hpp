@@ -11,7 +11,7 @@
 
 namespace weft::learning {
 
-/// Answers of a classifier beside the labels: loss, confusion matrix, figures of each class.
+/// Answers of a classifier beside the labels: loss, confusion matrix, statistics of each class.
 class Measurement {
  public:
   Measurement() = default;

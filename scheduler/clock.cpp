@@ -41,7 +41,7 @@ class SteadyTime final : public TimeSource {
   }
 };
 
-// The figures every clock keeps. Written by the driving thread; relaxed, since each stands for itself.
+// The statistics every clock keeps. Written by the driving thread; relaxed, since each stands for itself.
 class ClockRecorder {
  public:
   void add_tick(Nanoseconds latency, std::uint64_t count = 1) noexcept {

@@ -43,7 +43,7 @@ struct JournalOptions {
 /// Writes segments `journal-<first record>` into a directory (docs/formats/journal.md). Records wait in memory until
 /// they are on the device: after any failure the descriptor is given up, and `commit` goes on with a new segment that
 /// begins with the first record that is not yet synced, so nothing is lost while the process runs.
-/// @thread append and the figures: one thread; commit: one at a time, any thread, also while another appends;
+/// @thread append and the statistics: one thread; commit: one at a time, any thread, also while another appends;
 /// forget: any
 class JournalWriter {
  public:

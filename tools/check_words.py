@@ -61,6 +61,7 @@ TERMS = {
     r"(?:the|own) books": "state, tracking",
     r"asked for (?:early|ahead)|kAsks": "prefetch",
     r"era_": "epoch",
+    r"(?:its|their|the last|other) figures": "statistics",
     r"hold_copies|index_limit|(?-i:ConstRows)|silent cells?|(?-i:Milestone|Parting|Companion)": "the word of docs/glossary.md",
 }
 TERM = re.compile(r"(?<![\w])(" + "|".join(f"(?:{t})" for t in TERMS) + r")(?![\w])", re.IGNORECASE)

@@ -56,7 +56,7 @@ class DeviceExecutor {
   /// Steps are under way: code that asks for the mesh's memory is part of them.
   bool is_running() const noexcept { return is_running_; }
   const DeviceStatistics& statistics() const noexcept { return statistics_; }
-  /// Counts on from the figures of another one for the same mesh.
+  /// Counts on from the statistics of another one for the same mesh.
   void count_on(const DeviceStatistics& before);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs at a given rate: their pace, their figures, their end.
+// Runs at a given rate: their pace, their statistics, their end.
 
 #include "tests/cli/agent.hpp"
 #include <chrono>
