@@ -9,6 +9,7 @@
 
 #include "learning/dataset.hpp"
 #include "learning/learner.hpp"
+#include "learning/losses.hpp"
 #include "learning/options.hpp"
 #include "learning/stream_options.hpp"
 

@@ -100,12 +100,9 @@ constexpr auto kValueLoss = WEFT_DISPATCH(value_loss);
 struct Row {
   std::string_view name;
   LossTargets targets;
-  LossSetting setting;
-  TargetRange range;
 };
 constexpr std::array<Row, kLossCount> kLosses{{
-#define WEFT_LOSS(number, name, targets, setting, range) \
-  {#name, LossTargets::targets, LossSetting::setting, TargetRange::range},
+#define WEFT_LOSS(number, name, targets) {#name, LossTargets::targets},
 #include "kernels/formulas/losses.def"
 #undef WEFT_LOSS
 }};
@@ -113,13 +110,6 @@ constexpr std::array<Row, kLossCount> kLosses{{
 
 std::string_view name(Loss loss) noexcept { return kLosses[static_cast<std::size_t>(loss)].name; }
 LossTargets targets_of(Loss loss) noexcept { return kLosses[static_cast<std::size_t>(loss)].targets; }
-LossSetting setting_of(Loss loss) noexcept { return kLosses[static_cast<std::size_t>(loss)].setting; }
-TargetRange range_of(Loss loss) noexcept { return kLosses[static_cast<std::size_t>(loss)].range; }
-Loss default_loss(LossTargets targets) noexcept {
-  std::size_t first = 0;
-  while (kLosses[first].targets != targets) ++first;
-  return static_cast<Loss>(first);
-}
 std::optional<Loss> parse_loss(std::string_view text) noexcept {
   for (std::size_t i = 0; i < kLosses.size(); ++i)
     if (kLosses[i].name == text) return static_cast<Loss>(i);

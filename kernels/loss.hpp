@@ -12,28 +12,21 @@ namespace weft::kernels {
 
 /// Losses by the rows of kernels/formulas/losses.def; the row number is in files.
 enum class Loss : int {
-#define WEFT_LOSS(number, name, targets, setting, range) name = number,
+#define WEFT_LOSS(number, name, targets) name = number,
 #include "kernels/formulas/losses.def"
 #undef WEFT_LOSS
 };
 inline constexpr int kLossCount =
-#define WEFT_LOSS(number, name, targets, setting, range) 1 +
+#define WEFT_LOSS(number, name, targets) 1 +
 #include "kernels/formulas/losses.def"
 #undef WEFT_LOSS
     0;
 /// Targets of a loss: a label a row, a label for each head of a row, a number for each value.
 enum class LossTargets : int { labels, head_labels, values };
-/// Option of its own that a loss has, and numbers that its values may be.
-enum class LossSetting : int { none, delta };
-enum class TargetRange : int { any, probability };
 
 std::string_view name(Loss loss) noexcept;
 std::optional<Loss> parse_loss(std::string_view text) noexcept;
 LossTargets targets_of(Loss loss) noexcept;
-LossSetting setting_of(Loss loss) noexcept;
-TargetRange range_of(Loss loss) noexcept;
-/// The first loss with such targets, for whoever names none.
-Loss default_loss(LossTargets targets) noexcept;
 
 /// With e = exp(x - largest) and S = sum(e) along each row:
 ///   loss = log(S) - (x[label] - largest);  dx = e / S, less 1 at the label. dx may be logits.
@@ -44,8 +37,7 @@ void cross_entropy(const ConstMatrixView& logits, const std::uint32_t* labels, f
 
 /// The loss of each row, and its slope. With n = cols and l the loss of one value (kernels/formulas/losses/):
 ///   loss = sum(l(x, target, setting)) / n;  dx = l'(x, target, setting) / n. dx may be x or target.
-/// @shape  x, target, dx [rows, cols]; loss [rows] or null. `kind` has values as targets; `setting`: delta, of a loss
-/// that has it
+/// @shape  x, target, dx [rows, cols]; loss [rows] or null. `kind` has values as targets; `setting`: delta, if it has one
 /// @exact  the sum by rule R2; divisions correctly rounded
 void value_loss(Loss kind, float setting, const ConstMatrixView& x, const ConstMatrixView& target, float* loss,
                 const MatrixView& dx) noexcept;

@@ -4,6 +4,7 @@
 
 #include "learning/internal/shuffle.hpp"
 #include "learning/learner.hpp"
+#include "learning/losses.hpp"
 
 #include "formats/csv/gzip.hpp"
 #include "formats/idx/idx.hpp"

@@ -4,6 +4,7 @@
 
 #include "learning/internal/late_steps.hpp"
 #include "learning/internal/learner_parts.hpp"
+#include "learning/losses.hpp"
 #include "learning/memory_estimate.hpp"
 #include "learning/rules/rule.hpp"
 

@@ -3,6 +3,7 @@
 #include "learning/options.hpp"
 
 #include "learning/internal/optimizer_options.hpp"
+#include "learning/losses.hpp"
 #include "learning/rules/rule.hpp"
 
 #include "core/option_table.hpp"

@@ -44,10 +44,6 @@ enum class Feedback : int { linear, tanh };
 using kernels::Loss;
 using kernels::LossTargets;
 using kernels::parse_loss;
-/// Names of the losses that take such targets; `is_any`: those alone whose values may be any number.
-std::vector<std::string_view> loss_names(LossTargets targets, bool is_any = false);
-/// The same in words: "mse, mae or huber".
-std::string loss_words(LossTargets targets, bool is_any = false);
 
 using kernels::Clip;
 std::string_view name(Clip clip) noexcept;

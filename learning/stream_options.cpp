@@ -2,6 +2,8 @@
 
 #include "learning/stream_options.hpp"
 
+#include "learning/losses.hpp"
+
 #include "core/option_table.hpp"
 
 #include <unordered_set>
