@@ -42,6 +42,8 @@ class Reporter {
   virtual void found(Session& session) = 0;
   /// A checkpoint of an agent has been written.
   virtual void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) = 0;
+  /// Rows that arrived and that neither a crash nor a power cut can lose; told where it has grown.
+  virtual void acknowledged(std::uint64_t) {}
   virtual void done(Session& session, const Pace& pace) = 0;
   /// Before something else is printed: leaves no half line behind.
   virtual void interrupt() {}

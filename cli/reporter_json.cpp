@@ -43,6 +43,18 @@ Json device_json(const mesh::DeviceStatistics* statistics) {
           {"exchanged_bytes", statistics->exchanged_bytes}};
 }
 
+/// Fates of samples whose targets come later; null: none can.
+Json late_json(Session& session) {
+  const learning::Learner* const learner = session.learner();
+  if (!learner || learner->options().late == learning::Late::none) return nullptr;
+  const learning::LateCounts counts = learner->late_counts();
+  return {{"observed", counts.observed},
+          {"taught", counts.taught},
+          {"forgone", counts.forgone},
+          {"expired", counts.expired},
+          {"open", counts.open()}};
+}
+
 class JsonReporter final : public Reporter {
  public:
   void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
@@ -54,7 +66,7 @@ class JsonReporter final : public Reporter {
                 {"schedule", name(setup.learning.schedule)},
                 {"lr", as_written(setup.learning.optimizer.lr)},
                 {"seed", setup.spec.seed},
-                {"samples", session.stream().total()},
+                {"samples", session.stream().progress().total},
                 {"training_set", session.stream().train_size()},
                 {"held_out", session.stream().held_out_size()},
                 {"weights", mesh::MeshAccess::weights(mesh).count()},
@@ -72,8 +84,8 @@ class JsonReporter final : public Reporter {
     const auto& stream = session.stream();
     const bool is_in_drop =
         p.before_drift && p.samples < stream.drift_sample() + 4 * std::uint64_t{stream.options().window};
-    const bool is_due = is_in_drop || p.samples == p.total || pace.seconds >= last_seconds_ + 1 ||
-                        p.samples / step(p) != last_samples_ / step(p);
+    const bool is_due = is_in_drop || (p.total && p.samples == p.total) || pace.seconds >= last_seconds_ + 1 ||
+                        (p.total && p.samples / step(p) != last_samples_ / step(p));
     if (!is_due || p.samples == last_samples_) return;
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
@@ -98,19 +110,24 @@ class JsonReporter final : public Reporter {
 
   void found(Session& session) override {
     const agent::Recovery& r = session.recovery();
-    print_json({{"event", "found"},
-                {"state", session.agent()->directory()},
-                {"is_new", r.is_new},
-                {"is_finished", session.is_finished()},
-                {"checkpoint_tick", r.checkpoint},
-                {"records", r.records},
-                {"torn_bytes", r.torn_bytes},
-                {"passed_over", r.passed_over},
-                {"damages", r.damages},
-                {"tick", r.at.tick},
-                {"samples", session.stream().progress().samples},
-                {"state_hash", to_string(r.hash)},
-                {"seconds", in_seconds(r.took)}});
+    Json line({{"event", "found"},
+               {"state", session.agent()->directory()},
+               {"is_new", r.is_new},
+               {"is_finished", session.is_finished()},
+               {"checkpoint_tick", r.checkpoint},
+               {"records", r.records},
+               {"torn_bytes", r.torn_bytes},
+               {"passed_over", r.passed_over},
+               {"damages", r.damages},
+               {"tick", r.at.tick},
+               {"samples", session.stream().progress().samples},
+               {"state_hash", to_string(r.hash)},
+               {"seconds", in_seconds(r.took)}});
+    if (session.feed()) {
+      const std::string& file = session.feed_place().file();
+      line.update({{"rows", session.feed_place().rows()}, {"file", file.empty() ? Json() : Json(file)}});
+    }
+    print_json(line);
   }
 
   void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) override {
@@ -122,10 +139,16 @@ class JsonReporter final : public Reporter {
                 {"bytes", checkpoint.bytes}});
   }
 
+  void acknowledged(std::uint64_t rows) override {
+    if (rows == acknowledged_rows_) return;
+    acknowledged_rows_ = rows;
+    print_json({{"event", "acknowledged"}, {"rows", rows}});
+  }
+
   void done(Session& session, const Pace& pace) override {
     const auto &held_out = session.held_out(), &validation = session.validation();
     const Json statistics = to_json(statistics_of(session, pace));
-    print_json(
+    Json line(
         {{"event", "done"},
          {"rule", name(session.setup().learning.rule)},
          {"held_out_accuracy", maybe(session.held_out_accuracy())},
@@ -140,12 +163,17 @@ class JsonReporter final : public Reporter {
          {"recovery_samples", maybe(session.stream().progress().recovery_samples)},
          {"clock", statistics["clock"]},
          {"device", device_json(session.mesh().device_statistics())}});
+    if (session.feed())
+      line.update({{"rows", session.feed_place().rows()},
+                   {"skipped_rows", session.feed_place().skipped()},
+                   {"late", late_json(session)}});
+    print_json(line);
   }
 
  private:
   static std::uint64_t step(const learning::StreamProgress& p) { return p.total / kProgressLines + 1; }
 
-  std::uint64_t last_samples_ = 0;
+  std::uint64_t last_samples_ = 0, acknowledged_rows_ = 0;
   double last_seconds_ = 0;
 };
 

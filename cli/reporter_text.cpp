@@ -35,7 +35,8 @@ std::string loss_line(Session& session, std::string last) {
 std::optional<std::string> passes_hint(Session& session) {
   constexpr std::uint64_t kFew = 2000;
   const auto& options = session.stream().options();
-  if (options.epochs > 1 || options.max_samples || session.stream().train_size() >= kFew) return std::nullopt;
+  if (session.feed() || options.epochs > 1 || options.max_samples || session.stream().train_size() >= kFew)
+    return std::nullopt;
   return "note: " + grouped(session.stream().train_size()) +
          " samples were shown once; --epochs 20 shows them twenty times";
 }
@@ -61,7 +62,10 @@ class TextReporter final : public Reporter {
     const auto& setup = session.setup();
     say(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
         std::string(name(setup.learning.schedule)));
-    say(grouped(session.stream().total()) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
+    if (session.feed()) say("samples as they arrive: " + session.setup().feed.name());
+    const std::uint64_t total = session.stream().progress().total;
+    if (total || !session.feed())
+      say(grouped(total) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
     for (const std::string& note : session.notes()) put_line("note: " + note);
     if (resumed_at) say("resumed at sample " + grouped(*resumed_at));
     last_ = Clock::now();
@@ -83,8 +87,8 @@ class TextReporter final : public Reporter {
       std::fflush(stderr);
       is_drawn_ = true;
     } else {
-      const bool tenth = p.samples * 10 / p.total != last_samples_ * 10 / p.total;
-      if (!tenth && now - last_ < kPlainLine) return;
+      const bool tenth = p.total && p.samples * 10 / p.total != last_samples_ * 10 / p.total;
+      if (!tenth && (now - last_ < kPlainLine || p.samples == last_samples_)) return;
       const std::size_t columns = err_.columns();
       put(stderr, progress_line(statistics_of(session, pace), session.accuracy_curve(), columns ? columns - 1 : 100,
                                 err_.unicode) +
@@ -157,6 +161,7 @@ class TextReporter final : public Reporter {
            sparkline(session.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
     for (const StatisticLine& each : statistic_lines(statistics))
       if (each.label != "accuracy" && each.label != "loss") line(each.label, each.text);
+    if (session.feed_place().skipped()) line("passed over", grouped(session.feed_place().skipped()) + " rows");
     if (pace.clock) line("clock", clock_line(*pace.clock));
     if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
     const std::string hash = to_string(session.mesh().state_hash());

@@ -32,7 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kFileInCheckpoint = "run.entity";
 // A block is what Ctrl-C waits for: long enough to cost nothing, short enough not to be noticed.
 constexpr std::uint64_t kLongestBlock = 256;
 constexpr double kBlockSeconds = 0.05;
@@ -59,6 +58,11 @@ class Run {
     WEFT_CHECK(make_clock());
     if (!session_.is_finished()) {
       WEFT_CHECK(stream());
+      // An empty pipe: the run says where it stands.
+      if (session_.feed() && session_.feed()->is_empty()) {
+        reporter_.done(session_, pace());
+        return {};
+      }
       read_clock(true);
       monitor_.enters("finishing");
       if (Status finished = timed([&] { return session_.finish(); }); !finished) {
@@ -145,8 +149,27 @@ class Run {
     return status;
   }
 
+  /// While no sample arrives.
+  Status idle() {
+    if (noted_signal() || RunMonitor::reader_is_gone()) return fail(Errc::interrupted, "stopped");
+    monitor_.progressed();
+    reporter_.progressed(session_, pace());
+    if (agent_) report_agent();
+    return {};
+  }
+
+  /// A row that was refused ends the run, which is kept as it was before.
+  Status refuse_row(const Error& why) {
+    if (store_) WEFT_CHECK(checkpoint());
+    if (agent_) WEFT_CHECK(keep_agent());
+    // Bad input, whatever part of the program found it.
+    return fail(Errc::parse_failed,
+                why.text() + "; the rows before it are kept: " + std::to_string(session_.feed_place().rows()));
+  }
+
   /// To the end of the stream, or to a signal.
   Status stream() {
+    if (session_.feed()) session_.feed()->while_idle([this] { return idle(); });
     const std::uint64_t every = request_.checkpoint_every.value_or(0);
     // A sample of a deep network takes seconds, and a signal is heard between blocks.
     std::uint64_t block = session_.mesh().graph().nodes().size() > 1000 ? 1 : 16;
@@ -160,6 +183,8 @@ class Run {
       if (clock_) clock_->finished(samples() - before);
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
+      if (!advanced && session_.feed() && Feed::is_of_a_row(advanced.error().code()))
+        return refuse_row(advanced.error());
       if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
@@ -185,7 +210,7 @@ class Run {
     WEFT_TRY(const auto bytes, session_.snapshot());
     const std::uint64_t at = samples();
     const Json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
-    WEFT_CHECK(store_->write({session_.mesh().ticks()}, {{kFileInCheckpoint, bytes}}, info));
+    WEFT_CHECK(store_->write({session_.mesh().ticks()}, {{kRunFile, bytes}}, info));
     reporter_.saved(at, store_->directory());
     monitor_.saved(bytes.size(), Clock::now() - begin);
     last_saved_ = at;
@@ -205,6 +230,7 @@ class Run {
   /// Reports the state of the journal, and each checkpoint that has been written meanwhile.
   void report_agent() {
     const agent::AgentStatistics statistics = agent_->statistics();
+    if (session_.feed()) reporter_.acknowledged(session_.feed()->acknowledged(statistics.acknowledged));
     monitor_.journal({to_string(session_.setup().durability), statistics.acknowledged.tick, statistics.waiting_bytes,
                       statistics.journal_bytes, statistics.last_error.value_or("")});
     const agent::CheckpointStatistics& checkpoint = statistics.checkpoint;
@@ -260,8 +286,8 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
   }
   WEFT_TRY(const auto found, store.latest());
   if (!found) return std::optional<std::uint64_t>();
-  WEFT_TRY(const auto bytes, found->file(kFileInCheckpoint));
-  WEFT_TRY(const auto file, formats::decode_entity(bytes, found->path + "/" + kFileInCheckpoint));
+  WEFT_TRY(const auto bytes, found->file(kRunFile));
+  WEFT_TRY(const auto file, formats::decode_entity(bytes, found->path + "/" + kRunFile));
   if (auto resumed = session.resume(file); !resumed) return fail(std::move(resumed).error().within(found->path));
   return std::optional<std::uint64_t>(session.stream().progress().samples);
 }
@@ -319,7 +345,7 @@ Status run(const RunRequest& request) {
   WEFT_CHECK(check_savable(request, session));
   watch_signals();
   session.stop_by(signal_flag());
-  const auto reporter = request.json ? make_json_reporter() : make_text_reporter(request.quiet);
+  const auto reporter = request.json || request.answers ? make_json_reporter() : make_text_reporter(request.quiet);
   if (session.agent()) {
     reporter->found(session);
     if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
@@ -330,7 +356,7 @@ Status run(const RunRequest& request) {
                                                  .log = request.log,
                                                  .hang_limit = request.hang_limit,
                                                  .on_hang = request.on_hang,
-                                                 .json = request.json},
+                                                 .json = request.json || request.answers},
                                                 session, *reporter));
   if (session.agent()) monitor->found();
   Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
@@ -345,8 +371,17 @@ Verb add_run(CLI::App& program) {
   auto request = std::make_shared<RunRequest>();
   RunRequest& r = *request;
   add_argument(*app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
-  names_a_file(add_option(*app, "data", r.data, "The samples; else those of the file's section \"stream\""))
-      .type_name("FILE.csv");
+  names_a_file(add_option(*app, "data", r.data,
+                          "The samples, -: as they arrive at standard input; else those of the file's section "
+                          "\"stream\""))
+      .type_name("FILE");
+  names_a_file(add_option(*app, "follow", r.follow,
+                          "Samples as they arrive: in files of a directory, or at a Unix socket that is made there"))
+      .type_name("PATH");
+  add_row_format(*app, r.format);
+  one_of(add_option(*app, "bad-rows", r.bad_rows, "A row that is refused ends the run, or is counted and passed over"),
+         {"stop", "skip"});
+  add_flag(*app, "answers", r.answers, "Print the answer to each sample that arrives, a JSON object a line");
   names_a_file(add_option(*app, "validation", r.validation, "Samples to measure with at the end"))
       .type_name("FILE.csv");
   names_a_file(add_option(*app, "test", r.test, "The same, instead of the held-out share")).type_name("FILE.csv");

@@ -40,7 +40,7 @@ Statistics<learning::StreamProgress> progress_statistics() {
   using S = learning::StreamProgress;
   Statistics<S> all;
   all.add("samples", &S::samples, "samples", "seen so far", "samples");
-  all.add("total", &S::total, "samples", "of the whole stream", "samples", " of ");
+  all.add("total", &S::total, "samples", "of the whole stream; 0: its end is not known", "samples", " of ");
   all.add("epoch", &S::epoch, "epochs", "finished");
   all.add("prequential_accuracy", &S::prequential_accuracy, "share", "of hits in the last `window` samples",
           "accuracy");

@@ -108,6 +108,54 @@ std::optional<std::string> RangeCheck::standardized_note(const Standardized& lay
   return text;
 }
 
+/// Files that are measured with and never learned from.
+static Status append_parts(learning::Dataset& data, const learning::StreamOptions& stream, const SamplePaths& paths,
+                           learning::LabelBounds bounds) {
+  bounds.may_number = false;
+  for (const auto& [part, file] :
+       {std::pair(learning::Part::validation, &paths.validation), std::pair(learning::Part::test, &paths.test)}) {
+    if (file->empty()) continue;
+    WEFT_TRY(auto more, learning::read_dataset(storage::real_file_system(), *file, stream.table, bounds));
+    WEFT_CHECK(learning::append_part(data, std::move(more), part, *file));
+  }
+  return {};
+}
+
+Result<Samples> expect_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths) {
+  const auto output = output_of(graph, stream);
+  const auto& inputs = graph.spec().inputs;
+  const auto input = the_only(stream.input, inputs.size(),
+                              [&] { return graph.find_port(stream.input.empty() ? inputs[0].name : stream.input); });
+  if (!output || !input)
+    return fail(Errc::invalid_argument, std::string("stream.") + (output ? "input" : "output") +
+                                            ": the network has several; name the one that the samples go to");
+  WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
+  WEFT_TRY(const auto bounds, learning::label_bounds(graph.nodes()[*output], learning, stream.table));
+  if (stream.table.missing == learning::Missing::mean && stream.table.fill.empty())
+    return fail(Errc::invalid_argument,
+                "stream.missing: the network keeps no means (stream.fill) to fill with; give --missing refuse, drop or "
+                "zero");
+  Samples samples;
+  learning::Dataset& data = samples.data;
+  data.features = graph.nodes()[*input].width;
+  data.targets = learning::target_columns(stream.table).size();
+  data.learns_values = targets_of(learning.loss) == learning::LossTargets::values;
+  const auto classes_of = [](const std::vector<std::string>& names, std::uint32_t width) {
+    return learning::ClassSet{names.empty() ? width : static_cast<std::uint32_t>(names.size()), names};
+  };
+  if (!data.learns_values) {
+    const learning::ClassSet one = classes_of(stream.table.classes, bounds.width);
+    data.classes = one.count;
+    data.class_names = one.names;
+    for (std::size_t i = 0; i < bounds.heads.size(); ++i) {
+      const auto& own = stream.table.head_classes;
+      data.heads.push_back(classes_of(i < own.size() ? own[i] : std::vector<std::string>(), bounds.heads[i]));
+    }
+  }
+  WEFT_CHECK(append_parts(data, stream, paths, bounds));
+  return samples;
+}
+
 Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths,
                              bool is_trained) {
   const std::string& path = paths.csv;
@@ -125,13 +173,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
     samples.notes.push_back(path + ": " + grouped(data.missing) + " missing values filled with " +
                             (stream.table.missing == learning::Missing::zero ? "zero" : "means of the training part"));
   keep_class_names(data, stream.table);
-  bounds.may_number = false;
-  for (const auto& [part, file] :
-       {std::pair(learning::Part::validation, &paths.validation), std::pair(learning::Part::test, &paths.test)}) {
-    if (file->empty()) continue;
-    WEFT_TRY(auto more, learning::read_dataset(storage::real_file_system(), *file, stream.table, bounds));
-    WEFT_CHECK(learning::append_part(data, std::move(more), part, *file));
-  }
+  WEFT_CHECK(append_parts(data, stream, paths, bounds));
   const learning::Split split =
       learning::split_rows(data, stream.held_out, stream.stratified, stream.split_seed.value_or(stream.seed));
   auto filled = learning::fill_missing(data, split.train, stream.table.fill);

@@ -48,6 +48,10 @@ struct SamplePaths {
   std::string csv, validation, test;  // the two last: empty, none
 };
 
+/// The same without rows to learn from, which arrive while the run goes on: widths, classes that the network or the run
+/// knows, and the files to measure with.
+Result<Samples> expect_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths);
+
 /// Reads the tables at `paths`, and writes into `stream` what it left open: names of the classes, and what stands for
 /// missing values. `is_trained`: the network has weights that know its classes.
 Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths,

@@ -20,6 +20,7 @@
 #include "core/json_reader.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 namespace weft::cli {
@@ -27,6 +28,8 @@ namespace {
 
 constexpr std::uint64_t kMarks = 240;  // of a whole run: more than any terminal shows
 constexpr std::uint64_t kShortest = 64;
+constexpr std::uint64_t kArrivingStride = 4096;  // of samples that arrive, whose number nobody knows
+constexpr const char* kArriving = "samples that arrive";
 constexpr std::size_t kMaxDataBytes = std::size_t{1} << 30;
 
 }  // namespace
@@ -45,6 +48,8 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     WEFT_TRY(session->replayable_, agent::ReplayableMesh::begin(s.spec, true, s.mesh));
     WEFT_CHECK(on_create(session->replayable_->mesh()));
     WEFT_CHECK(session->begin(*session->replayable_));
+    if (s.feed.is_on())
+      session->arriving_.feed.emplace(s.feed, *session->stream_, *session->learner_, nullptr, session->arriving_.place);
   } else {
     agent::Agent::Options options;
     options.durability = s.durability;
@@ -61,6 +66,8 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
          [&agent] { return agent.drain(); }});
     if (!session->recovery_.is_new) WEFT_CHECK(session->prolong());
+    if (s.feed.is_on())
+      session->arriving_.feed.emplace(s.feed, *session->stream_, *session->learner_, &agent, session->arriving_.place);
     if (session->is_finished_) WEFT_CHECK(session->measure_held_out());
   }
   return session;
@@ -69,6 +76,7 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
 /// Choices made from the table are part of the network from then on.
 Status Session::read_data(const Model& model) {
   RunSetup& s = setup_;
+  if (s.feed.is_on()) return expect_data(model);
   WEFT_TRY(const auto bytes, storage::real_file_system().read(s.csv_path, kMaxDataBytes));
   data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
   if (formats::is_idx(bytes) || formats::is_gzip(bytes)) {
@@ -96,9 +104,24 @@ Status Session::read_data(const Model& model) {
   return {};
 }
 
+Status Session::expect_data(const Model& model) {
+  RunSetup& s = setup_;
+  data_digest_ = kArriving;
+  auto graph = mesh::Graph::build(s.spec);
+  if (!graph) return fail(std::move(graph).error().within(model.path));
+  auto samples = expect_samples(*graph, s.stream, {"", s.validation_path, s.test_path});
+  if (!samples) return fail(blamed(std::move(samples).error(), model.path, std::array{s.validation_path, s.test_path}));
+  s.spec.stream = learning::write_stream(s.stream);
+  data_ = std::move(samples->data);
+  return {};
+}
+
 Status Session::begin(agent::ReplayableMesh& replayable) {
   learner_ = replayable.learner();
-  auto stream = learning::Stream::build(*learner_, *std::move(data_), setup_.stream);
+  // Of open samples, and of as many closed ones.
+  arriving_.place = FeedPlace(2 * std::size_t{learner_->options().patience} + 4096);
+  auto stream = setup_.feed.is_on() ? learning::Stream::build_fed(*learner_, *std::move(data_), setup_.stream)
+                                    : learning::Stream::build(*learner_, *std::move(data_), setup_.stream);
   if (!stream) {
     // The table itself, not the key that may name another.
     constexpr std::string_view kKey = "stream.csv: ";
@@ -109,7 +132,9 @@ Status Session::begin(agent::ReplayableMesh& replayable) {
   }
   stream_ = *std::move(stream);
   data_.reset();
-  stride_ = std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
+  stride_ = setup_.feed.is_on()
+                ? kArrivingStride
+                : std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
   return {};
 }
 
@@ -132,17 +157,20 @@ Status Session::or_undo(Work&& work) {
 }
 
 Status Session::advance(std::uint64_t samples) {
-  const std::uint64_t done = stream_->progress().samples;
-  const auto run = [&] { return stream_->advance(std::min(samples, stride_ - done % stride_)); };
+  const std::uint64_t done = stream_->samples(), most = std::min(samples, stride_ - done % stride_);
+  const auto run = [&] { return arriving_.feed ? arriving_.feed->take(most) : stream_->advance(most); };
   // A pipelined sample is one step.
   const bool is_long = is_stoppable_ && learner_->options().schedule == learning::Schedule::settle;
-  WEFT_CHECK(is_long ? or_undo(run) : run());
+  // A sample that arrives is not given back: it is run to its end.
+  WEFT_CHECK(is_long && !arriving_.feed ? or_undo(run) : run());
+  if (stream_->samples() == done) return {};
   return mark() && agent_ ? agent_->mark() : Status();
 }
 
 bool Session::mark() {
   const learning::StreamProgress now = stream_->progress();
   if (now.samples % stride_ != 0) return false;
+  if (stream_->is_fed()) return true;  // a curve without an end is not kept
   accuracy_curve_.points.push_back(static_cast<float>(now.prequential_accuracy));
   if (now.before_drift)
     accuracy_curve_.lowest_accuracy = std::min(accuracy_curve_.lowest_accuracy.value_or(1.0), now.prequential_accuracy);
@@ -172,6 +200,7 @@ std::string Session::run_state() const {
            {"finished", is_finished_},
            {"curve", accuracy_curve_.points}};
   if (accuracy_curve_.lowest_accuracy) run["lowest_accuracy"] = *accuracy_curve_.lowest_accuracy;
+  if (setup_.feed.is_on()) run["feed"] = arriving_.place.save();
   return run.dump();
 }
 
@@ -196,6 +225,7 @@ Status Session::load_run(JsonReader& run) {
     then.is_finished = is_finished_;
     left_ = then;
   }
+  if (const auto feed = run.find("feed")) WEFT_CHECK(arriving_.place.load(*feed));
   WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
   accuracy_curve_ = {};
   for (const auto& value : curve) {
@@ -220,6 +250,7 @@ Status Session::replayed(const agent::Record& record) {
     const bool is_ours = next->data == data_digest_ && next->order == order_digest(stream_->options());
     // The stream that stands after the one that was left begins at its first sample.
     if (left_ && is_ours) left_.reset(), accuracy_curve_ = {};
+    if (is_ours && setup_.feed.is_on()) stream_->begin_anew(), arriving_.place.begin_anew();
     if (!is_ours) left_ = next;
     is_finished_ = false;
     return {};
@@ -229,8 +260,15 @@ Status Session::replayed(const agent::Record& record) {
     if (const auto* const learned = std::get_if<agent::LearnRecord>(&record); learned && !learned->halted)
       left_->next += learned->samples;
     if (const auto* const drain = std::get_if<agent::DrainRecord>(&record))
-      left_->is_finished = !drain->halted && left_->next >= left_->total;
+      left_->is_finished = !drain->halted && (left_->next >= left_->total || left_->data == kArriving);
     return {};
+  }
+  if (setup_.feed.is_on()) {
+    arriving_.place.replayed(record, *learner_);
+    const bool is_observed =
+        std::holds_alternative<agent::ObserveRecord>(record) && !std::get<agent::ObserveRecord>(record).halted;
+    const bool is_late = std::holds_alternative<agent::TeachRecord>(record);
+    if (is_observed || is_late) stream_->replayed(is_observed ? 1 : 0);
   }
   if (const auto* const learned = std::get_if<agent::LearnRecord>(&record)) {
     stream_->replayed(learned->halted ? 0 : learned->samples);
@@ -238,7 +276,7 @@ Status Session::replayed(const agent::Record& record) {
   }
   if (const auto* const drain = std::get_if<agent::DrainRecord>(&record)) {
     stream_->replayed(0);
-    is_finished_ = !drain->halted && stream_->is_done();
+    is_finished_ = !drain->halted && (stream_->is_done() || setup_.feed.is_on());
   }
   return {};
 }
@@ -248,9 +286,19 @@ StreamPlace Session::place() const {
 }
 
 Status Session::prolong() {
+  if (setup_.feed.is_on() && !left_ && is_finished_) {
+    // The samples before have come to their end.
+    stream_->begin_anew();
+    arriving_.place.begin_anew();
+    is_finished_ = false;
+    is_prolonged_ = true;
+  } else if (setup_.feed.is_on() && !left_) {
+    is_prolonged_ = false;
+  }
   if (left_) {
-    const std::string stands = "its stream stands at sample " + std::to_string(left_->next) + " of " +
-                               std::to_string(left_->total) + "; let it come to its end with its own data first";
+    const std::string stands = "its stream stands at sample " + std::to_string(left_->next) +
+                               (left_->total == UINT64_MAX ? "" : " of " + std::to_string(left_->total)) +
+                               "; let it come to its end with its own data first";
     const bool has_drift = setup_.stream.drift != learning::Drift::none;
     if (has_drift || !left_->is_finished)
       return fail(Errc::invalid_argument,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/divergence.hpp"
+#include "cli/feed.hpp"
 #include "cli/prolong.hpp"
 #include "cli/samples.hpp"
 #include "cli/setup.hpp"
@@ -65,6 +66,7 @@ class Session final : private agent::StateExtension {
   /// State found when the agent was opened.
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   learning::Stream& stream() noexcept { return *stream_; }
+  const learning::Learner* learner() const noexcept { return learner_; }
   const RunSetup& setup() const noexcept { return setup_; }
   const AccuracyCurve& accuracy_curve() const noexcept { return accuracy_curve_; }
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
@@ -78,6 +80,10 @@ class Session final : private agent::StateExtension {
   }
   /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
+  /// Samples that arrive; null: they are a file's.
+  Feed* feed() noexcept { return arriving_.feed ? &*arriving_.feed : nullptr; }
+  /// The place in them.
+  const FeedPlace& feed_place() const noexcept { return arriving_.place; }
   /// Marks stand at its multiples.
   std::uint64_t stride() const noexcept { return stride_; }
 
@@ -85,6 +91,7 @@ class Session final : private agent::StateExtension {
   Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
   Status read_data(const Model& model);
+  Status expect_data(const Model& model);
   Status measure_held_out();
   /// A run whose stream has been given more passes, or that came to the end of it and is given another one.
   Status prolong();
@@ -112,6 +119,11 @@ class Session final : private agent::StateExtension {
   agent::Recovery recovery_;
   learning::Learner* learner_ = nullptr;
   std::optional<learning::Stream> stream_;
+  /// Samples that arrive.
+  struct Arriving {
+    FeedPlace place;
+    std::optional<Feed> feed;
+  } arriving_;
   AccuracyCurve accuracy_curve_;
   std::uint64_t stride_ = 1;
   bool is_finished_ = false;

@@ -25,6 +25,18 @@ Status check(const RunRequest& r) {
   if (r.state.empty() && (r.durability || r.salvage))
     return fail(Errc::invalid_argument, std::string(r.salvage ? "--salvage" : "--durability") +
                                             ": name the agent's data directory with --state DIR");
+  const bool is_fed = !r.follow.empty() || r.data == "-";
+  if (!r.follow.empty() && !r.data.empty())
+    return fail(Errc::invalid_argument, "--follow and --data: samples arrive, or are a file's; give one");
+  if (!is_fed && (r.answers || r.bad_rows || r.format))
+    return fail(Errc::invalid_argument, std::string(r.answers    ? "--answers"
+                                                    : r.bad_rows ? "--bad-rows"
+                                                                 : "--format") +
+                                            ": for samples that arrive; give --data - or --follow PATH");
+  if (is_fed && (r.epochs || r.held_out))
+    return fail(Errc::invalid_argument, std::string(r.epochs ? "--epochs" : "--held-out") +
+                                            ": samples that arrive are shown once, and all are learned from; "
+                                            "--test FILE measures");
   if (r.overrun && !r.rate)
     return fail(Errc::invalid_argument, "--overrun: say how many samples a second are due with --rate HZ");
   return {};
@@ -97,7 +109,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(check(request));
   RunSetup setup;
   setup.spec = model.spec;
-  if (setup.spec.stream.empty() && request.data.empty())
+  const bool is_fed = !request.follow.empty() || request.data == "-";
+  if (setup.spec.stream.empty() && request.data.empty() && !is_fed)
     return fail(Errc::not_found, model.path +
                                      ": stream: the network has no such section, so there is nothing to run "
                                      "on; name the data with --data");
@@ -118,7 +131,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   apply(request.table, setup.stream.table);
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
-  if (!request.data.empty()) setup.stream.csv = request.data;
+  if (!request.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.data;
+  if (is_fed && setup.stream.csv.empty()) setup.stream.csv = "-";
   const auto own_file = [&](std::string& key, const std::string& given) {
     if (!given.empty()) key = given;
     return given.empty() && !key.empty() ? path_within(model.folder, key) : key;
@@ -126,9 +140,19 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   setup.validation_path = own_file(setup.stream.validation, request.validation);
   setup.test_path = own_file(setup.stream.test, request.test);
   setup.spec.stream = learning::write_stream(setup.stream);
-  setup.csv_path = request.data.empty() ? path_within(model.folder, setup.stream.csv) : request.data;
+  if (is_fed) {
+    setup.feed.pipe = request.follow.empty() ? "-" : "";
+    setup.feed.follow = request.follow;
+    if (request.format) setup.feed.format = *learning::parse_row_format(*request.format);
+    setup.feed.skips_bad = request.bad_rows == "skip";
+    setup.feed.answers = request.answers;
+    setup.feed.json = request.json || request.answers;
+  }
+  setup.csv_path = is_fed                 ? setup.feed.name()
+                   : request.data.empty() ? path_within(model.folder, setup.stream.csv)
+                                          : request.data;
   std::error_code unknown;
-  if (request.data.empty() && !std::filesystem::exists(setup.csv_path, unknown))
+  if (!is_fed && request.data.empty() && !std::filesystem::exists(setup.csv_path, unknown))
     return fail(Errc::not_found, setup.csv_path + ": cannot open: no such file; stream.csv of " + model.path +
                                      " names it, from that file's directory on: give --data FILE.csv, or correct it");
   setup.has_given_data = !request.data.empty();

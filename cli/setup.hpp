@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cli/encoding_flags.hpp"
+#include "cli/feed_options.hpp"
 #include "cli/model.hpp"
 #include "cli/output.hpp"
 #include "cli/table_flags.hpp"
@@ -37,6 +38,9 @@ struct RunRequest {
   std::string state;  // the agent's data directory
   std::optional<std::string> durability;
   std::size_t keep = 3;
+  std::string follow;  // a directory or a socket; empty: none
+  std::optional<std::string> format, bad_rows;
+  bool answers = false;
   std::string socket, log, on_hang = "report";
   double hang_limit = 10;              // seconds
   std::optional<double> rate;          // samples a second; none: as fast as they go
@@ -51,6 +55,7 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path, validation_path, test_path;
+  FeedOptions feed;             // samples that arrive, instead of a file's
   bool has_given_data = false;  // by --data, not the network's own
   std::string data_directory;   // the data directory of an agent; empty: none
   agent::Durability durability;

@@ -87,10 +87,10 @@ Result<bool> JsonRows::next() {
       // Its place in the line, which the parser takes for the first.
       std::string_view reason = document.error().text();
       if (reason.starts_with(":1:")) reason.remove_prefix(3);
-      return refuse(document.error().code(), "no JSON object on the line" +
-                                                 std::string(is_cut_ ? ", inside which the data end" : "") +
-                                                 ": column " + std::string(reason) +
-                                                 (columns_ ? "" : "; a network file is JSON, and no table of samples"));
+      return refuse(Errc::parse_failed, "no JSON object on the line" +
+                                            std::string(is_cut_ ? ", inside which the data end" : "") + ": column " +
+                                            std::string(reason) +
+                                            (columns_ ? "" : "; a network file is JSON, and no table of samples"));
     }
     WEFT_CHECK(take(*document));
     is_cut_ = false;  // the object is whole
@@ -128,7 +128,7 @@ Status JsonRows::take_id(const Json& document) {
   id_ = id->dump();
   if (id_.size() <= kLongestId) return {};
   id_.clear();
-  return refuse(Errc::too_large, "'id': more than " + std::to_string(kLongestId) + " bytes");
+  return refuse(Errc::parse_failed, "'id': more than " + std::to_string(kLongestId) + " bytes");
 }
 
 bool JsonRows::is_target(std::string_view key) const {
@@ -152,14 +152,13 @@ bool JsonRows::brings_target(const Json& document) const {
 Status JsonRows::name_columns(const Json& document) {
   const auto too_many = [&] {
     names_.clear();
-    return refuse(Errc::too_large, "more than " + std::to_string(options_.max_columns) + " values");
+    return refuse(Errc::shape_mismatch, "more than " + std::to_string(options_.max_columns) + " values");
   };
   if (document.size() > options_.max_columns) return too_many();
   if (document.contains("weft") && (document.contains("layers") || document.contains("chain")))
     return refuse(Errc::parse_failed, "is JSON, such as a network file, and no table of samples");
   const Json* const x = document.find("x");
   is_list_ = x && x->is_array();
-  bool has_targets = is_list_;
   if (is_list_) {
     if (x->empty() || x->size() + options_.targets.size() > options_.max_columns) return too_many();
     if (options_.features && x->size() != options_.features)

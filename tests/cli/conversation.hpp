@@ -13,6 +13,7 @@ namespace weft::cli_test {
 class Conversation {
  public:
   explicit Conversation(Words arguments) {
+    signal(SIGPIPE, SIG_IGN);  // of a program that ends before it has heard all
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) return;
     posix_spawn_file_actions_t actions;

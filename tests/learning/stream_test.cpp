@@ -100,6 +100,26 @@ Dataset plane() {
   return data;
 }
 
+// An agent may take a checkpoint with the record of a call, and saves the place of the stream with it.
+TEST(Stream, StandsBehindSamplesWhileTheyAreLearned) {
+  StreamOptions options;
+  options.max_samples = 40;
+  StreamRun run = make_run(Rule::backprop, Schedule::settle, options);
+  std::vector<std::uint64_t> places;
+  bool refuses = false;
+  run.stream->go_through({[&](auto inputs, auto targets, std::uint64_t samples) -> Status {
+                            places.push_back(run.stream->progress().samples);
+                            if (refuses) return fail(Errc::halted, "for this test");
+                            return run.learner->learn(inputs, targets, samples);
+                          },
+                          [] { return Status(); }});
+  ASSERT_TRUE(run.stream->advance(10));
+  refuses = true;
+  EXPECT_FALSE(run.stream->advance(10));
+  EXPECT_EQ(run.stream->progress().samples, 10u);
+  EXPECT_EQ(places, (std::vector<std::uint64_t>{10, 20}));
+}
+
 TEST(Stream, LearnsValuesToTheirClosedForm) {
   for (const Loss loss : {Loss::mse, Loss::huber}) {
     StreamRun run;

@@ -26,6 +26,7 @@ EXPECTED = {
     "predict.sh": [r"^class,setosa,versicolor,virginica$", r"^setosa,0\.9", r"^versicolor,", r"^virginica,",
                    r"^accuracy +9\d\.\d %", r"^class +samples +precision +recall +F1"],
     "survive.sh": [r"^compared +\S+ markers, all equal$", r"^held out +\d"],
+    "pipe.sh": [r"^samples +\S+", r"^compared +\S+ markers, all equal$", r"^class\n1\n0$"],
     "serve.sh": [r"^iris +running", r"^samples +\S+/s"],
     "embed.sh": [r"^60 frames"],
 }

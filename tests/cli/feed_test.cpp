@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// weft run --data - and --follow: samples that arrive while the run goes on.
+
+#include <sys/stat.h>
+
+#include "tests/cli/agent.hpp"
+#include "tests/cli/conversation.hpp"
+#include "tests/cli/data_directory.hpp"
+
+namespace weft::cli_test::feed_test {
+namespace {
+
+bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// Rows of two values and a class of two, which a line divides.
+struct Row {
+  double a, b;
+  int kind;
+};
+std::vector<Row> rows(int count) {
+  std::vector<Row> all;
+  for (int i = 0; i < count; ++i) {
+    const double a = (i * 37 % 61 - 30) / 20.0, b = (i * 53 % 59 - 29) / 20.0;
+    all.push_back({a, b, a + b > 0});
+  }
+  return all;
+}
+
+std::string text_of(double value) { return Json(value).dump(); }
+std::string csv(const Row& r) { return text_of(r.a) + "," + text_of(r.b) + "," + (r.kind ? "yes" : "no") + "\n"; }
+std::string input(const Row& r) { return "\"x\":[" + text_of(r.a) + "," + text_of(r.b) + "]"; }
+std::string target(const Row& r) { return std::string("\"y\":\"") + (r.kind ? "yes" : "no") + "\""; }
+std::string json(const Row& r) { return "{" + input(r) + "," + target(r) + "}\n"; }
+std::string observed(const Row& r, int id) { return "{\"id\":" + std::to_string(id) + "," + input(r) + "}\n"; }
+std::string taught(const Row& r, int id) { return "{\"id\":" + std::to_string(id) + "," + target(r) + "}\n"; }
+
+std::string network(const Folder& folder, const std::string& schedule = "settle", const std::string& late = "none") {
+  write_file(folder / "n.json", R"({"weft": 2, "name": "n", "inputs": {"x": [2]},
+    "chain": [{"type": "dense", "out": 8, "activation": "tanh"}, {"type": "dense", "out": 2}],
+    "learning": {"schedule": ")" + schedule +
+                                    R"(", "late": ")" + late + R"(", "patience": 8},
+    "stream": {"csv": "none.csv", "classes": ["no", "yes"], "window": 40}})");
+  return folder / "n.json";
+}
+
+/// A run that is given `text` by a pipe, to its end.
+Outcome fed(const std::string& net, const std::string& text, const Words& more = {}) {
+  Conversation run(Words{"run", net, "--data", "-", "--json", "--quiet"} + more);
+  run.say(text);
+  return run.end();
+}
+
+void expect_verified(const std::string& state) {
+  const Outcome replayed = weft({"replay", state, "--verify", "--json"});
+  EXPECT_EQ(replayed.exit, 0) << replayed.told();
+}
+
+TEST(Feed, TablesAndJsonLinesAreLearnedAlike) {
+  for (const char* const schedule : {"settle", "pipelined"}) {
+    Folder folder;
+    const std::string net = network(folder, schedule);
+    std::string table, lines, named;
+    for (const Row& r : rows(600)) {
+      table += csv(r);
+      lines += json(r);
+      named += "{\"a\":" + text_of(r.a) + ",\"b\":" + text_of(r.b) + ",\"kind\":\"" + (r.kind ? "yes" : "no") + "\"}\n";
+    }
+    write_file(folder / "t.csv", table);
+    const Outcome one = fed(net, table, {"--test", folder / "t.csv"});
+    ASSERT_EQ(one.exit, 0) << one.told();
+    const Json done = one.last();
+    EXPECT_EQ(done["samples"], 600);
+    EXPECT_EQ(done["rows"], 600);
+    EXPECT_GE(done["held_out_accuracy"].get<double>(), 0.95);
+    EXPECT_GE(done["prequential_accuracy"].get<double>(), 0.9);
+    for (const std::string& other : {"a,b,kind\n" + table, "\n" + table, lines, named}) {
+      const Outcome two = fed(net, other);
+      EXPECT_EQ(two.exit, 0) << two.told();
+      EXPECT_EQ(two.last()["state_hash"], done["state_hash"]) << other.substr(0, 40);
+    }
+    // One by one, as they come, they are the same samples.
+    Conversation slow({"run", net, "--data", "-", "--json", "--quiet", "--answers"});
+    for (const Row& r : rows(600)) slow.say(json(r));
+    EXPECT_EQ(slow.end().last()["state_hash"], done["state_hash"]);
+  }
+}
+
+TEST(Feed, KilledAndResumedItLosesNothingAndLearnsNothingTwice) {
+  for (const char* const durability : {"tick", "interval=50ms"}) {
+    Folder folder;
+    const std::string net = network(folder, "pipelined");
+    const auto all = rows(4000);
+    std::string text;
+    for (const Row& r : all) text += json(r);
+    const Outcome whole = fed(net, text, {"--state", folder / "whole"});
+    ASSERT_EQ(whole.exit, 0) << whole.told();
+    const Words place{"run",     net,          "--data",       "-",       "--json", "--quiet",
+                      "--state", folder / "a", "--durability", durability};
+    std::size_t next = 0;
+    for (const std::size_t until : {900, 1700, 3100}) {
+      Conversation run(place);
+      const Json found = run.hear_event("found");
+      ASSERT_FALSE(found.is_null());
+      EXPECT_GE(found["rows"].get<std::size_t>(), next) << durability;
+      next = found["rows"];
+      for (std::size_t i = next; i < until; ++i) run.say(json(all[i]));
+      const Json acknowledged = run.hear_event("acknowledged");
+      ASSERT_FALSE(acknowledged.is_null());
+      next = acknowledged["rows"];
+      run.send(SIGKILL);
+      EXPECT_EQ(run.end().exit, 128 + SIGKILL);
+    }
+    Conversation last(place);
+    next = last.hear_event("found")["rows"];
+    for (std::size_t i = next; i < all.size(); ++i) last.say(json(all[i]));
+    const Outcome end = last.end();
+    ASSERT_EQ(end.exit, 0) << end.told();
+    EXPECT_EQ(end.last()["samples"], 4000);
+    EXPECT_EQ(end.last()["state_hash"], whole.last()["state_hash"]);
+    EXPECT_EQ(end.last()["prequential_accuracy"], whole.last()["prequential_accuracy"]);
+    expect_verified(folder / "a");
+    EXPECT_EQ(weft({"diff", folder / "a", folder / "whole"}).exit, 0);
+    // Asked, it answers; and another feed follows, counted anew.
+    write_file(folder / "q.csv", "1,1\n");
+    EXPECT_EQ(weft({"predict", folder / "a", "--data", folder / "q.csv"}).out, "class\nyes\n");
+    EXPECT_EQ(fed(net, text, {"--state", folder / "a"}).last()["rows"], 4000);
+    expect_verified(folder / "a");
+  }
+}
+
+// Taught before the next sample enters, an observed sample is one that is learned.
+TEST(Feed, TargetsThatComeLater) {
+  for (const char* const late : {"meet", "again"}) {
+    Folder folder;
+    const std::string net = network(folder, "settle", late);
+    const auto all = rows(300);
+    std::string at_once, in_two, later;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const int id = static_cast<int>(i);
+      at_once += json(all[i]);
+      in_two += observed(all[i], id) + taught(all[i], id);
+      later += observed(all[i], id);
+      if (i % 5 == 4) later += "{\"id\":" + std::to_string(id) + ",\"forgo\":true}\n";
+      if (i >= 3 && (i - 3) % 5 != 4) later += taught(all[i - 3], id - 3);
+    }
+    const Outcome learned = fed(net, at_once), two = fed(net, in_two, {"--state", folder / "two"});
+    ASSERT_EQ(two.exit, 0) << two.told();
+    if (late == std::string("meet")) EXPECT_EQ(two.last()["state_hash"], learned.last()["state_hash"]);
+    EXPECT_EQ(two.last()["prequential_accuracy"], learned.last()["prequential_accuracy"]);
+    EXPECT_EQ(two.last()["rows"], 600);
+    EXPECT_EQ(two.last()["late"]["taught"], 300);
+    expect_verified(folder / "two");
+    // With samples open: killed again and again, and resumed.
+    const Outcome whole = fed(net, later, {"--state", folder / "whole"});
+    ASSERT_EQ(whole.exit, 0) << whole.told();
+    EXPECT_EQ(whole.last()["late"]["forgone"], 60);
+    std::vector<std::string> lines;
+    std::istringstream in(later);
+    for (std::string line; std::getline(in, line);) lines.push_back(line + "\n");
+    const Words place{"run", net, "--data", "-", "--json", "--quiet", "--state", folder / "a", "--durability", "tick"};
+    for (const std::size_t until : {101, 202, 303}) {
+      Conversation run(place);
+      const std::size_t next = run.hear_event("found")["rows"];
+      for (std::size_t i = next; i < until; ++i) run.say(lines[i]);
+      run.hear_event("acknowledged");
+      run.send(SIGKILL);
+      run.end();
+    }
+    Conversation last(place);
+    const std::size_t next = last.hear_event("found")["rows"];
+    for (std::size_t i = next; i < lines.size(); ++i) last.say(lines[i]);
+    const Outcome end = last.end();
+    ASSERT_EQ(end.exit, 0) << end.told();
+    EXPECT_EQ(end.last()["state_hash"], whole.last()["state_hash"]);
+    EXPECT_EQ(end.last()["late"], whole.last()["late"]);
+    expect_verified(folder / "a");
+  }
+}
+
+// A clear error that names the line; nothing of it is learned, and nothing before it is lost.
+TEST(Feed, BadRowsStopTheRunOrArePassedOver) {
+  Folder folder;
+  const std::string net = network(folder, "settle", "meet");
+  const auto all = rows(12);
+  std::string before, after;
+  for (int i = 0; i < 6; ++i) before += json(all[static_cast<std::size_t>(i)]);
+  before += observed(all[6], 6) + taught(all[6], 6) + observed(all[7], 7);
+  for (int i = 8; i < 12; ++i) after += json(all[static_cast<std::size_t>(i)]);
+  const Outcome good = fed(net, before + after), first = fed(net, before);
+  ASSERT_EQ(good.exit, 0) << good.told();
+  struct Case {
+    std::string line, error;
+    bool is_last = false;
+  };
+  for (const Case& c :
+       {Case{"{\"x\":[1,2],\"y\":\"per", "inside which the data end", true},
+        Case{"{\"x\":[1],\"y\":\"no\"}\n", "expected a list of 2"},
+        Case{"{\"x\":[1,NaN],\"y\":\"no\"}\n", "no JSON object"}, Case{"{\"x\":[1,null],\"y\":\"no\"}\n", "no value"},
+        Case{"{\"x\":[1,1e60],\"y\":\"no\"}\n", "more than a float"},
+        Case{"{\"x\":[1,2],\"y\":\"maybe\"}\n", "none of the model's 2"},
+        Case{"{\"id\":99,\"y\":\"no\"}\n", "id 99: unknown"},
+        Case{taught(all[6], 6), "id 6: sample 6: has been taught already"},
+        Case{observed(all[7], 7), "id 7: an earlier sample has it"},
+        Case{"{\"id\":7,\"y\":\"perhaps\"}\n", "none of the model's 2"},
+        Case{"{\"id\":6,\"forgo\":true}\n", "id 6: sample 6: has been taught"},
+        Case{"{\"id\":7,\"y\":null}\n", "no label"}, Case{"{}\n", "'x': expected a list"}, Case{"[1,2]\n", "no object"},
+        Case{"{\"x\":[1,2],\"z\":1}\n", "unknown key"}}) {
+    const std::string state = folder / "s";
+    const Outcome stopped = fed(net, before + c.line + (c.is_last ? "" : after), {"--state", state});
+    EXPECT_EQ(stopped.exit, 3) << c.line << stopped.told();
+    EXPECT_TRUE(holds(stopped.err, "standard input:10:") && holds(stopped.err, c.error)) << c.line << stopped.err;
+    const Outcome rest = fed(net, "", {"--state", state});
+    EXPECT_EQ(rest.exit, 0) << rest.told();
+    EXPECT_EQ(rest.last()["rows"], 9);
+    EXPECT_EQ(rest.last()["state_hash"], first.last()["state_hash"]) << c.line;
+    std::filesystem::remove_all(state);
+    const Outcome passed =
+        fed(net, before + c.line + (c.is_last ? "" : after), {"--bad-rows", "skip", "--state", state});
+    EXPECT_EQ(passed.exit, 0) << c.line << passed.told();
+    EXPECT_EQ(passed.last()["skipped_rows"], 1);
+    EXPECT_EQ(passed.last()["state_hash"], (c.is_last ? first : good).last()["state_hash"]) << c.line;
+    std::filesystem::remove_all(state);
+  }
+  // A table's last line without its end may be half a number.
+  const Outcome cut = fed(net, csv(all[0]) + "0.5,0.25,ye");
+  EXPECT_EQ(cut.exit, 3);
+  EXPECT_TRUE(holds(cut.err, "standard input:2: the data end inside this line")) << cut.err;
+}
+
+TEST(Feed, EndsWhenToldAndGoesOn) {
+  Folder folder;
+  const std::string net = network(folder);
+  const auto all = rows(50);
+  const Words place{"run", net, "--data", "-", "--json", "--quiet", "--state", folder / "a"};
+  Conversation run(place + Words{"--answers"});
+  EXPECT_FALSE(run.hear_event("start").is_null());
+  for (int i = 0; i < 20; ++i) {
+    run.say(json(all[static_cast<std::size_t>(i)]));
+    const Json answer = run.hear_event("answer");
+    EXPECT_EQ(answer["row"], i);
+    EXPECT_EQ(answer["values"].size(), 2u);
+    EXPECT_EQ(answer["class"], answer["values"][0] < answer["values"][1] ? "yes" : "no");
+  }
+  run.send(SIGTERM);
+  // Nobody closes the pipe: the end is that of the signal.
+  while (!run.hear().empty()) {
+  }
+  EXPECT_EQ(run.end().exit, 143);
+  Conversation rest(place + Words{"--max-samples", "50"});
+  EXPECT_EQ(rest.hear_event("found")["rows"], 20);
+  for (std::size_t i = 20; i < 50; ++i) rest.say(json(all[i]));
+  const Json done = rest.hear_event("done");
+  EXPECT_EQ(done["samples"], 50);
+  EXPECT_EQ(rest.end().exit, 0);
+  std::string text;
+  for (const Row& r : all) text += json(r);
+  EXPECT_EQ(fed(net, text).last()["state_hash"], done["state_hash"]);
+}
+
+TEST(Feed, FilesOfADirectoryAreLearnedOnceInTheOrderOfTheirNames) {
+  Folder folder;
+  const std::string net = network(folder), in = folder / "in";
+  std::filesystem::create_directory(in);
+  const auto all = rows(400);
+  std::string text;
+  const auto put = [&](const std::string& name, std::size_t from, std::size_t until) {
+    std::string part;
+    for (std::size_t i = from; i < until; ++i) part += json(all[i]);
+    write_file(in + "/." + name, part);
+    std::filesystem::rename(in + "/." + name, in + "/" + name);
+    text += part;
+  };
+  const Words place{"run", net, "--follow", in, "--json", "--quiet", "--state", folder / "a", "--durability", "tick"};
+  put("001", 0, 100);
+  put("002", 100, 250);
+  for (const std::size_t wanted : {250, 390}) {
+    Conversation run(place);
+    run.hear_event("start");
+    if (wanted == 390) put("003", 250, 390);
+    const std::size_t last = wanted == 390 ? 140 : 150;  // rows of its file
+    for (Json event = run.hear_event("acknowledged"); !event.is_null() && event["rows"] != last;)
+      event = run.hear_event("acknowledged");
+    run.send(SIGKILL);
+    run.end();
+  }
+  Conversation run(place + Words{"--max-samples", "400"});
+  EXPECT_EQ(run.hear_event("found")["samples"], 390);
+  put("004", 390, 400);
+  const Json done = run.hear_event("done");
+  EXPECT_EQ(done["samples"], 400);
+  EXPECT_EQ(run.end().exit, 0);
+  EXPECT_EQ(fed(net, text).last()["state_hash"], done["state_hash"]);
+  expect_verified(folder / "a");
+}
+
+TEST(Feed, ASocketTakesProducersOneAfterTheOther) {
+  Folder folder;
+  const std::string net = network(folder), path = folder / "s";
+  const auto all = rows(90);
+  Conversation run({"run", net, "--follow", path, "--json", "--quiet", "--max-samples", "90"});
+  run.hear_event("start");
+  struct stat there {};
+  while (lstat(path.c_str(), &there) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(S_ISSOCK(there.st_mode));
+  EXPECT_EQ(there.st_mode & 0777, 0600u);
+  std::string text;
+  for (std::size_t i = 0; i < 90; i += 30) {
+    Client producer(path);
+    ASSERT_TRUE(producer.is_connected());
+    EXPECT_EQ(producer.read()["rows"], i);
+    for (std::size_t j = i; j < i + 30; ++j) {
+      producer.send(json(all[j]));
+      text += json(all[j]);
+    }
+  }
+  const Json done = run.hear_event("done");
+  EXPECT_EQ(done["samples"], 90);
+  EXPECT_EQ(run.end().exit, 0);
+  EXPECT_EQ(fed(net, text).last()["state_hash"], done["state_hash"]);
+  EXPECT_NE(lstat(path.c_str(), &there), 0);
+}
+
+TEST(Feed, RefusesFlagsThatDoNotFit) {
+  Folder folder;
+  const std::string net = network(folder);
+  for (const Words& words :
+       {Words{"--data", "-", "--epochs", "2"}, Words{"--data", "-", "--held-out", "0.2"},
+        Words{"--data", "-", "--follow", folder / "x"}, Words{"--answers"}, Words{"--bad-rows", "skip"}}) {
+    const Outcome refused = weft(Words{"run", net} + words);
+    EXPECT_EQ(refused.exit, 2) << refused.told();
+  }
+  Json drifting = Json::parse(read_file(net));
+  drifting["stream"]["drift"] = {{"kind", "labels"}};
+  write_file(folder / "d.json", drifting.dump());
+  const Outcome drift = fed(folder / "d.json", "");
+  EXPECT_EQ(drift.exit, 3) << drift.told();
+  EXPECT_TRUE(holds(drift.err, "stream.drift")) << drift.err;
+  const Outcome unnamed = fed(net, "{\"id\":1,\"x\":[1,2]}\n");
+  EXPECT_EQ(unnamed.exit, 3);
+  EXPECT_TRUE(holds(unnamed.err, "learning.late is 'none'")) << unnamed.err;
+}
+
+}  // namespace
+}  // namespace weft::cli_test::feed_test
