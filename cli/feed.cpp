@@ -5,6 +5,8 @@
 #include "cli/json_line.hpp"
 #include "cli/wording.hpp"
 
+#include "kernels/loss_traits.hpp"
+
 #include "core/json.hpp"
 #include "core/log.hpp"
 
@@ -245,7 +247,7 @@ Status Feed::check_values() {
   for (std::size_t j = 0; j < reader_->target_values().size(); ++j) {
     target_.push_back(stream_.units().learned(reader_->target_values()[j], j));
     const bool is_share = target_[j] >= 0 && target_[j] <= 1;
-    if (learner_.options().loss == learning::Loss::binary_cross_entropy && !is_share)
+    if (range_of(learner_.options().loss) == kernels::TargetRange::probability && !is_share)
       return fail(of_row(Error(Errc::out_of_range, "target " + std::to_string(j + 1) + ": " +
                                                        std::to_string(target_[j]) + ", expected 0 to 1")));
     if (!std::isfinite(target_[j]))
