@@ -5,16 +5,39 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace weft::capi {
 namespace {
 
-/// Without a destructor, so that a thread's last calls may fail too.
 struct ThreadError {
   weft_error error{sizeof(weft_error), WEFT_OK, "ok", ""};
-  std::array<char, 4096> text;
+  std::array<char, 4096> text{};
 };
-thread_local ThreadError thread_error;
+/// Not the text itself: a library that is loaded late has some 500 bytes of a thread's memory (glibc's surplus of
+/// static TLS, which kernels/isa.hpp wants).
+thread_local ThreadError* own_error = nullptr;
+thread_local bool is_ending = false;
+
+struct Cleaner {
+  ~Cleaner() {
+    is_ending = true;
+    delete std::exchange(own_error, nullptr);
+  }
+};
+
+/// Null where there is no memory, and at a thread's very end.
+ThreadError* thread_error() noexcept {
+  if (own_error || is_ending) return own_error;
+  own_error = new (std::nothrow) ThreadError;
+  static thread_local Cleaner cleaner;
+  return own_error;
+}
+
+constexpr weft_error kNoError{sizeof(weft_error), WEFT_OK, "ok", ""};
+constexpr weft_error kNoRoom{sizeof(weft_error), WEFT_NO_MEMORY, "no_memory", "no memory for the text of an error"};
+thread_local bool has_no_room = false;
 
 struct Row {
   weft_status status;
@@ -98,7 +121,10 @@ weft_status refused(HandleTable::Claimed how, const void* handle, Kind kind) noe
 }  // namespace
 
 weft_status report(weft_status code, std::string_view text) noexcept {
-  ThreadError& to = thread_error;
+  ThreadError* const place = thread_error();
+  has_no_room = !place;
+  if (!place) return code;
+  ThreadError& to = *place;
   constexpr std::string_view kCut = "...";
   std::size_t size = std::min(text.size(), to.text.size() - 1);
   if (size < text.size()) {
@@ -151,6 +177,9 @@ std::unique_ptr<Object> Claim::remove() noexcept {
 
 using namespace weft::capi;
 
-const weft_error* weft_last_error(void) { return &thread_error.error; }
+const weft_error* weft_last_error(void) {
+  if (has_no_room) return &kNoRoom;
+  return own_error ? &own_error->error : &kNoError;
+}
 const char* weft_status_name(weft_status status) { return name_of(status); }
 const char* weft_version(void) { return WEFT_VERSION; }

@@ -16,7 +16,7 @@
 
 namespace weft::capi {
 
-/// Makes a failure the thread's last one; gives its code back. Allocates nothing.
+/// Makes a failure the thread's last one; gives its code back. Allocates once a thread.
 weft_status report(weft_status code, std::string_view text) noexcept;
 weft_status report(const Error& error) noexcept;
 /// The status of an Errc.

@@ -4,6 +4,7 @@
 
   exports_test.py LIBRARY CC CXX
 """
+import ctypes
 import pathlib
 import re
 import shutil
@@ -32,6 +33,9 @@ symbols = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions"
                          text=True, check=True).stdout.splitlines()
 exported = {line.split()[-1] for line in symbols if line.split()[-2] != "A"}  # A: the version itself
 difference(exported, {name + "@@WEFT_0.1" for name in listed}, f"nm -D {library}")
+
+# As bindings load it: late, when little of a thread's static memory is left.
+assert ctypes.CDLL(library).weft_version, library
 
 for compiler, language, standard in zip(compilers, ("c", "c++"), ("c89", "c++98")):
     subprocess.run([compiler, "-x", language, "-std=" + standard, "-pedantic-errors", "-Wall", "-Wextra", "-Werror",
