@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libweft.so by ctypes: its structs, its functions, and their failures as exceptions."""
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Callable, Dict, List, Tuple
+
+import numpy as np
+
+from .errors import error_of
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("code", c_int), ("name", c_char_p), ("message", c_char_p)]
+
+
+class Coord(ctypes.Structure):
+    _fields_ = [("z", c_uint32), ("y", c_uint32), ("x", c_uint32), ("layer", c_uint32)]
+
+
+class Values(ctypes.Structure):
+    """weft_input and weft_output."""
+    _fields_ = [("name", c_char_p), ("values", c_void_p), ("count", c_size_t)]
+
+
+class Sized(ctypes.Structure):
+    """A struct whose first field is its size."""
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class MeshOptions(Sized):
+    _fields_ = [("size", c_size_t), ("threads", c_size_t), ("sessions", c_size_t), ("executor", c_char_p),
+                ("executor_seed", c_uint64), ("device", c_char_p), ("max_memory", c_uint64), ("no_pinning", c_int),
+                ("no_masters", c_int)]
+
+
+class Command(Sized):
+    _fields_ = [("size", c_size_t), ("kind", c_int), ("at", Coord), ("parameter", c_size_t), ("number", c_uint64),
+                ("not_before", c_uint64), ("dtype", c_char_p), ("granularity", c_char_p), ("values", c_void_p),
+                ("count", c_size_t)]
+
+
+class Target(Sized):
+    _fields_ = [("size", c_size_t), ("output", c_char_p), ("labels", c_void_p), ("label_count", c_size_t),
+                ("values", c_void_p), ("value_count", c_size_t), ("gradient", c_void_p),
+                ("gradient_count", c_size_t), ("weights", c_void_p), ("weight_count", c_size_t)]
+
+
+class Counts(Sized):
+    _fields_ = [("size", c_size_t), ("samples", c_uint64), ("scored", c_uint64), ("observed", c_uint64),
+                ("taught", c_uint64), ("forgone", c_uint64), ("expired", c_uint64), ("hold", c_uint64),
+                ("latency", c_uint64), ("ticks_per_sample", c_uint64)]
+
+
+class AgentOptions(Sized):
+    _fields_ = [("size", c_size_t), ("mesh", POINTER(MeshOptions)), ("durability", c_char_p), ("identity", c_char_p),
+                ("keep", c_size_t), ("checkpoint_every", c_uint64), ("checkpoint_bytes", c_uint64),
+                ("no_learning", c_int), ("salvage", c_int)]
+
+
+SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),
+                  ("token", "u4"), ("reserved", "u4")])
+LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+
+# Functions by the types of their arguments: H a handle or an address, T a text, Z a size, Q 64 bits, I an int,
+# U 32 bits, C a coordinate, h a place for a handle, z for a size, q for 64 bits, i for an int.
+_TYPES: Dict[str, Any] = {"H": c_void_p, "T": c_char_p, "Z": c_size_t, "Q": c_uint64, "I": c_int, "U": c_uint32,
+                          "C": Coord, "h": POINTER(c_void_p), "z": POINTER(c_size_t), "q": POINTER(c_uint64),
+                          "i": POINTER(c_int)}
+_FUNCTIONS = {
+    "set_log": "HHI", "devices": "HZz",
+    "network_read": "TZTh", "network_load": "Th", "network_create": "TUUUUh", "network_add_input": "HTHZ",
+    "network_add_layer": "HT", "network_add_output": "HTC", "network_set": "HTT", "network_text": "HHZz",
+    "network_destroy": "H",
+    "mesh_build": "HHh", "mesh_load": "THh", "mesh_load_bytes": "HZHh", "mesh_save": "HTI", "mesh_save_bytes": "HIHZz",
+    "mesh_destroy": "H", "mesh_set_input": "HTZHZ", "mesh_output": "HTZHZz", "mesh_output_at": "HCZHZz",
+    "mesh_tick": "HQ", "mesh_tick_for": "HQq", "mesh_run": "HHZQHZ", "mesh_forward": "HHZZHZ", "mesh_resume": "H",
+    "mesh_ticks": "Hq", "mesh_sessions": "Hz", "mesh_state_hash": "HZHZz", "mesh_describe": "HHZz",
+    "mesh_statistics": "HHZz", "mesh_add_session": "Hz", "mesh_remove_session": "HZ", "mesh_reset_session": "HZ",
+    "mesh_detach_session": "HZHZz", "mesh_attach_session": "HHZIz", "mesh_read_weights": "HCZHZz",
+    "mesh_write_weights": "HCZHZ", "mesh_morph": "HCTT", "mesh_command": "HHh", "answer_status": "Hiq",
+    "answer_values": "HHZz", "answer_destroy": "H", "snapshot_create": "h", "snapshot_destroy": "H",
+    "mesh_take_snapshot": "HH", "mesh_restore_snapshot": "HH",
+    "learner_build": "HTh", "learner_destroy": "H", "learner_learn": "HHZHZQ", "learner_drain": "H",
+    "learner_predict": "HHZZHZZ", "learner_predict_one": "HHZHZ", "learner_learn_one": "HHZU",
+    "learner_learn_one_values": "HHZHZ", "learner_observe": "HHZq", "learner_answer": "HQTHZz",
+    "learner_teach": "HQHZ", "learner_forgo": "HQ", "learner_expired": "HHZz", "learner_scores": "HHZz",
+    "learner_clear_scores": "H", "learner_count": "HH",
+    "agent_open": "THHh", "agent_mesh": "Hh", "agent_learner": "Hh", "agent_acknowledge": "H", "agent_checkpoint": "H",
+    "agent_note": "HTT", "agent_mark": "H", "agent_statistics": "HHZz", "agent_close": "H",
+}
+# The others give no status.
+_PLAIN = {"last_error": ([], POINTER(Error)), "status_name": ([c_int], c_char_p), "version": ([], c_char_p)}
+
+
+def _find() -> str:
+    """WEFT_LIBRARY, the library beside this file (a wheel), or the system's."""
+    named = os.environ.get("WEFT_LIBRARY")
+    if named:
+        return named
+    beside = pathlib.Path(__file__).with_name("libweft.so.0")
+    return str(beside) if beside.exists() else (ctypes.util.find_library("weft") or "libweft.so.0")
+
+
+class Library:
+    """Functions of libweft.so without their `weft_`; a status that is not 0 is raised as a WeftError."""
+
+    def __init__(self, path: str) -> None:
+        try:
+            self.dll = ctypes.CDLL(path)
+        except OSError as error:
+            raise ImportError(f"libweft.so was not found: {error}. Install Weft, or set WEFT_LIBRARY to its path") \
+                from error
+        for name, (arguments, result) in _PLAIN.items():
+            function = getattr(self.dll, "weft_" + name)
+            function.argtypes, function.restype = arguments, result
+            setattr(self, name, function)
+        last_error = self.last_error
+
+        def check(status: int, _function: Any, _arguments: Any) -> int:
+            if status:
+                error = last_error().contents
+                raise error_of(error.code, error.name.decode(), error.message.decode(errors="replace"))
+            return status
+
+        for name, types in _FUNCTIONS.items():
+            function = getattr(self.dll, "weft_" + name)
+            function.argtypes, function.restype = [_TYPES[t] for t in types], c_int
+            function.errcheck = check
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:  # for those who check types
+        raise AttributeError(name)
+
+
+lib = Library(_find())
+
+
+def text(value: "str | None") -> "bytes | None":
+    return None if value is None else value.encode()
+
+
+def path(value: "str | os.PathLike[str]") -> bytes:
+    return os.fsencode(value)
+
+
+def read_text(ask: Callable[..., int], *before: Any) -> str:
+    """The text of a call that ends with buffer, capacity and size."""
+    return read_bytes(ask, *before)[:-1].decode()
+
+
+def read_bytes(ask: Callable[..., int], *before: Any) -> bytes:
+    needed = c_size_t()
+    ask(*before, None, 0, needed)
+    while True:
+        buffer = ctypes.create_string_buffer(max(needed.value, 1))
+        ask(*before, buffer, len(buffer), needed)
+        return buffer.raw[:needed.value]
+
+
+def read_floats(ask: Callable[..., int], *before: Any) -> np.ndarray:
+    needed = c_size_t()
+    ask(*before, None, 0, needed)
+    values = np.empty(needed.value, np.float32)
+    if values.size:
+        ask(*before, address(values), values.size, needed)
+    return values
+
+
+def address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def floats(values: Any) -> np.ndarray:
+    """As float32, row-major; what is so already is not copied."""
+    if type(values) is np.ndarray and values.dtype == np.float32 and values.flags.c_contiguous:
+        return values
+    return np.ascontiguousarray(values, np.float32)
+
+
+def make_values(arrays: Dict[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":
+    """An array of weft_input or weft_output, and what must outlive it."""
+    made = (Values * len(arrays))()
+    kept: List[Any] = []
+    for row, (name, array) in zip(made, arrays.items()):
+        encoded = name.encode()
+        kept += [encoded, array]
+        row.name, row.values, row.count = encoded, address(array), array.size
+    return made, kept

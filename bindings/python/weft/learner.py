@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning in a mesh's ticks, and agents that keep it in a directory."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from ctypes import c_size_t, c_uint64, c_void_p
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _library
+from ._library import address, floats, lib, make_values
+from .mesh import Mesh
+from .network import Handle, Network
+
+NO_LABEL = 2 ** 32 - 1
+_NO_SESSION = ctypes.c_size_t(-1).value
+_SLICE_SAMPLES = 64
+
+
+class Learner(Handle):
+    """Learns in the ticks of a mesh, which it drives until it is closed.
+
+    Targets are whole numbers (labels) or floats (values), [samples] or [samples, width].
+    """
+    _destroy = staticmethod(lib.learner_destroy)
+
+    def __init__(self, mesh: Mesh, **options: Any) -> None:
+        """Options are those of a network file's section "learning"; none: the network's own."""
+        handle = c_void_p()
+        lib.learner_build(mesh._handle, json.dumps(options).encode() if options else None, handle)
+        self._begin(handle, mesh)
+
+    def _begin(self, handle: c_void_p, mesh: Mesh) -> None:
+        Handle.__init__(self, handle)
+        self.mesh = mesh
+        outputs = mesh.description["outputs"]
+        self._width = outputs[0]["width"] if len(outputs) == 1 else 0
+
+    def learn(self, inputs: Mapping[str, Any], targets: Mapping[str, Any], samples: Optional[int] = None) -> None:
+        """Runs samples and learns: inputs [samples, width], or [samples, sessions, width].
+
+        KeyboardInterrupt stops between two slices of 64 samples.
+        """
+        given = {name: floats(values) for name, values in inputs.items()}
+        wanted = {name: _target_values(values) for name, values in targets.items()}
+        if samples is None:
+            samples = len(next(iter(given.values()))) if given else 0
+        for name, array in {**given, **wanted}.items():
+            if len(array) != samples:
+                raise ValueError(f"{name}: {len(array)} rows of {samples} samples")
+        for begin in range(0, samples, _SLICE_SAMPLES):
+            rows = slice(begin, min(begin + _SLICE_SAMPLES, samples))
+            from_, kept = make_values({name: array[rows] for name, array in given.items()})
+            made, kept_too = _targets({name: array[rows] for name, array in wanted.items()})
+            lib.learner_learn(self._handle, from_, len(from_), made, len(made), rows.stop - rows.start)
+
+    def drain(self) -> None:
+        """Runs on until every sample is learned from (schedule pipelined)."""
+        lib.learner_drain(self._handle)
+
+    def predict(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None,
+                session: Optional[int] = None) -> Dict[str, np.ndarray]:
+        """Answers [rows, width] to inputs [rows, width]: nothing is learned, nothing changes.
+
+        Copies begin as `session` stands; None: at zero.
+        """
+        given = {name: floats(values) for name, values in inputs.items()}
+        rows = len(next(iter(given.values()))) if given else 0
+        made = self.mesh._room(outputs, (rows,))
+        (from_, kept), (to, kept_too) = make_values(given), make_values(made)
+        lib.learner_predict(self._handle, from_, len(from_), rows, to, len(to),
+                            _NO_SESSION if session is None else session)
+        return made
+
+    def predict_one(self, x: Any) -> np.ndarray:
+        """The answer [width] to x [width]; of a network with one input, one output and one session."""
+        given = floats(x)
+        answer = np.empty(self._width, np.float32)
+        lib.learner_predict_one(self._handle, address(given), given.size, address(answer), answer.size)
+        return answer
+
+    def learn_one(self, x: Any, y: Any) -> None:
+        """Learns one sample: by its label (a whole number) or its values [width]."""
+        given = floats(x)
+        if isinstance(y, (int, np.integer)):
+            lib.learner_learn_one(self._handle, address(given), given.size, int(y))
+        else:
+            values = floats(y)
+            lib.learner_learn_one_values(self._handle, address(given), given.size, address(values), values.size)
+
+    def observe(self, inputs: Mapping[str, Any]) -> int:
+        """One sample of which the target comes later, or never: its ticket."""
+        from_, kept = make_values({name: floats(values) for name, values in inputs.items()})
+        ticket = c_uint64()
+        lib.learner_observe(self._handle, from_, len(from_), ticket)
+        return ticket.value
+
+    def answer(self, ticket: int, output: str) -> np.ndarray:
+        """Answer of the mesh: [width], or [sessions * width]."""
+        return _library.read_floats(lib.learner_answer, self._handle, ticket, output.encode())
+
+    def teach(self, ticket: int, targets: Mapping[str, Any], *, gradients: Optional[Mapping[str, Any]] = None,
+              weights: Any = None) -> None:
+        """The target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients."""
+        made, kept = _targets({name: _target_values(np.atleast_1d(values)) for name, values in targets.items()},
+                              {name: floats(values) for name, values in (gradients or {}).items()},
+                              None if weights is None else floats(np.atleast_1d(weights)))
+        lib.learner_teach(self._handle, ticket, made, len(made))
+
+    def forgo(self, ticket: int) -> None:
+        """No target will come."""
+        lib.learner_forgo(self._handle, ticket)
+
+    def scores(self, clear: bool = True) -> np.ndarray:
+        """Predictions before they were learned from: a structured array of sample, session, prediction, label, loss."""
+        needed = c_size_t()
+        lib.learner_scores(self._handle, None, 0, needed)
+        made = np.empty(needed.value, _library.SCORE)
+        if made.size:
+            lib.learner_scores(self._handle, address(made), made.size, needed)
+        if clear:
+            lib.learner_clear_scores(self._handle)
+        return made
+
+    def counts(self) -> Dict[str, int]:
+        made = _library.Counts()
+        lib.learner_count(self._handle, ctypes.byref(made))
+        return {name: getattr(made, name) for name, *_ in made._fields_ if name != "size"}
+
+
+class Agent(Handle):
+    """A mesh and its learner kept in a directory: opened again it is where it was, to the bit, also after a crash."""
+    _destroy = staticmethod(lib.agent_close)
+
+    def __init__(self, directory: "str | os.PathLike[str]", network: Union[Network, str, Dict[str, Any], None] = None,
+                 *, threads: int = 0, device: Optional[str] = None, durability: Optional[str] = None,
+                 identity: Optional[str] = None, checkpoint_every: int = 0, learns: bool = True,
+                 salvage: bool = False) -> None:
+        """`network` None: the one that the directory has."""
+        made = network if network is None or isinstance(network, Network) else Network(network)
+        mesh = _library.MeshOptions(threads=threads, device=_library.text(device))
+        options = _library.AgentOptions(mesh=ctypes.pointer(mesh), durability=_library.text(durability),
+                                        identity=_library.text(identity), checkpoint_every=checkpoint_every,
+                                        no_learning=not learns, salvage=salvage)
+        handle = c_void_p()
+        lib.agent_open(_library.path(directory), made._handle if made else None, ctypes.byref(options), handle)
+        super().__init__(handle)
+        mesh_handle, learner_handle = c_void_p(), c_void_p()
+        lib.agent_mesh(handle, mesh_handle)
+        self.mesh = Mesh._of(mesh_handle)
+        self.learner: Optional[Learner] = None
+        if learns:
+            lib.agent_learner(handle, learner_handle)
+            self.learner = Learner.__new__(Learner)
+            self.learner._begin(learner_handle, self.mesh)
+
+    def acknowledge(self) -> None:
+        """Waits until everything so far survives a power cut."""
+        lib.agent_acknowledge(self._handle)
+
+    def checkpoint(self) -> None:
+        """Takes a checkpoint, and waits until it is on the device."""
+        lib.agent_checkpoint(self._handle)
+
+    def note(self, topic: str, text: str) -> None:
+        """Appends an annotation to the journal (a reward, a seed)."""
+        lib.agent_note(self._handle, topic.encode(), text.encode())
+
+    def mark(self) -> None:
+        """Appends tick and state hash, for `weft replay --verify`."""
+        lib.agent_mark(self._handle)
+
+    def statistics(self) -> Dict[str, Any]:
+        return json.loads(_library.read_text(lib.agent_statistics, self._handle))
+
+
+def _target_values(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind in "iub":
+        if array.size and (array.min() < 0 or array.max() > NO_LABEL):
+            raise ValueError(f"labels from {array.min()} to {array.max()}: they are from 0 to 2^32 - 1")
+        return np.ascontiguousarray(array, np.uint32)
+    return floats(array)
+
+
+def _targets(targets: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarray] = {},
+             weights: Optional[np.ndarray] = None) -> "Tuple[ctypes.Array[_library.Target], List[Any]]":
+    rows: List[_library.Target] = []
+    kept: List[Any] = [weights]
+    for name, array in [*targets.items(), *gradients.items()]:
+        encoded = name.encode()
+        kept += [encoded, array]
+        row = _library.Target(output=encoded)
+        if name in gradients:
+            row.gradient, row.gradient_count = address(array), array.size
+        elif array.dtype == np.uint32:
+            row.labels, row.label_count = address(array), array.size
+        else:
+            row.values, row.value_count = address(array), array.size
+        if weights is not None:
+            row.weights, row.weight_count = address(weights), weights.size
+        rows.append(row)
+    return (_library.Target * len(rows))(*rows), kept

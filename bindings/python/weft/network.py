@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks, and the machine around them."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from ctypes import c_size_t, c_void_p
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+
+from . import _library
+from ._library import lib
+
+Place = Sequence[int]
+
+
+def coord(at: Place) -> _library.Coord:
+    """[z, y, x, layer], or fewer numbers: the last ones of z, y, x, with layer 0."""
+    numbers = [int(number) for number in at]
+    if len(numbers) < 4:
+        numbers = [0] * (3 - len(numbers)) + numbers + [0]
+    return _library.Coord(*numbers)
+
+
+class Handle:
+    """Something of the library's; destroyed with its Python object, or by `close`."""
+    _destroy: Callable[[c_void_p], int]
+
+    def __init__(self, handle: c_void_p) -> None:
+        self._handle: Optional[c_void_p] = handle
+
+    def close(self) -> None:
+        """Gives it back to the library. Twice is once."""
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle is not None:
+            type(self)._destroy(handle)
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # at the end of the interpreter, or while another thread is in a call
+            pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Network(Handle):
+    """A description, to build meshes of: docs/formats/network.md.
+
+    >>> network = Network.grid("xor", x=2).input("bits", 2)
+    >>> network.layer("dense", (0,), out=16, activation="tanh", source=["bits"]).layer("dense", (1,), out=2)
+    >>> network.output("answer", (1,))
+    """
+    _destroy = staticmethod(lib.network_destroy)
+
+    def __init__(self, description: Union[str, Dict[str, Any]], source: Optional[str] = None) -> None:
+        """A network file's text, or the object that it holds."""
+        text = description if isinstance(description, str) else json.dumps(description)
+        handle, encoded = c_void_p(), text.encode()
+        lib.network_read(encoded, len(encoded), _library.text(source), handle)
+        super().__init__(handle)
+
+    @classmethod
+    def load(cls, path: "str | os.PathLike[str]") -> "Network":
+        """From a network file, or the network of an .entity file."""
+        handle = c_void_p()
+        lib.network_load(_library.path(path), handle)
+        return cls._of(handle)
+
+    @classmethod
+    def grid(cls, name: str = "unnamed", z: int = 1, y: int = 1, x: int = 1, layers: int = 1) -> "Network":
+        """An empty one of z * y * x cells."""
+        handle = c_void_p()
+        lib.network_create(name.encode(), z, y, x, layers, handle)
+        return cls._of(handle)
+
+    @classmethod
+    def chain(cls, inputs: int, layers: Sequence[Dict[str, Any]], **keys: Any) -> "Network":
+        """Layers one behind the other, from the input `x` [inputs] to the output `y`."""
+        return cls({"weft": 2, "inputs": {"x": [inputs]}, "chain": list(layers), **keys})
+
+    @classmethod
+    def _of(cls, handle: c_void_p) -> "Network":
+        made = cls.__new__(cls)
+        Handle.__init__(made, handle)
+        return made
+
+    def input(self, name: str, shape: Union[int, Sequence[int]]) -> "Network":
+        """A port of a width, or of a shape, outermost axis first."""
+        extents = [shape] if isinstance(shape, int) else list(shape)
+        lib.network_add_input(self._handle, name.encode(), (c_size_t * len(extents))(*extents), len(extents))
+        return self
+
+    def layer(self, type: str, at: Optional[Place] = None, *, source: Optional[Sequence[Any]] = None,
+              **options: Any) -> "Network":
+        """A layer at a place; `source`: names of inputs and places (the file's key "from")."""
+        row: Dict[str, Any] = {"type": type, **options}
+        if at is not None:
+            place = coord(at)
+            row["at"] = [place.z, place.y, place.x, place.layer]
+        if source is not None:
+            row["from"] = [name if isinstance(name, (str, dict)) else
+                           [getattr(coord(name), axis) for axis in ("z", "y", "x", "layer")] for name in source]
+        lib.network_add_layer(self._handle, json.dumps(row).encode())
+        return self
+
+    def output(self, name: str, at: Place) -> "Network":
+        lib.network_add_output(self._handle, name.encode(), coord(at))
+        return self
+
+    def set(self, **keys: Any) -> "Network":
+        """Other keys of a network file: name, seed, device, supervision, learning, stream."""
+        for key, value in keys.items():
+            lib.network_set(self._handle, key.encode(), json.dumps(value).encode())
+        return self
+
+    @property
+    def text(self) -> str:
+        """Its network file."""
+        return _library.read_text(lib.network_text, self._handle)
+
+    def __repr__(self) -> str:
+        found = json.loads(self.text)
+        return f"<weft.Network {found['name']!r}, {len(found['layers'])} layers>"
+
+    def _repr_svg_(self) -> str:
+        from .picture import network_svg
+        return network_svg(json.loads(self.text))
+
+    def __getstate__(self) -> str:
+        return self.text
+
+    def __setstate__(self, text: str) -> None:
+        Network.__init__(self, text)
+
+
+def devices() -> List[Dict[str, Any]]:
+    """Every device of this machine, the CPU first; `missing` says why Weft cannot use one."""
+    return json.loads(_library.read_text(lib.devices))
+
+
+_kept: List[Tuple[Any, ...]] = []
+
+
+def set_log(function: Optional[Callable[[int, str], None]], level: int = 3) -> None:
+    """Log lines of `level` (0 trace to 4 error, 5 none) and above go to `function(level, text)`; None: to stderr."""
+    made = None
+    if function is not None:
+        made = _library.LogFunction(lambda _, level, text: function(level, text.decode(errors="replace")))
+    lib.set_log(ctypes.cast(made, c_void_p) if made else None, None, level)
+    _kept[:] = [(made,)]
