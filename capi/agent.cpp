@@ -107,4 +107,13 @@ weft_status weft_agent_statistics(weft_agent* agent, char* buffer, size_t capaci
   });
 }
 
-weft_status weft_agent_close(weft_agent* agent) { return destroy<AgentObject>(agent); }
+weft_status weft_agent_close(weft_agent* agent) {
+  Claim claim(agent, AgentObject::kKind);
+  if (claim.status() != WEFT_OK) return claim.status();
+  return guarded([&]() -> Outcome {
+    // An agent that ends drops what it has not written, as one that is killed does.
+    const Status written = static_cast<AgentObject&>(claim.object()).agent().acknowledge();
+    claim.remove();
+    return written;
+  });
+}

@@ -376,7 +376,10 @@ WEFT_API weft_status weft_agent_note(weft_agent* agent, const char* topic, const
 /* Appends tick and state hash, for `weft replay --verify` and `weft diff` to compare. */
 WEFT_API weft_status weft_agent_mark(weft_agent* agent);
 WEFT_API weft_status weft_agent_statistics(weft_agent* agent, char* buffer, size_t capacity, size_t* out_needed);
-/* Ends it, and destroys the handle; handles of its mesh and learner then answer WEFT_BAD_HANDLE. */
+/*
+ * Waits until everything survives a power cut, ends it, and destroys the handle; handles of its mesh and learner then
+ * answer WEFT_BAD_HANDLE. WEFT_STORAGE: not everything could be written; it is ended all the same.
+ */
 WEFT_API weft_status weft_agent_close(weft_agent* agent);
 
 #ifdef __cplusplus

@@ -77,13 +77,17 @@ TEST_F(CAgent, GoesOnWhereItStood) {
 
 TEST_F(CAgent, WritesTicksAndCommandsIntoItsJournal) {
   std::string hash;
+  std::uint64_t stood = 0;
   for (int round = 0; round < 2; ++round) {
     weft_agent* const agent = open(kXor, false);
     weft_mesh* mesh = nullptr;
     weft_learner* learner = nullptr;
     WEFT_ASSERT_OK(weft_agent_mesh(agent, &mesh));
     WEFT_EXPECT_FAILS(weft_agent_learner(agent, &learner), WEFT_NOT_FOUND, "does not learn");
+    std::uint64_t now = 0;
+    WEFT_ASSERT_OK(weft_mesh_ticks(mesh, &now));
     if (round == 1) {
+      EXPECT_EQ(now, stood);
       EXPECT_EQ(hash_of(mesh), hash);
     }
     const float bits[2] = {1, 1};
@@ -105,6 +109,7 @@ TEST_F(CAgent, WritesTicksAndCommandsIntoItsJournal) {
     WEFT_EXPECT_FAILS(weft_mesh_save(mesh, "x", 1), WEFT_UNSUPPORTED, "checkpoint");
     WEFT_EXPECT_FAILS(weft_learner_build(mesh, nullptr, &learner), WEFT_UNSUPPORTED, "weft_agent_learner");
     hash = hash_of(mesh);
+    WEFT_ASSERT_OK(weft_mesh_ticks(mesh, &stood));
     weft_agent* second = nullptr;
     WEFT_EXPECT_FAILS(weft_agent_open(directory_.c_str(), nullptr, nullptr, &second), WEFT_STORAGE, "");
     WEFT_ASSERT_OK(weft_agent_close(agent));
