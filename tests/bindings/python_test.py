@@ -127,6 +127,16 @@ class Calls(unittest.TestCase):
             self.assertEqual(learner.counts()["samples"], 2001)
         self.mesh.tick(3)
 
+    def test_validates_progressively(self):
+        learner = weft.Learner(self.mesh, optimizer={"lr": 0.1})
+        stream = ((X[i % 4], Y[i % 4]) for i in range(2000))
+        steps = list(weft.progressive_validation(learner, stream, window=100, every=600))
+        self.assertEqual([step.samples for step in steps], [600, 1200, 1800, 2000])
+        self.assertEqual(steps[-1].recent_accuracy, 1.0)
+        self.assertLess(steps[-1].accuracy, 1.0)
+        self.assertEqual(learner.counts()["samples"], 2000)
+        self.assertEqual(list(weft.progressive_validation(learner, [])), [])
+
     def test_learns_later(self):
         learner = weft.Learner(self.mesh, late="meet", patience=4)
         ticket = learner.observe({"x": X[0]})

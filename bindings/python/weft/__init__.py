@@ -5,7 +5,9 @@ from .errors import WeftError, WeftFileError, WeftMemoryError, WeftValueError
 from .learner import NO_LABEL, Agent, Learner
 from .mesh import COMMANDS, Answer, Mesh, Snapshot
 from .network import Network, devices, set_log
+from .progressive import Progress, progressive_validation
 
 __version__ = _lib.version().decode()
-__all__ = ["Agent", "Answer", "COMMANDS", "Learner", "Mesh", "NO_LABEL", "Network", "Snapshot", "WeftError",
-           "WeftFileError", "WeftMemoryError", "WeftValueError", "devices", "set_log", "__version__"]
+__all__ = ["Agent", "Answer", "COMMANDS", "Learner", "Mesh", "NO_LABEL", "Network", "Progress", "Snapshot",
+           "WeftError", "WeftFileError", "WeftMemoryError", "WeftValueError", "devices", "progressive_validation",
+           "set_log", "__version__"]
