@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "text/unicode.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace weft::text::unicode_test {
+namespace {
+
+// The Unicode Standard 15, section 3.9, tables 3-8 to 3-11.
+TEST(Unicode, ReplacesWhatIsNoUtf8AsTheStandardShows) {
+  EXPECT_EQ(replace_invalid("\xC0\xAF\xE0\x80\xBF\xF0\x81\x82\x41"),
+            "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDA");
+  EXPECT_EQ(replace_invalid("\xED\xA0\x80\xED\xBF\xBF\xED\xAF\x41"),
+            "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDA");
+  EXPECT_EQ(replace_invalid("\xF4\x91\x92\x93\xFF\x41\x80\xBF\x42"), "\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDA\uFFFD\uFFFDB");
+  EXPECT_EQ(replace_invalid("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), "\uFFFD\uFFFD\uFFFD\uFFFDA");
+  EXPECT_EQ(valid_prefix("a\u00e9\U0001F600\xF0\x9F"), 7u);
+}
+
+TEST(Unicode, WalksBothWays) {
+  const std::string text = "a\u00e9\u4f60\U0001F600";
+  std::u32string forward, backward, written;
+  std::string again;
+  for (std::size_t at = 0; at < text.size();) forward += next_code_point(text, at);
+  for (std::size_t at = text.size(); at != 0;) backward.insert(0, 1, previous_code_point(text, at));
+  for (const char32_t c : forward) append_utf8(again, c);
+  EXPECT_EQ(forward, U"a\u00e9\u4f60\U0001F600");
+  EXPECT_EQ(backward, forward);
+  EXPECT_EQ(again, text);
+}
+
+// UAX #15, figures 3 to 6.
+TEST(Unicode, NormalizesAsTheAnnexShows) {
+  EXPECT_EQ(normalized("\u212B\u2126", NormalForm::nfc), "\u00C5\u03A9");
+  EXPECT_EQ(normalized("\u1E9B\u0323", NormalForm::nfd), "\u017F\u0323\u0307");
+  EXPECT_EQ(normalized("\u1E9B\u0323", NormalForm::nfc), "\u1E9B\u0323");
+  EXPECT_EQ(normalized("\u1E9B\u0323", NormalForm::nfkd), "s\u0323\u0307");
+  EXPECT_EQ(normalized("\u1E9B\u0323", NormalForm::nfkc), "\u1E69");
+  EXPECT_EQ(normalized("\uFB01"
+                       "2\u2075",
+                       NormalForm::nfkc),
+            "fi25");
+  // The longest expansion: 18 for 1.
+  EXPECT_EQ(normalized("\uFDFA", NormalForm::nfkd).size(), 33u);
+}
+
+TEST(Unicode, KnowsCategories) {
+  EXPECT_TRUE(is_white_space(0x85) && is_white_space(0x2003) && is_white_space(' ') && !is_white_space(0x200B));
+  EXPECT_TRUE(is_letter(U'\u4f60') && is_letter('x') && !is_letter('1') && !is_letter(0x301));
+  EXPECT_TRUE(is_number(U'\u2167') && is_number(U'\u00bd') && is_number(U'\u0663'));
+  EXPECT_TRUE(is_mark(0x301) && is_nonspacing_mark(0x301) && is_mark(0x20DD) && !is_nonspacing_mark(0x20DD));
+  EXPECT_TRUE(is_punctuation('!') && is_punctuation(U'\u3002') && !is_punctuation('+'));
+  EXPECT_TRUE(is_word('_') && is_word(0x301) && is_word(U'\u2167') && is_word(0x200D));
+  EXPECT_TRUE(!is_word(U'\u00bd') && !is_word('-') && !is_word(0x200B));
+  EXPECT_TRUE(is_other(0) && is_other(0x200D) && is_other(0xE000) && !is_other(' '));
+  EXPECT_EQ(lower_case("\u0130\u03A3\u1E9E\u00C5"), "i\u0307\u03C3\u00DF\u00E5");
+}
+
+}  // namespace
+}  // namespace weft::text::unicode_test
