@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/inspect_text.hpp"
+#include "cli/inspect_weights.hpp"
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
 #include "cli/session.hpp"
@@ -405,10 +406,13 @@ Status look_at(const Model& model, const InspectRequest& request, ProgressLine& 
 Verb add_inspect(CLI::App& program) {
   CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
   auto request = std::make_shared<InspectRequest>();
-  add_argument(*app, "FILE", request->file, "A network file or an .entity file").required();
+  add_argument(*app, "FILE", request->file,
+               "A network file, an .entity file, or a model of others: GGUF, safetensors, a Hugging Face folder")
+      .required();
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
+            if (is_foreign_model(request->file)) return inspect_foreign_model(request->file, request->json);
             ProgressLine progress;
             progress.show("reading " + request->file);
             WEFT_TRY(const Model model, read_model(request->file));

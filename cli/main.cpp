@@ -92,7 +92,7 @@ int main_of(int argc, char** argv) {
                                 add_inspect(program), add_doctor(program), add_hash(program),    add_bench(program),
                                 add_morph(program),   add_sweep(program),  add_pack(program),    add_replay(program),
                                 add_diff(program),    add_top(program),    add_session(program), add_layers(program),
-                                add_options(program)};
+                                add_options(program), add_tokenize(program)};
   // CLI11 then reads a verb's environment when that verb was asked for, and only then.
   for (const Verb& verb : verbs) verb.app->parse_complete_callback([] {});
   const bool json = asks_for_json(argc, argv);

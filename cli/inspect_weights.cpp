@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/inspect_weights.hpp"
+
+#include "cli/json_line.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/wording.hpp"
+
+#include "formats/gguf/gguf.hpp"
+#include "formats/safetensors/safetensors_shards.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/json.hpp"
+#include "core/printable.hpp"
+#include "core/shape.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::size_t kListedTensors = 1000;  // on a terminal
+constexpr std::size_t kListedElements = 8;    // of an array of metadata
+
+bool is_folder(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown);
+}
+bool is_file(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(path, unknown);
+}
+
+/// The first bytes of a file, as many as there are.
+std::string beginning_of(const std::string& path) {
+  std::array<char, 16> bytes{};
+  std::FILE* const file = std::fopen(path.c_str(), "rb");
+  if (!file) return {};
+  const std::size_t size = std::fread(bytes.data(), 1, bytes.size(), file);
+  std::fclose(file);
+  return {bytes.data(), size};
+}
+bool is_gguf(const std::string& path) { return is_file(path) && beginning_of(path).starts_with("GGUF"); }
+/// The header's length in 8 bytes, which fits the file, and its brace.
+bool is_safetensors(const std::string& path) {
+  const std::string bytes = is_file(path) ? beginning_of(path) : "";
+  if (bytes.size() < 9 || bytes[8] != '{') return false;
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  std::error_code unknown;
+  const std::uint64_t size = std::filesystem::file_size(path, unknown);
+  return !unknown && length <= size - 8;
+}
+
+Json value_of(const formats::GgufValue& value) {
+  return std::visit(
+      [](const auto& held) -> Json {
+        using Held = std::decay_t<decltype(held)>;
+        if constexpr (std::is_same_v<Held, formats::GgufArray>) {
+          Json first = Json::array();
+          std::visit(
+              [&](const auto& elements) {
+                if constexpr (!std::is_same_v<std::decay_t<decltype(elements)>, std::monostate>)
+                  for (std::size_t i = 0; i < std::min(elements.size(), kListedElements); ++i)
+                    first.push_back(typename std::decay_t<decltype(elements)>::value_type(elements[i]));
+              },
+              held);
+          return {{"type", formats::type_name(held)}, {"elements", formats::size(held)}, {"first", std::move(first)}};
+        } else {
+          return held;
+        }
+      },
+      value);
+}
+
+/// Tensors and what they sum up to.
+void describe_tensors(const formats::TensorFile& file, Json& description) {
+  struct Total {
+    std::uint64_t tensors = 0, parameters = 0, bytes = 0;
+  };
+  std::map<std::string, Total> by_type;
+  Total all;
+  Json tensors = Json::array();
+  for (const formats::Tensor& tensor : file.tensors()) {
+    std::uint64_t elements = 1;
+    for (const std::size_t extent : tensor.shape) elements *= extent;
+    const std::uint64_t bytes = tensor.bytes.size();
+    for (Total* const total : {&by_type[tensor.type], &all})
+      ++total->tensors, total->parameters += elements, total->bytes += bytes;
+    tensors.push_back({{"name", tensor.name}, {"type", tensor.type}, {"shape", tensor.shape}, {"bytes", bytes}});
+  }
+  Json types = Json::array();
+  for (const auto& [type, total] : by_type)
+    types.push_back(
+        {{"type", type}, {"tensors", total.tensors}, {"parameters", total.parameters}, {"bytes", total.bytes}});
+  description["parameters"] = all.parameters;
+  description["weight_bytes"] = all.bytes;
+  description["types"] = std::move(types);
+  description["tensors"] = std::move(tensors);
+}
+
+Result<Json> describe_gguf(const std::string& path) {
+  WEFT_TRY(const formats::GgufFile file, formats::load_gguf(storage::real_file_system(), path));
+  Json metadata = Json::object();
+  for (const auto& [key, value] : file.metadata().pairs()) metadata[key] = value_of(value);
+  const Json* const family = metadata.find("general.architecture");
+  Json description{{"kind", "gguf"},
+                   {"file", path},
+                   {"family", family ? *family : Json()},
+                   {"metadata", std::move(metadata)},
+                   {"warnings", Json::array()}};
+  describe_tensors(file, description);
+  return description;
+}
+
+Json notes_of(const formats::SafetensorsNotes& notes) {
+  Json metadata = Json::object();
+  for (const auto& [key, value] : notes) metadata[key] = value;
+  return metadata;
+}
+
+Result<Json> describe_safetensors(const std::string& path) {
+  WEFT_TRY(const formats::SafetensorsFile file, formats::load_safetensors(storage::real_file_system(), path));
+  Json description{{"kind", "safetensors"},
+                   {"file", path},
+                   {"family", Json()},
+                   {"metadata", notes_of(file.notes())},
+                   {"warnings", Json::array()}};
+  describe_tensors(file, description);
+  return description;
+}
+
+Result<Json> describe_folder(const std::string& path) {
+  storage::FileSystem& files = storage::real_file_system();
+  Json config;
+  const std::string name = path + "/config.json";
+  if (is_file(name)) {
+    WEFT_TRY(const ByteBuffer bytes, files.read(name, std::size_t{16} << 20));
+    WEFT_TRY(config, parse_json(as_text(bytes), name));
+  }
+  WEFT_TRY(const formats::SafetensorsModel model, formats::load_safetensors_folder(files, path));
+  Json metadata = notes_of(model.notes), warnings = Json::array();
+  for (const auto& [key, value] : config.members()) metadata["config." + key] = value;
+  for (const std::string& warning : model.warnings) warnings.push_back(warning);
+  Json description{{"kind", "hugging_face"},
+                   {"file", path},
+                   {"family", config["model_type"].is_string() ? config["model_type"] : Json()},
+                   {"metadata", std::move(metadata)},
+                   {"warnings", std::move(warnings)}};
+  describe_tensors(*model.tensors, description);
+  return description;
+}
+
+std::string value_text(const Json& value) {
+  constexpr std::size_t kMost = 60;
+  if (value.is_string()) return printable(value.text(), kMost);
+  if (value.is_object() && value.contains("elements"))
+    return value["type"].text() + ", " + grouped(value["elements"]) + ": " + printable(value["first"].dump(), kMost);
+  return printable(value.dump(), kMost);
+}
+
+void print_rows(const Table& table) { std::printf("%s\n", table.text(Terminal::of(STDOUT_FILENO).columns()).c_str()); }
+
+void print_description(const Json& d) {
+  using Align = Table::Align;
+  const Terminal terminal = Terminal::of(STDOUT_FILENO);
+  std::printf("%s\n", terminal.styled(escaped(d["file"].text()), "1").c_str());
+  const bool is_gguf = d["kind"].text() == "gguf", is_folder = d["kind"].text() == "hugging_face";
+  std::printf("%s%s%s\n\n",
+              is_gguf     ? "GGUF"
+              : is_folder ? "Hugging Face folder"
+                          : "safetensors",
+              d["family"].is_string() ? ", family " : "",
+              d["family"].is_string() ? printable(d["family"].text()).c_str() : "");
+  Table metadata({{"key"}, {"value"}});
+  for (const auto* pair : d["metadata"].members_as_set()) metadata.add({pair->first, value_text(pair->second)});
+  if (!d["metadata"].empty()) print_rows(metadata);
+  Table tensors({{"tensor"}, {"type"}, {"shape"}, {"bytes", Align::right}});
+  const std::size_t listed = std::min(d["tensors"].size(), kListedTensors);
+  for (std::size_t i = 0; i < listed; ++i) {
+    const Json& tensor = d["tensors"][i];
+    tensors.add({tensor["name"].text(), tensor["type"].text(), to_string(tensor["shape"].get<Shape>()),
+                 byte_size(tensor["bytes"])});
+  }
+  print_rows(tensors);
+  if (listed < d["tensors"].size())
+    std::printf("and %s more tensors\n\n", grouped(d["tensors"].size() - listed).c_str());
+  Table types({{"type"}, {"tensors", Align::right}, {"parameters", Align::right}, {"bytes", Align::right}});
+  for (const Json& row : d["types"])
+    types.add({row["type"].text(), grouped(row["tensors"]), grouped(row["parameters"]), byte_size(row["bytes"])});
+  print_rows(types);
+  std::printf("weights     %s in %s\n", grouped(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
+  for (const Json& warning : d["warnings"]) std::printf("warning     %s\n", escaped(warning.text()).c_str());
+}
+
+}  // namespace
+
+bool is_foreign_model(const std::string& path) {
+  if (!is_folder(path)) return is_gguf(path) || is_safetensors(path);
+  for (const char* const name : {"/config.json", "/model.safetensors", "/model.safetensors.index.json"})
+    if (is_file(path + name)) return true;
+  return false;
+}
+
+Status inspect_foreign_model(const std::string& path, bool json) {
+  WEFT_TRY(const Json description, is_folder(path) ? describe_folder(path)
+                                   : is_gguf(path) ? describe_gguf(path)
+                                                   : describe_safetensors(path));
+  if (json)
+    print_json(description);
+  else
+    print_description(description);
+  return {};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/json_line.hpp"
+#include "cli/table.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+#include "cli/wording.hpp"
+
+#include "storage/file_system.hpp"
+#include "text/tokenizer_file.hpp"
+
+#include "core/json.hpp"
+#include "core/printable.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::size_t kMostInput = std::size_t{64} << 20;
+
+struct TokenizeRequest {
+  std::string model, text;
+  bool ids = false, json = false, decode = false, no_special = false, literal = false;
+};
+
+Result<std::string> read_standard_input() {
+  std::string text;
+  std::string part(std::size_t{1} << 16, '\0');
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
+    if (text.size() + size > kMostInput) return fail(Errc::too_large, "standard input: more than 64 MiB");
+    text.append(part, 0, size);
+  }
+  if (std::ferror(stdin) != 0) return fail(Errc::storage, "standard input could not be read");
+  return text;
+}
+
+/// Numbers with spaces, line ends or commas between them.
+Result<std::vector<text::TokenId>> parse_ids(std::string_view text) {
+  constexpr std::string_view kBetween = " \t\r\n,";
+  std::vector<text::TokenId> ids;
+  for (std::size_t at = text.find_first_not_of(kBetween); at != text.npos; at = text.find_first_not_of(kBetween, at)) {
+    const std::string_view word = text.substr(at, text.find_first_of(kBetween, at) - at);
+    text::TokenId id = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (error != std::errc() || end != word.data() + word.size())
+      return fail(Errc::invalid_argument, "--decode: " + in_quotes(word) + " is no token's number");
+    ids.push_back(id);
+    at += word.size();
+  }
+  return ids;
+}
+
+/// Text as it is into a file or a pipe; on a terminal without what it would obey, line ends and tabs aside.
+void print_text(std::string_view text) {
+  if (!Terminal::of(STDOUT_FILENO).is_terminal) return void(std::fwrite(text.data(), 1, text.size(), stdout));
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+    std::fputs(escaped(text.substr(at, end - at)).c_str(), stdout);
+    if (end < text.size()) std::putchar(text[end]);
+    at = end + 1;
+  }
+  if (!text.ends_with('\n')) std::putchar('\n');
+}
+
+void print_tokens(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& ids, std::size_t bytes) {
+  Table table({{"id", Table::Align::right}, {"token"}, {"kind"}});
+  for (const text::TokenId id : ids) {
+    const std::string* const token = tokenizer.token(id);  // none: a post-processor may name any number
+    table.add({std::to_string(id), token ? *token : "",
+               tokenizer.is_special(id) ? "special"
+               : token                  ? "-"
+                                        : "unknown"});
+  }
+  std::fputs(table.text(Terminal::of(STDOUT_FILENO).columns()).c_str(), stdout);
+  std::printf("%s tokens of %s bytes\n", grouped(ids.size()).c_str(), grouped(bytes).c_str());
+}
+
+Json described(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& ids, std::size_t bytes) {
+  Json tokens = Json::array();
+  for (const text::TokenId id : ids) {
+    const std::string* const token = tokenizer.token(id);
+    tokens.push_back(token ? Json(*token) : Json());
+  }
+  return {{"ids", ids}, {"tokens", std::move(tokens)}, {"bytes", bytes}, {"decoded", tokenizer.decode(ids)}};
+}
+
+Status tokenize(const TokenizeRequest& request) {
+  auto tokenizer = text::load_tokenizer(storage::real_file_system(), request.model);
+  if (!tokenizer) return fail(std::move(tokenizer).error());
+  std::string text = request.text;
+  if (text.empty() || text == "-") {
+    WEFT_TRY(text, read_standard_input());
+  }
+  if (request.decode) {
+    WEFT_TRY(const auto ids, parse_ids(text));
+    if (request.json)
+      print_json(described(*tokenizer, ids, text.size()));
+    else
+      print_text(tokenizer->decode(ids, request.no_special));
+    return {};
+  }
+  WEFT_TRY(const auto ids,
+           tokenizer->encode(text, {.add_special = !request.no_special, .parse_special = !request.literal}));
+  if (request.json) return print_json(described(*tokenizer, ids, text.size())), Status();
+  if (!request.ids) return print_tokens(*tokenizer, ids, text.size()), Status();
+  for (std::size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%u" : " %u", ids[i]);
+  std::putchar('\n');
+  return {};
+}
+
+}  // namespace
+
+Verb add_tokenize(CLI::App& program) {
+  CLI::App* app = add_verb(program, "tokenize", "Show the tokens of a text, or the text of tokens");
+  auto request = std::make_shared<TokenizeRequest>();
+  add_argument(*app, "MODEL", request->model, "A model's folder, a tokenizer.json or a GGUF file").required();
+  add_argument(*app, "TEXT", request->text, "The text; without it, or for -, standard input");
+  add_flag(*app, "ids", request->ids, "The tokens' numbers alone, on one line");
+  add_flag(*app, "json", request->json, "One JSON object on stdout");
+  add_flag(*app, "decode", request->decode, "TEXT is tokens' numbers; print what they say");
+  add_flag(*app, "no-special", request->no_special,
+           "Without the tokens around a text; with --decode, without any special token");
+  add_flag(*app, "literal", request->literal, "Take special tokens that the text spells out as text");
+  return {app, [request]() -> Status {
+            if (request->decode && (request->ids || request->literal))
+              return fail(Errc::invalid_argument, "--decode makes text: it goes with neither --ids nor --literal");
+            return tokenize(*request);
+          }};
+}
+
+}  // namespace weft::cli
