@@ -84,7 +84,8 @@ std::vector<char*> words_of(int argc, char** argv) {
 }
 
 int main_of(int argc, char** argv) {
-  CLI::App program("Weft: a mesh of cells that fire on one tick and learn while they run", "weft");
+  CLI::App program("Weft runs neural networks that keep learning while they are used, with the same bits everywhere",
+                   "weft");
   program.set_version_flag("--version", "weft " WEFT_VERSION);
   program.require_subcommand(1);
   program.failure_message([](const CLI::App*, const CLI::Error&) { return std::string(); });

@@ -104,8 +104,9 @@ Status check_output(const NamedFile& output, std::span<const NamedFile> inputs) 
   if (!fs::is_directory(folder, unknown))
     return fail(Errc::storage, shown(output) + ": there is no directory " + folder);
   WEFT_CHECK(check_replaced(output));
+  // A place that takes no files, as /proc, says that they are not there.
   if (Status taken = storage::prove_writable(storage::real_file_system(), output.path); !taken)
-    return fail(std::move(taken).error().within(shown(output)));
+    return fail(Errc::storage, shown(output) + ": " + taken.error().text());
   return {};
 }
 

@@ -15,7 +15,7 @@ function(weft_install_cli_pages program)
                      COMMAND Python3::Interpreter -B ${PROJECT_SOURCE_DIR}/tools/make_cli_pages.py
                              $<TARGET_FILE:${program}> ${pages}
                      COMMAND ${CMAKE_COMMAND} -E touch ${pages}/done
-                     DEPENDS ${program} ${PROJECT_SOURCE_DIR}/tools/make_cli_pages.py
+                     DEPENDS ${program} ${PROJECT_SOURCE_DIR}/tools/make_cli_pages.py ${PROJECT_SOURCE_DIR}/CHANGELOG.md
                      COMMENT "Manual pages and completions of ${program}" VERBATIM)
   add_custom_target(${program}_pages ALL DEPENDS ${pages}/done)
   install(DIRECTORY ${pages}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

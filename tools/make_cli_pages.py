@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Manual pages and shell completions of weft, made of what `weft --help` and `weft VERB --help` say.
+"""Manual pages and shell completions of weft, made of what `weft --help` and `weft VERB --help` say. The pages' date
+is that of SOURCE_DATE_EPOCH, or of the newest version that CHANGELOG.md dates, so that builds are the same.
 
     make_cli_pages.py WEFT DIR      writes DIR/man/*.1, DIR/bash/weft, DIR/zsh/_weft, DIR/fish/weft.fish
 """
+import datetime
+import os
 import pathlib
 import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
+MONTHS = ("January February March April May June July August September October November December").split()
 MARGIN = 30  # column at which CLI11 writes descriptions
 ENUM = re.compile(r"^[a-z0-9_]+(\|[a-z0-9_]+)+$")
 EXITS = [("0", "Done."), ("1", "A mesh that halted, or a defect of Weft."), ("2", "Usage: an option or a value of one."),
@@ -105,11 +109,20 @@ def man_option(option):
     return f".TP\n{names}{value}\n{text}.{environment}\n"
 
 
+def page_date():
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if epoch.isdigit():
+        return datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc).strftime("%Y-%m-%d")
+    changes = (pathlib.Path(__file__).resolve().parent.parent / "CHANGELOG.md").read_text(encoding="utf-8")
+    day, month, year = re.search(r"^## [0-9.]+, (\d+) (\w+) (\d{4})$", changes, re.M).groups()
+    return f"{year}-{MONTHS.index(month) + 1:02}-{int(day):02}"
+
+
 def manual(verb, version):
     name = page_name(verb)
     command = " ".join(["weft", *verb.words])
     summary = verb.summary or "a verb of weft"
-    page = [f'.TH {roff(name.upper())} 1 "" "weft {version}" "Weft"\n.ad l\n',
+    page = [f'.TH {roff(name.upper())} 1 "{page_date()}" "weft {version}" "Weft"\n.ad l\n',
             f".SH NAME\n{roff(name)} \\- {roff(summary[:1].lower() + summary[1:])}\n",
             f".SH SYNOPSIS\n.B {roff(command)}\n{roff(verb.usage.removeprefix(' '.join(verb.words)).strip())}\n"]
     for title, options in (("ARGUMENTS", verb.positionals), ("OPTIONS", verb.options)):
