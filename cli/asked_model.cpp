@@ -51,9 +51,18 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
   asked->width_ = graph.nodes()[*output].width;
   asked->hold_ = (asked->learner_ ? *asked->learner_ : *asked->loaded_.learner).hold();
   asked->parts_ = learning::label_parts(asked->output(), learning);
-  WEFT_TRY(asked->bounds_, within(learning::label_bounds(asked->output(), learning, o.table)));
+  if (asked->names_columns()) {
+    WEFT_TRY(const auto bounds, within(learning::label_bounds(asked->output(), learning, o.table)));
+  }
   asked->units_ = learning::TargetUnits(o.table);
   return asked;
+}
+
+/// A model that was trained through the API may give several answers and name no column of a table.
+bool AskedModel::names_columns() const {
+  const learning::TableOptions& t = options_.table;
+  return answers() == 1 ||
+         !(t.labels.empty() && t.targets.empty() && t.target_mean.empty() && t.target_deviation.empty());
 }
 
 Status AskedModel::answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const {
@@ -72,7 +81,7 @@ std::string AskedModel::class_name(std::size_t part, std::uint32_t answer) const
 learning::Evaluation AskedModel::evaluation() const {
   std::vector<std::uint32_t> classes;
   for (std::size_t i = 0; i < class_sets(); ++i)
-    classes.push_back(learning_.heads.empty() ? static_cast<std::uint32_t>(bounds_.width) : learning_.heads[i]);
+    classes.push_back(static_cast<std::uint32_t>(parts_[i + 1] - parts_[i]));
   return {output(), learning_, classes, units_};
 }
 
@@ -82,9 +91,10 @@ AnswerNames AskedModel::names() const {
   if (learning_.heads.empty()) names.classes.assign(1, options_.table.classes);
   // Numbers and places are no names.
   const std::vector<std::string> columns = learning::target_columns(options_.table);
-  const bool is_named = std::none_of(columns.begin(), columns.end(), [](const std::string& column) {
-    return column == "first" || column == "last" || column.find_first_not_of("0123456789") == column.npos;
-  });
+  const bool is_named =
+      columns.size() == answers() && std::none_of(columns.begin(), columns.end(), [](const std::string& column) {
+        return column == "first" || column == "last" || column.find_first_not_of("0123456789") == column.npos;
+      });
   if (is_named) names.targets = columns;
   return names;
 }

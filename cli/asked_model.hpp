@@ -51,11 +51,12 @@ class AskedModel {
   const learning::TableOptions& table() const noexcept { return options_.table; }
   /// Of a part of the output.
   std::string class_name(std::size_t part, std::uint32_t answer) const;
-  /// Bounds of the labels of a table to compare with.
-  const learning::LabelBounds& bounds() const noexcept { return bounds_; }
+  /// Labels or values that it answers a row with.
+  std::size_t answers() const noexcept { return has_values() ? width_ : parts_.size() - 1; }
 
  private:
   bool has_values() const noexcept { return targets_of(learning_.loss) == learning::LossTargets::values; }
+  bool names_columns() const;
   const mesh::Node& output() const { return graph().nodes()[*graph().find_output(options_.output)]; }
   std::size_t class_sets() const noexcept { return std::max<std::size_t>(learning_.heads.size(), 1); }
   Model model_;
@@ -64,7 +65,6 @@ class AskedModel {
   learning::LearningOptions learning_;
   learning::StreamOptions options_;
   learning::TargetUnits units_;
-  learning::LabelBounds bounds_;
   std::vector<std::size_t> parts_;
   std::size_t features_ = 0, width_ = 0;
   std::uint32_t hold_ = 0;

@@ -283,10 +283,12 @@ Status predict(const PredictRequest& request) {
   learning::TableOptions table = model->table();
   apply(request.table, table);
   if (!model->is_classifier() && table.targets.empty()) table.targets = learning::target_columns(table);
-  if (learning::target_columns(table).size() != learning::target_columns(model->table()).size())
-    return fail(Errc::invalid_argument,
-                std::string(model->is_classifier() ? "--label" : "--target") + ": the model gives " +
-                    std::to_string(learning::target_columns(model->table()).size()) + " answers a row");
+  // Rows without their answers need no columns of them.
+  const bool needs_columns = request.report || !request.table.labels.empty() || !request.table.targets.empty();
+  if (needs_columns && learning::target_columns(table).size() != model->answers())
+    return fail(Errc::invalid_argument, std::string(model->is_classifier() ? "--label" : "--target") +
+                                            ": the model gives " + std::to_string(model->answers()) +
+                                            " answers a row; name the column of each");
   if (table.missing == learning::Missing::mean && table.fill.empty())
     return fail(Errc::invalid_argument, request.file +
                                             ": stream.missing: the model keeps no means (stream.fill), as its "

@@ -204,6 +204,48 @@ TEST(Targets, SeveralLabelsHaveHeadsOfTheirOwn) {
   EXPECT_NEAR(values[2] + values[3] + values[4], 1, 1e-5);
 }
 
+// A model that was trained through the API names no column of any table; rows of inputs alone have none either.
+TEST(Targets, ModelsThatNameNoColumnsAnswerRows) {
+  Folder folder;
+  const auto network = [&](const char* name, const std::string& out, const std::string& learning) {
+    write_file(folder / name, R"({"weft": 2, "name": "n", "inputs": {"x": [2]}, "chain": [{"type": "dense", )" + out +
+                                  R"(}], "learning": )" + learning + "}");
+    return folder / name;
+  };
+  const std::string values = network("v.json", R"("out": 3)", R"({"loss": "mse"})");
+  const std::string heads =
+      network("h.json", R"("out": 5)", R"({"loss": "multi_head_cross_entropy", "heads": [2, 3]})");
+  const std::string places = network("p.json", R"("out": 8, "view": [4, 2])", "{}");
+  write_file(folder / "x.csv", "a,b\n1,2\n3,4\n");
+  write_file(folder / "y.csv", "a,b,p,q,r\n1,2,0,1,0\n3,4,1,0,1\n");
+  struct Case {
+    std::string model, heading, flag;
+    std::size_t answers;
+    std::string columns;
+  };
+  for (const Case& c : {Case{values, "y1,y2,y3", "--target", 3, "p,q,r"},
+                        {heads, "class1,class2", "--label", 2, "p,q"},
+                        {places, "class1,class2,class3,class4", "--label", 4, "p,q,r,a"}}) {
+    const Outcome told = weft({"predict", c.model, "--data", folder / "x.csv"});
+    ASSERT_EQ(told.exit, 0) << told.told();
+    const auto lines = lines_of(told.out);
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0], c.heading);
+    EXPECT_EQ(static_cast<std::size_t>(std::count(lines[2].begin(), lines[2].end(), ',')), c.answers - 1);
+    // To compare with a table it must be said where the answers stand.
+    const Outcome eval = weft({"eval", c.model, "--data", folder / "y.csv"});
+    EXPECT_EQ(eval.exit, 2) << eval.told();
+    EXPECT_TRUE(holds(eval.err, c.flag + ": the model gives " + std::to_string(c.answers) + " answers a row"))
+        << eval.err;
+  }
+  const Outcome eval = weft({"eval", values, "--data", folder / "y.csv", "--target", "p,q,r", "--json"});
+  ASSERT_EQ(eval.exit, 0) << eval.told();
+  EXPECT_EQ(eval.last()["targets"].size(), 3u);
+  const Outcome two = weft({"eval", heads, "--data", folder / "y.csv", "--label", "p,q", "--skip", "r", "--json"});
+  ASSERT_EQ(two.exit, 0) << two.told();
+  EXPECT_EQ(two.last()["heads"].size(), 2u);
+}
+
 // Each place of a sequence has a label: that of the value one place before it. Shorter ones end in empty fields.
 TEST(Targets, SequencesHaveALabelAPlace) {
   Folder folder;
