@@ -270,23 +270,24 @@ Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Comma
 Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
   WEFT_CHECK(ready());
   WEFT_TRY(const std::uint64_t stamp, replayable_.mesh().tell(to, message));
-  if (message->type == mesh::MessageType::command) {
-    const auto& command = static_cast<const mesh::Command&>(*message);
-    WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(to, command); }));
-  } else {
-    const auto& mail = static_cast<const mesh::Mail&>(*message);
-    WEFT_CHECK(journaled({}, RecordKind::message, [&](RecordBytes& bytes) { bytes.put_message(to, mail); }));
-  }
+  WEFT_CHECK(write_down(to, *message));
   return stamp;
 }
 
 Result<mesh::MailPointer> Agent::ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks) {
-  if (mail) {
-    mail->kind = mesh::Mail::Kind::ask;
-    mail->deadline = ticks;
-  }
-  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, tell(to, mail));
+  WEFT_CHECK(ready());
+  WEFT_TRY(mail, replayable_.mesh().ask(to, std::move(mail), ticks));
+  WEFT_CHECK(write_down(to, *mail));
   return mail;
+}
+
+Status Agent::write_down(Coord to, const mesh::Message& message) {
+  if (message.type == mesh::MessageType::command) {
+    const auto& command = static_cast<const mesh::Command&>(message);
+    return journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(to, command); });
+  }
+  const auto& mail = static_cast<const mesh::Mail&>(message);
+  return journaled({}, RecordKind::message, [&](RecordBytes& bytes) { bytes.put_message(to, mail); });
 }
 
 Result<std::size_t> Agent::add_session() {

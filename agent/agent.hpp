@@ -169,6 +169,8 @@ class Agent {
   void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
   Status no_learner() const;
+  /// A message that the mesh took.
+  Status write_down(Coord to, const mesh::Message& message);
   Status check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const;
   Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;

@@ -46,8 +46,10 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.take_cell_snapshots();
   Parts& built = *mesh.parts_;
-  built.mailing.address.emplace(
-      built.number, [&built](Coord to, MessagePointer message) { return built.tell(to, std::move(message)); });
+  built.mailing.address.emplace(built.number,
+                                [&built](Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within) {
+                                  return built.tell(to, std::move(message), reply_within);
+                                });
   return mesh;
 }
 
@@ -154,7 +156,14 @@ Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   if (!control) return fail(Errc::invalid_argument, "cell " + to_string(at) + ": no command to post");
   Cell* const cell = parts_->find_cell(at);
   if (!cell) return fail(Errc::unknown_name, "no layer stands in cell " + to_string(at));
-  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, parts_->engine->commands().post(cell->id(), control));
+  const std::string object = "cell " + to_string(at) + ": ";
+  WEFT_CHECK(check_message(object, *control));
+  if (!control->claim()) return sent_before(object);
+  control->sender = 0;
+  if (auto sent = parts_->engine->commands().post(cell->id(), control); !sent) {
+    control->release();
+    return fail(std::move(sent).error());
+  }
   return control;
 }
 

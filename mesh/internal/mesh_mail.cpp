@@ -38,7 +38,7 @@ Cell* Mesh::Parts::find_cell(Coord at) const noexcept {
   return found == cells.end() || (*found)->at() != at ? nullptr : found->get();
 }
 
-Result<std::uint64_t> Mesh::Parts::tell(Coord to, MessagePointer message) {
+Result<std::uint64_t> Mesh::Parts::tell(Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within) {
   const std::string object = "message to " + to_string(to) + ": ";
   if (!message) return fail(Errc::invalid_argument, object + "there is none");
   if (!graph.spec().grid.contains(to))
@@ -48,24 +48,35 @@ Result<std::uint64_t> Mesh::Parts::tell(Coord to, MessagePointer message) {
   if (const Halt* const halt = engine->halt())
     return fail(Errc::halted, object + "the mesh has stopped: cell " + to_string(cells[halt->cell]->at()) +
                                   " failed at tick " + std::to_string(halt->tick) + "; resume it, then send again");
+  WEFT_CHECK(check_message(object, *message));
   const CellPlace place = place_of(*node);
-  message->level = place.level;
-  if (message->type == MessageType::command) return engine->commands().post(place.cell, std::move(message));
-  if (way_of(message->type) == MessageWay::published)
-    return fail(Errc::unsupported, object + std::string(name(message->type)) + " is published, not mailed");
-  const auto& observers = cells[place.cell]->observers();
-  const bool is_handled = std::any_of(observers.begin(), observers.end(), [&](const CellObserver& each) {
-    return each.node == *node && each.observer->handles(message->type);
-  });
-  if (!is_handled)
+  const bool is_mail = message->type != MessageType::command;
+  if (is_mail && !cells[place.cell]->handles(*node, message->type))
     return fail(Errc::unsupported, object + graph.nodes()[*node].object + " handles no " +
                                        std::string(name(message->type)) + "; an actor does (register_cell)");
-  CellMail& mail = *cells[place.cell]->mail();
-  if (!mail.admit())
+  if (!message->claim()) return sent_before(object);
+  CellMail* const mail = is_mail ? cells[place.cell]->mail() : nullptr;
+  if (mail && !mail->admit()) {
+    message->release();
     return fail(Errc::full, object + std::to_string(CellMail::kRoom) +
                                 " messages wait there already; let its cell fire, then send again");
-  auto sent = engine->commands().post(place.cell, std::move(message));
-  if (!sent) mail.leave();
+  }
+  message->level = place.level;
+  message->sender = 0;
+  if (is_mail) {
+    Mail& own = static_cast<Mail&>(*message);
+    own.sequence = 0;
+    own.failure = 0;
+    if (reply_within) {
+      own.kind = Mail::Kind::ask;
+      own.deadline = *reply_within;
+    }
+  }
+  auto sent = engine->commands().post(place.cell, message);
+  if (!sent) {
+    message->release();
+    if (mail) mail->leave();
+  }
   return sent;
 }
 
@@ -131,10 +142,13 @@ void Mesh::Parts::link_mail(const std::map<NodeId, MadeObserver>& senders) {
   }
 }
 
-Result<std::uint64_t> Mesh::tell(Coord to, MessagePointer message) { return parts_->tell(to, std::move(message)); }
+Result<std::uint64_t> Mesh::tell(Coord to, MessagePointer message) {
+  return parts_->tell(to, std::move(message), std::nullopt);
+}
 
 Result<MailPointer> Mesh::ask(Coord to, MailPointer mail, std::uint64_t ticks) {
-  return mesh::ask(address(to), std::move(mail), ticks);
+  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, parts_->tell(to, mail, ticks));
+  return mail;
 }
 
 }  // namespace weft::mesh

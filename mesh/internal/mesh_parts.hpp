@@ -87,7 +87,8 @@ struct Mesh::Parts {
   CellPlace place_of(NodeId node) const noexcept;
   /// The cell at a place, whatever its level; null: none.
   Cell* find_cell(Coord at) const noexcept;
-  Result<std::uint64_t> tell(Coord to, MessagePointer message);
+  /// With `reply_within` the message is a mail, and a question with so many ticks to its deadline; 0: none.
+  Result<std::uint64_t> tell(Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within);
   /// Commands that actors may have under way to cells, by Node::cell.
   std::map<std::size_t, std::size_t> count_commands() const;
   /// Layers that move towards targets, and who reads whose mail; by the node that sends.

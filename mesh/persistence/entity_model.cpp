@@ -45,7 +45,9 @@ Status restore_cells(Mesh& mesh, std::span<const std::uint64_t> words) {
     const bool is_mail = std::all_of(record.mail.begin(), record.mail.end(), [&](const MailPointer& mail) {
       return mail && way_of(mail->type) == MessageWay::mailed && mail->type != MessageType::command &&
              mail->level < cell->layers() && mail->sender <= mesh.graph().nodes().size() &&
-             (mail->sender == 0 || mail->sender > mesh.graph().port_count());
+             (mail->sender == 0 || mail->sender > mesh.graph().port_count()) &&
+             cell->handles(cell->first() + mail->level, mail->type) &&
+             (mail->kind == Mail::Kind::reply ? mail->sender != 0 : mail->failure == 0);
     });
     if (!is_mail) return bad_cells("cell " + to_string(cell->at()) + " holds mail of nobody, or for nobody");
     if (auto restored = MeshAccess::restore_cell(mesh, *cell, record); !restored)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -41,10 +42,7 @@ class ActorRunner::Context final : public CellContext {
 
   Result<std::uint64_t> tell(Coord to, MessagePointer message) override {
     const std::string object = runner_.graph_.nodes()[runner_.node_].object + ", message to " + to_string(to) + ": ";
-    if (!message) return fail(Errc::invalid_argument, object + "there is none");
-    const ActorNeighbour* const neighbour = runner_.neighbour(to);
-    if (!neighbour)
-      return fail(Errc::unknown_name, object + "no layer there is linked with it; name the place in \"tells\"");
+    WEFT_TRY(const ActorNeighbour* const neighbour, receiver(object, to, message.get()));
     return message->type == MessageType::command
                ? tell_command(object, *neighbour, std::static_pointer_cast<Command>(std::move(message)))
                : tell_mail(object, *neighbour, std::static_pointer_cast<Mail>(std::move(message)));
@@ -55,41 +53,65 @@ class ActorRunner::Context final : public CellContext {
     if (ticks == 0) return fail(Errc::invalid_argument, object + "0 ticks; a reply takes 2 at least");
     if (runner_.questions_.size() >= kMostQuestions)
       return fail(Errc::full, object + std::to_string(kMostQuestions) + " others wait for a reply");
-    if (mail) {
-      mail->kind = Mail::Kind::ask;
-      mail->deadline = tick() + ticks;
-    }
-    WEFT_TRY(const std::uint64_t number, tell(to, std::move(mail)));
-    runner_.questions_.push_back({number, tick() + ticks, runner_.neighbour(to)->place.node});
+    WEFT_TRY(const ActorNeighbour* const neighbour, receiver(object, to, mail.get()));
+    const std::uint64_t deadline = ticks_after(tick(), ticks);
+    WEFT_TRY(const std::uint64_t number, tell_mail(object, *neighbour, std::move(mail), deadline));
+    runner_.questions_.push_back({number, deadline, neighbour->place.node});
     return number;
   }
 
   void reply(std::vector<float> values) override { reply_ = std::move(values); }
 
-  /// Before a handler runs, and after it has: what it sent goes out. After one that threw `drop` instead.
-  void begin(const Mail* question = nullptr) {
+  /// Before a handler runs.
+  void begin(const Mail* question) {
     reply_.clear();
     question_ = question;
     letters_ = runner_.outbox_.size();
     questions_ = runner_.questions_.size();
     commands_.clear();
   }
+  /// After it has returned: what it sent goes out.
   void commit() {
-    for (auto& [cell, command] : commands_) sink_.send(cell, std::move(command));
-    commands_.clear();
     answer(0);
+    // From here on nothing fails as a whole.
+    for (auto& [cell, command] : commands_) {
+      try {
+        sink_.send(cell, command);
+      } catch (const std::bad_alloc&) {
+        command->finish(tick(), fail(Errc::full, "no memory"));  // a text that needs none
+      }
+    }
+    commands_.clear();
   }
-  void drop(Errc why) {
-    runner_.outbox_.drop(letters_);
+  /// After one that threw: nothing of it goes out, and whom it handled a question of is told.
+  void drop() noexcept {
+    const auto answer_dropped = [&](Message& message) {
+      message.finish(tick(), fail(Errc::internal, "sender threw"));  // a text that needs no memory
+    };
+    runner_.outbox_.drop(letters_, answer_dropped);
     runner_.questions_.resize(questions_);
     commanded_.resize(commanded_.size() - commands_.size());
+    for (auto& [cell, command] : commands_) answer_dropped(*command);
     commands_.clear();
     reply_.clear();
-    answer(static_cast<std::uint32_t>(why) + 1);
+    try {
+      answer(static_cast<std::uint32_t>(Errc::internal) + 1);
+    } catch (const std::bad_alloc&) {
+      // The question ends by its deadline.
+    }
   }
   std::vector<float> take_reply() { return std::move(reply_); }
 
  private:
+  Result<const ActorNeighbour*> receiver(const std::string& object, Coord to, const Message* message) const {
+    if (!message) return fail(Errc::invalid_argument, object + "there is none");
+    const ActorNeighbour* const neighbour = runner_.neighbour(to);
+    if (!neighbour)
+      return fail(Errc::unknown_name, object + "no layer there is linked with it; name the place in \"tells\"");
+    WEFT_CHECK(check_message(object, *message));
+    return neighbour;
+  }
+
   Result<std::uint64_t> tell_command(const std::string& object, const ActorNeighbour& neighbour,
                                      CommandMessage command) {
     if (!neighbour.may_command)
@@ -97,26 +119,34 @@ class ActorRunner::Context final : public CellContext {
     const auto sent = std::count(commanded_.begin(), commanded_.end(), neighbour.place.cell);
     if (static_cast<std::size_t>(sent) >= kMostCommands)
       return fail(Errc::full, object + std::to_string(kMostCommands) + " commands went there in this tick");
+    if (!command->claim()) return sent_before(object);
     command->sender = runner_.node_ + 1;
     command->level = neighbour.place.level;
     command->not_before = std::max(command->not_before, tick() + 3);  // as Observer says
+    commanded_.reserve(commanded_.size() + 1);
     commands_.emplace_back(neighbour.place.cell, std::move(command));
     commanded_.push_back(neighbour.place.cell);
     return ++runner_.sent_;
   }
 
-  Result<std::uint64_t> tell_mail(const std::string& object, const ActorNeighbour& neighbour, MailPointer mail) {
+  /// With a `deadline` it is a question.
+  Result<std::uint64_t> tell_mail(const std::string& object, const ActorNeighbour& neighbour, MailPointer mail,
+                                  std::optional<std::uint64_t> deadline = std::nullopt) {
     const bool is_trained = neighbour.may_train && mail->type == MessageType::target;
-    if (way_of(mail->type) == MessageWay::published)
-      return fail(Errc::unsupported, object + std::string(name(mail->type)) + " is published, not mailed");
     if (!neighbour.handles_mail && !is_trained)
       return fail(Errc::unsupported, object + "the layer there handles no " + std::string(name(mail->type)) +
                                          (mail->type == MessageType::target ? "; name it in \"trains\"" : ""));
     if (runner_.outbox_.is_full())
       return fail(Errc::full, object + std::to_string(Outbox::kMost) + " messages went out in this tick");
+    if (!mail->claim()) return sent_before(object);
+    if (deadline) {
+      mail->kind = Mail::Kind::ask;
+      mail->deadline = *deadline;
+    }
     mail->sender = runner_.node_ + 1;
     mail->level = neighbour.place.level;
     mail->not_before = std::max(mail->not_before, tick() + 1);
+    mail->failure = 0;
     mail->sequence = ++runner_.sent_;
     runner_.outbox_.put(neighbour.place.cell, std::move(mail));
     return runner_.sent_;
@@ -178,46 +208,64 @@ void ActorRunner::observe(const Observation& seen, CommandSink& to) {
   show_activations(context);
 }
 
-void ActorRunner::handle(Context& context, const MailPointer& mail) {
-  const std::uint64_t tick = context.tick();
-  if (mail->deadline != 0 && tick > mail->deadline)
-    return mail->finish(tick, fail(Errc::timed_out, graph_.nodes()[node_].object + ": its deadline, tick " +
-                                                        std::to_string(mail->deadline) + ", has passed"));
-  context.begin(mail.get());
-  Status handled;
+template <class Handler>
+void ActorRunner::run_handler(Context& context, const Mail* question, Handler&& handler) {
+  context.begin(question);
   try {
-    handled = dispatch(context, *mail);
-  } catch (const std::exception& error) {
-    context.drop(Errc::internal);
-    mail->finish(tick, fail(Errc::internal, graph_.nodes()[node_].object + ": its handler threw: " + error.what()));
-    throw;
+    handler();
+    context.commit();
   } catch (...) {
-    context.drop(Errc::internal);
-    mail->finish(tick, fail(Errc::internal, graph_.nodes()[node_].object + ": its handler threw"));
+    context.drop();
     throw;
   }
-  context.commit();
-  mail->finish(tick, std::move(handled), context.take_reply());
 }
 
-// Not inlined: g++ 12 then warns of the text of an error that is not there.
-[[gnu::noinline]] Status ActorRunner::dispatch(Context& context, const Mail& mail) {
+void ActorRunner::handle(Context& context, const MailPointer& mail) {
+  const std::uint64_t tick = context.tick();
+  try {
+    if (mail->deadline != 0 && tick > mail->deadline)
+      return mail->finish(tick, fail(Errc::timed_out, graph_.nodes()[node_].object + ": its deadline, tick " +
+                                                          std::to_string(mail->deadline) + ", has passed"));
+    dispatch(context, *mail);
+    mail->finish(tick, {}, context.take_reply());
+  } catch (const std::exception& error) {
+    mail->finish(tick, threw(error.what()));
+    throw;
+  } catch (...) {
+    mail->finish(tick, threw(""));
+    throw;
+  }
+}
+
+Status ActorRunner::threw(std::string_view what) const noexcept {
+  try {
+    return fail(Errc::internal,
+                graph_.nodes()[node_].object + ": its handler threw" + (what.empty() ? "" : ": ") + std::string(what));
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::internal, "handler threw");  // a text that needs no memory
+  }
+}
+
+void ActorRunner::dispatch(Context& context, const Mail& mail) {
   const std::optional<Coord> from = place_of(mail.sender);
   if (mail.kind == Mail::Kind::reply) {
-    const auto question = std::find_if(questions_.begin(), questions_.end(),
-                                       [&](const Question& one) { return one.number == mail.sequence; });
-    if (question == questions_.end()) return {};  // it came too late
+    const auto question = std::find_if(questions_.begin(), questions_.end(), [&](const Question& one) {
+      return one.number == mail.sequence && one.to + 1 == mail.sender;
+    });
+    if (question == questions_.end()) return;  // it came too late
     questions_.erase(question);
-    context.begin();
     std::optional<Errc> failure;
     if (mail.failure != 0) failure = static_cast<Errc>(mail.failure - 1);
-    actor_->on_reply({from.value_or(Coord()), mail.sequence, failure, mail.values}, context);
+    run_handler(context, nullptr, [&] {
+      actor_->on_reply({from.value_or(Coord()), mail.sequence, failure, mail.values}, context);
+    });
   } else if (mail.type == MessageType::target) {
-    actor_->on_target({from, mail.number, mail.values, mail.rate}, context);
+    run_handler(context, &mail, [&] { actor_->on_target({from, mail.number, mail.values, mail.rate}, context); });
   } else {
-    actor_->on_message({from, mail.number, mail.values, mail.bytes, mail.kind == Mail::Kind::ask}, context);
+    run_handler(context, &mail, [&] {
+      actor_->on_message({from, mail.number, mail.values, mail.bytes, mail.kind == Mail::Kind::ask}, context);
+    });
   }
-  return {};
 }
 
 void ActorRunner::end_questions(Context& context) {
@@ -226,9 +274,9 @@ void ActorRunner::end_questions(Context& context) {
        late = std::find_if(questions_.begin(), questions_.end(), is_over)) {
     const Question question = *late;
     questions_.erase(late);
-    context.begin();
-    actor_->on_reply({graph_.nodes()[question.to].at, question.number, Errc::timed_out, {}}, context);
-    context.commit();
+    run_handler(context, nullptr, [&] {
+      actor_->on_reply({graph_.nodes()[question.to].at, question.number, Errc::timed_out, {}}, context);
+    });
   }
 }
 
@@ -239,11 +287,10 @@ void ActorRunner::show_activations(Context& context) {
     const NodeId from = graph_.edges()[node.sources[i]].from;
     const Node& source = graph_.nodes()[from];
     const kernels::ConstMatrixView rows = std::as_const(*seen.state).output(from, seen.tick);
-    for (std::size_t session = 0; session < rows.rows; ++session) {
-      context.begin();
-      actor_->on_activation({i, source.at, source.port, session, {rows.row(session), rows.cols}}, context);
-      context.commit();
-    }
+    for (std::size_t session = 0; session < rows.rows; ++session)
+      run_handler(context, nullptr, [&] {
+        actor_->on_activation({i, source.at, source.port, session, {rows.row(session), rows.cols}}, context);
+      });
   }
 }
 
@@ -288,6 +335,14 @@ bool ActorRunner::restore(std::span<const std::uint64_t> words) {
   }
   actor_ = std::move(actor);
   return true;
+}
+
+// A number that was taken back would be given to another question, which a reply to the first one would answer.
+bool ActorRunner::restart(std::span<const std::uint64_t> words) {
+  const std::uint64_t sent = sent_;
+  const bool is_restored = restore(words);
+  sent_ = std::max(sent_, sent);
+  return is_restored;
 }
 
 }  // namespace weft::mesh

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace weft::mesh {
@@ -45,6 +46,7 @@ class ActorRunner final : public Observer {
   std::size_t size() const noexcept override { return 0; }
   void save(std::vector<std::uint64_t>& to) const override;
   bool restore(std::span<const std::uint64_t> words) override;
+  bool restart(std::span<const std::uint64_t> words) override;
   void forget_sent() noexcept override { outbox_.clear(); }
   bool may_change_weights() const noexcept override { return true; }
 
@@ -56,8 +58,12 @@ class ActorRunner final : public Observer {
   };
   const ActorNeighbour* neighbour(Coord at) const noexcept;
   std::optional<Coord> place_of(std::uint32_t sender) const;
+  /// A handler, all of whose acts count, or none where it throws.
+  template <class Handler>
+  void run_handler(Context& context, const Mail* question, Handler&& handler);
   void handle(Context& context, const MailPointer& mail);
-  Status dispatch(Context& context, const Mail& mail);
+  void dispatch(Context& context, const Mail& mail);
+  Status threw(std::string_view what) const noexcept;
   void end_questions(Context& context);
   void show_activations(Context& context);
   template <class Self, class Archive>
@@ -69,7 +75,7 @@ class ActorRunner final : public Observer {
   std::unique_ptr<CellActor> actor_;
   std::vector<ActorNeighbour> neighbours_;  // by place
   std::vector<Question> questions_;         // as they were asked
-  std::uint64_t sent_ = 0;                  // messages, ever
+  std::uint64_t sent_ = 0;                  // messages, ever; a restart does not take it back
   Outbox outbox_;
 };
 

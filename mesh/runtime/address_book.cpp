@@ -23,24 +23,24 @@ Book& book() {
   return *all;
 }
 
+Result<std::uint64_t> deliver(const Address& to, MessagePointer message, std::optional<std::uint64_t> reply_within) {
+  const std::shared_lock hold(book().mutex);
+  const auto found = book().meshes.find(to.mesh);
+  if (found == book().meshes.end())
+    return fail(Errc::not_found, "cell " + to_string(to) + ": mesh " + std::to_string(to.mesh) + " has ended");
+  return found->second(to.at, std::move(message), reply_within);
+}
+
 }  // namespace
 
 std::string to_string(const Address& address) { return std::to_string(address.mesh) + weft::to_string(address.at); }
 
 Result<std::uint64_t> tell(const Address& to, MessagePointer message) {
-  const std::shared_lock hold(book().mutex);
-  const auto found = book().meshes.find(to.mesh);
-  if (found == book().meshes.end())
-    return fail(Errc::not_found, "cell " + to_string(to) + ": mesh " + std::to_string(to.mesh) + " has ended");
-  return found->second(to.at, std::move(message));
+  return deliver(to, std::move(message), std::nullopt);
 }
 
 Result<MailPointer> ask(const Address& to, MailPointer mail, std::uint64_t ticks) {
-  if (mail) {
-    mail->kind = Mail::Kind::ask;
-    mail->deadline = ticks;
-  }
-  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, tell(to, mail));
+  WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, deliver(to, mail, ticks));
   return mail;
 }
 

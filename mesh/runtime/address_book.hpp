@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace weft::mesh {
@@ -35,7 +36,9 @@ Result<MailPointer> ask(const Address& to, MailPointer mail, std::uint64_t ticks
 /// @thread any
 class AddressEntry {
  public:
-  using Deliver = std::function<Result<std::uint64_t>(Coord to, MessagePointer message)>;
+  /// With `reply_within` the message is a question, as of Mesh::ask.
+  using Deliver =
+      std::function<Result<std::uint64_t>(Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within)>;
 
   AddressEntry(std::uint64_t mesh, Deliver deliver);
   /// Waits for deliveries under way.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace weft::mesh {
@@ -29,7 +30,11 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, MessagePointer&& message) 
   if (message->type != MessageType::command) return mail_->deliver(tick, std::static_pointer_cast<Mail>(message));
   CommandMessage command = std::static_pointer_cast<Command>(std::move(message));
   if (command->not_before <= tick) return carry_out(tick, *command);
-  keep(std::move(command));
+  try {
+    keep(command);
+  } catch (const std::bad_alloc&) {
+    command->finish(tick, fail(Errc::full, "no memory"));  // a text that needs none
+  }
 }
 
 void Cell::keep(CommandMessage message) {
@@ -126,6 +131,11 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
       return weights_->morph(node, object, control.encoding);
   }
   return fail(Errc::internal, object + ": unknown command");
+}
+
+bool Cell::handles(NodeId node, MessageType type) const noexcept {
+  return std::any_of(observers_.begin(), observers_.end(),
+                     [&](const CellObserver& each) { return each.node == node && each.observer->handles(type); });
 }
 
 std::vector<std::size_t> Cell::observer_sizes() const {
@@ -226,7 +236,7 @@ void Cell::restart(std::uint64_t tick) {
   for (const CellObserver& each : observers_) {
     if (each.observer->size() != 0) continue;
     archive.list(kMemory, words);
-    const bool restored = each.observer->restore(words);
+    const bool restored = each.observer->restart(words);
     WEFT_ASSERT(restored, "an observer takes back what it gave");
   }
 }

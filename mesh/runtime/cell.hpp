@@ -97,8 +97,10 @@ class Cell final : public actors::Actor<MessagePointer> {
     if (!mail_) mail_ = std::make_unique<CellMail>();
     return *mail_;
   }
+  /// True when a layer of it handles mail of a type.
+  bool handles(NodeId node, MessageType type) const noexcept;
   /// Takes in what neighbours sent it for `tick`.
-  void collect_mail(std::uint64_t tick) {
+  void collect_mail(std::uint64_t tick) noexcept {
     if (mail_) mail_->collect(tick, id());
   }
   /// Sizes of its observers' memory, as CellRecord::prepare takes them.

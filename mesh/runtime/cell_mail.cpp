@@ -3,6 +3,7 @@
 #include "mesh/runtime/cell_mail.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -12,24 +13,35 @@ void CellMail::keep(MailPointer mail) {
   const auto place = [](const Mail& one) { return std::pair(one.not_before, one.sender); };
   const auto later = std::upper_bound(waiting_.begin(), waiting_.end(), mail,
                                       [&](const auto& a, const auto& b) { return place(*a) < place(*b); });
-  if (mail->sender != 0) ++neighbours_;
+  const bool is_of_neighbour = mail->sender != 0;
   waiting_.insert(later, std::move(mail));
+  if (is_of_neighbour) ++neighbours_;
 }
 
-void CellMail::deliver(std::uint64_t tick, MailPointer mail) {
+bool CellMail::try_keep(std::uint64_t tick, const MailPointer& mail) noexcept {
+  try {
+    if (mail->sender == 0 || neighbours_ < kRoom) {
+      keep(mail);
+      return true;
+    }
+    mail->finish(tick, fail(Errc::full, "the receiver has " + std::to_string(kRoom) +
+                                            " messages of neighbours that it has not handled yet"));
+  } catch (const std::bad_alloc&) {
+    mail->finish(tick, fail(Errc::full, "no memory"));  // a text that needs none
+  }
+  return false;
+}
+
+void CellMail::deliver(std::uint64_t tick, MailPointer mail) noexcept {
   mail->not_before = std::max(mail->not_before, tick);
-  if (mail->deadline != 0) mail->deadline += tick;
-  keep(std::move(mail));
+  if (mail->deadline != 0) mail->deadline = ticks_after(tick, mail->deadline);
+  if (!try_keep(tick, mail)) leave();
 }
 
-void CellMail::collect(std::uint64_t tick, std::uint32_t cell) {
+void CellMail::collect(std::uint64_t tick, std::uint32_t cell) noexcept {
   if (std::exchange(collected_, tick) == tick) return;
   for (const Outbox* outbox : outboxes_)
-    outbox->each(tick, cell, [&](const MailPointer& mail) {
-      if (neighbours_ < kRoom) return keep(mail);
-      mail->finish(tick, fail(Errc::full, "the receiver has " + std::to_string(kRoom) +
-                                              " messages of neighbours that it has not handled yet"));
-    });
+    outbox->each(tick, cell, [&](const MailPointer& mail) { try_keep(tick, mail); });
 }
 
 MailPointer CellMail::next(std::uint32_t level, std::uint64_t tick) {

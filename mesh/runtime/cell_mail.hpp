@@ -35,10 +35,10 @@ class CellMail {
   }
   void leave() noexcept { outside_.fetch_sub(1, std::memory_order_relaxed); }
 
-  /// Takes in mail from outside, delivered at the boundary before `tick`.
-  void deliver(std::uint64_t tick, MailPointer mail);
-  /// Takes in what neighbours sent for `tick`. What exceeds the capacity is answered: full.
-  void collect(std::uint64_t tick, std::uint32_t cell);
+  /// Takes in mail from outside, delivered at the boundary before `tick`. Without memory it is answered: full.
+  void deliver(std::uint64_t tick, MailPointer mail) noexcept;
+  /// Takes in what neighbours sent for `tick`. What exceeds the capacity, or the memory, is answered: full.
+  void collect(std::uint64_t tick, std::uint32_t cell) noexcept;
   /// The next mail for a layer that is due; null: none is. It waits no more.
   MailPointer next(std::uint32_t level, std::uint64_t tick);
 
@@ -48,6 +48,8 @@ class CellMail {
 
  private:
   void keep(MailPointer mail);
+  /// False, and it is answered, where it exceeds the capacity or the memory.
+  bool try_keep(std::uint64_t tick, const MailPointer& mail) noexcept;
 
   std::vector<const Outbox*> outboxes_;
   std::vector<MailPointer> waiting_;  // by (not_before, sender), then as it came

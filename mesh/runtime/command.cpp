@@ -11,7 +11,10 @@ constexpr std::array<std::string_view, kCommandKindCount> kNames{"enable", "disa
                                                                  "reset",  "probe",   "snapshot",   "morph"};
 }  // namespace
 
-std::string_view name(CommandKind kind) noexcept { return kNames[static_cast<std::size_t>(kind)]; }
+std::string_view name(CommandKind kind) noexcept {
+  const auto row = static_cast<std::size_t>(kind);
+  return row < kNames.size() ? kNames[row] : "unknown";
+}
 
 std::uint64_t Command::encoding_word(const Encoding& encoding) noexcept {
   return static_cast<std::uint64_t>(encoding.dtype) | static_cast<std::uint64_t>(encoding.granularity) << 8;

@@ -30,6 +30,7 @@ enum class CommandKind : int {
   morph,        ///< store the weight matrices of layer `level` as `encoding` says
 };
 inline constexpr std::size_t kCommandKindCount = 8;
+/// "unknown" of a number without a name.
 std::string_view name(CommandKind kind) noexcept;
 
 /// A command to a cell and, when it is done, the answer.

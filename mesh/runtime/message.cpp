@@ -2,6 +2,8 @@
 
 #include "mesh/runtime/message.hpp"
 
+#include "mesh/runtime/command.hpp"
+
 #include <algorithm>
 #include <array>
 #include <thread>
@@ -22,13 +24,17 @@ constexpr std::array<MessageWay, kMessageTypeCount> kTypeWays{
 
 }  // namespace
 
-std::string_view name(MessageType type) noexcept { return kTypeNames[static_cast<std::size_t>(type)]; }
+std::string_view name(MessageType type) noexcept {
+  const auto row = static_cast<std::size_t>(type);
+  return row < kTypeNames.size() ? kTypeNames[row] : "unknown";
+}
 MessageWay way_of(MessageType type) noexcept { return kTypeWays[static_cast<std::size_t>(type)]; }
 
 // Handling a message should cost nothing for somebody who may wait: the waiting side looks, less and less often.
 bool Message::wait_for(std::chrono::nanoseconds time) const {
   using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + time;
+  const Clock::time_point begin = Clock::now();
+  const Clock::time_point end = time > Clock::time_point::max() - begin ? Clock::time_point::max() : begin + time;
   std::chrono::nanoseconds pause = std::chrono::microseconds(10);
   while (!is_done()) {
     const Clock::time_point now = Clock::now();
@@ -37,6 +43,34 @@ bool Message::wait_for(std::chrono::nanoseconds time) const {
     pause = std::min<std::chrono::nanoseconds>(2 * pause, std::chrono::milliseconds(1));
   }
   return true;
+}
+
+Status check_message(const std::string& object, const Message& message) {
+  const auto number = [](auto value) { return std::to_string(static_cast<std::uint64_t>(value)); };
+  if (static_cast<std::size_t>(message.type) >= kMessageTypeCount)
+    return fail(Errc::invalid_argument, object + "type " + number(message.type) + "; there is none");
+  if (message.type == MessageType::command) {
+    const auto* const command = dynamic_cast<const Command*>(&message);
+    if (!command) return fail(Errc::invalid_argument, object + "no Command, although its type says so");
+    if (static_cast<std::size_t>(command->kind) >= kCommandKindCount)
+      return fail(Errc::invalid_argument, object + "command " + number(command->kind) + "; there is none");
+    if (static_cast<std::size_t>(command->encoding.dtype) >= kDtypeCount ||
+        static_cast<std::size_t>(command->encoding.granularity) > static_cast<std::size_t>(Granularity::block32))
+      return fail(Errc::invalid_argument, object + "its encoding has no name");
+    return {};
+  }
+  if (way_of(message.type) == MessageWay::published)
+    return fail(Errc::unsupported, object + std::string(name(message.type)) + " is published, not mailed");
+  const auto* const mail = dynamic_cast<const Mail*>(&message);
+  if (!mail) return fail(Errc::invalid_argument, object + "no Mail, although its type says so");
+  if (mail->kind != Mail::Kind::tell && mail->kind != Mail::Kind::ask)
+    return fail(Errc::invalid_argument,
+                object + "kind " + number(mail->kind) + "; tell and ask are sent, a reply by who was asked");
+  return {};
+}
+
+Failure sent_before(const std::string& object) {
+  return fail(Errc::invalid_argument, object + "it was sent before; make another");
 }
 
 MailPointer make_target(std::vector<float> values, float rate, std::uint32_t session) {

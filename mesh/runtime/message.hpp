@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,10 +33,12 @@ inline constexpr std::size_t kMessageTypeCount = 0
 /// Ways of a message: published in a double buffer and read where it stands, or mailed to one cell.
 enum class MessageWay : int { published, mailed };
 
+/// "unknown" of a number without a row.
 std::string_view name(MessageType type) noexcept;
 MessageWay way_of(MessageType type) noexcept;
 
 /// A message in the mail, and the answer once it was handled. Make it, send it once, keep the pointer, check `is_done`.
+/// Who sends it sets level, sender and, of a mail, sequence and failure: what they hold before counts for nothing.
 struct Message {
   explicit Message(MessageType of_type) noexcept : type(of_type) {}
   virtual ~Message() = default;
@@ -57,6 +60,11 @@ struct Message {
   const Status& status() const noexcept { return status_; }
   const std::vector<float>& answer() const noexcept { return answer_; }
 
+  /// Takes it to be sent. False: it was sent before. @thread any: one of several senders gets it
+  bool claim() noexcept { return !is_claimed_.exchange(true, std::memory_order_acq_rel); }
+  /// It was refused, and may be sent again.
+  void release() noexcept { is_claimed_.store(false, std::memory_order_release); }  // pairs with the acquire in claim
+
   /// The first answer stands: after a mesh went back (Mesh::restore_snapshot) a message may be handled again.
   void finish(std::uint64_t tick, Status status, std::vector<float> answer = {}) {
     if (is_done()) return;
@@ -67,17 +75,27 @@ struct Message {
   }
 
  private:
-  std::atomic<bool> done_{false};
+  std::atomic<bool> done_{false}, is_claimed_{false};
   std::uint64_t done_at_ = 0;
   Status status_;
   std::vector<float> answer_;
 };
+
+/// `tick`, and so many more; the end of time where they are more than there are.
+constexpr std::uint64_t ticks_after(std::uint64_t tick, std::uint64_t ticks) noexcept {
+  return ticks > UINT64_MAX - tick ? UINT64_MAX : tick + ticks;
+}
 
 /// A message that a layer handles as it fires: a target, or a user's own.
 struct Mail final : Message {
   /// A tell wants no reply, an ask does.
   enum class Kind : std::uint32_t { tell, ask, reply };
   static constexpr std::uint32_t kKinds = 3;
+  static constexpr std::uint64_t kErrcCount = 0
+#define WEFT_ERROR(name, exit_code, meaning) +1
+#include "core/errors.def"
+#undef WEFT_ERROR
+      ;
 
   explicit Mail(MessageType of_type = MessageType::user) noexcept : Message(of_type) {}
 
@@ -99,7 +117,7 @@ struct Mail final : Message {
     archive.word(Field{"not_before", Scope::care}, self.not_before);
     archive.word(Field{"kind", Scope::care}, self.kind, 0, kKinds - 1);
     archive.word(Field{"number", Scope::care}, self.number, 0, UINT32_MAX);
-    archive.word(Field{"failure", Scope::care}, self.failure, 0, UINT32_MAX);
+    archive.word(Field{"failure", Scope::care}, self.failure, 0, kErrcCount);
     archive.word(Field{"sequence", Scope::care}, self.sequence);
     archive.word(Field{"deadline", Scope::care}, self.deadline);
     archive(Field{"rate", Scope::care}, self.rate);
@@ -107,6 +125,12 @@ struct Mail final : Message {
     archive.list(Field{"bytes", Scope::care}, self.bytes);
   }
 };
+
+/// Nothing where a sender may send it: it is what its type says, and its numbers have names.
+/// @error invalid_argument; unsupported: it is published, not mailed
+Status check_message(const std::string& object, const Message& message);
+/// The refusal of a message that was sent before.
+Failure sent_before(const std::string& object);
 
 /// A target: the layer's output in `session` should have been `values`. The layer moves its weights by `rate` down the
 /// gradient of half the squared distance.

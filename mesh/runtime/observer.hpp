@@ -66,6 +66,8 @@ class Observer {
   virtual void save(std::vector<std::uint64_t>& to) const = 0;
   /// False when they are no such words.
   virtual bool restore(std::span<const std::uint64_t> words) = 0;
+  /// The same for the cell alone, which starts again while its neighbours go on.
+  virtual bool restart(std::span<const std::uint64_t> words) { return restore(words); }
   /// True when it handles mail of a type.
   virtual bool handles(MessageType) const noexcept { return false; }
   /// The layer's backward, where it is the observer's. False: it is the layer's own.

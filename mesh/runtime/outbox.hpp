@@ -33,8 +33,12 @@ class Outbox {
   std::size_t size() const noexcept { return now_->letters.size(); }
   bool is_full() const noexcept { return size() == kMost; }
   void put(std::uint32_t cell, MailPointer mail) { now_->letters.push_back({cell, std::move(mail)}); }
-  /// Drops what was put since it held `size` letters.
-  void drop(std::size_t size) { now_->letters.resize(size); }
+  /// Drops what was put since it held `size` letters, and hands each to `answer(mail)`.
+  template <class Answer>
+  void drop(std::size_t size, Answer&& answer) {
+    for (std::size_t i = size; i < now_->letters.size(); ++i) answer(*now_->letters[i].mail);
+    now_->letters.resize(size);
+  }
   /// Hands `take(mail)` what a cell is to read at `tick`, in the order in which it was sent.
   template <class Take>
   void each(std::uint64_t tick, std::uint32_t cell, Take&& take) const {

@@ -165,8 +165,10 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
     try {
       fire_layers(part, next, cell, at, events);
     } catch (const std::exception& error) {
+      if (cell) cell->collect_mail(at.tick);
       events.fail_firing(part, at.tick, actors::FaultKind::threw, error.what());
     } catch (...) {
+      if (cell) cell->collect_mail(at.tick);
       events.fail_firing(part, at.tick, actors::FaultKind::threw, "");
     }
   }
@@ -189,8 +191,10 @@ inline void StepRunner::fire_layers(const RegionPart& part, const RegionPart& ne
   fire_layer(last, at);
   // The memory is idle while this cell's output is checked; the next cell's weights may come meanwhile.
   prefetch(next);
-  if (!outputs_.is_finite(part, stream, at.tick))
+  if (!outputs_.is_finite(part, stream, at.tick)) [[unlikely]] {
+    if (cell) cell->collect_mail(at.tick);
     return events.fail_firing(part, at.tick, actors::FaultKind::output_not_finite, "");
+  }
   if (!cell) return;
   if (cell->is_marked()) {
     cell->set_marked(false);

@@ -135,6 +135,48 @@ TEST(Message, IsWrittenDownAndReplayedWhereverTheRunEnds) {
   }
 }
 
+TEST(Message, WhatAReplayWouldRefuseIsRefused) {
+  MemoryFileSystem files;
+  VirtualTime time;
+  Recovery recovery;
+  const auto open = [&] {
+    Counter counter;
+    Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
+    options.extension = nullptr;
+    options.learns = false;
+    return Agent::open(files, "adders", network(), std::move(options), recovery);
+  };
+  Hash128 expected;
+  {
+    auto agent = std::move(*open());
+    const Coord to{0, 0, 1, 0};
+    const LogPosition before = agent->statistics().at;
+    auto reply = mesh::make_mail(1);
+    reply->kind = mesh::Mail::Kind::reply;
+    EXPECT_FALSE(agent->tell(to, reply));
+    EXPECT_FALSE(agent->tell(to, mesh::make_command(static_cast<mesh::CommandKind>(77))));
+    EXPECT_FALSE(agent->post(to, mesh::make_command(static_cast<mesh::CommandKind>(77))));
+    auto coded = mesh::make_command(mesh::CommandKind::morph);
+    coded->encoding.granularity = static_cast<Granularity>(99);
+    EXPECT_FALSE(agent->tell(to, coded));
+    EXPECT_FALSE(agent->tell(to, std::make_shared<mesh::Mail>(mesh::MessageType::command)));
+    EXPECT_EQ(agent->statistics().at.record, before.record);
+    // Forged fields are written down as what they count for.
+    auto forged = mesh::make_mail(1, {3});
+    forged->sender = 4000000;
+    forged->failure = 9;
+    ASSERT_TRUE(agent->tell(to, forged));
+    EXPECT_FALSE(agent->tell(to, forged)) << "sent before";
+    ASSERT_TRUE(agent->ask(to, mesh::make_mail(8), UINT64_MAX));
+    ASSERT_TRUE(agent->tick(4));
+    ASSERT_TRUE(agent->mark());
+    expected = agent->mesh().state_hash();
+  }
+  auto again = open();
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ((*again)->mesh().state_hash(), expected);
+}
+
 TEST(Message, IsRefusedAndNotWrittenDown) {
   MemoryFileSystem files;
   VirtualTime time;

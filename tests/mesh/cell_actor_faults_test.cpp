@@ -72,6 +72,143 @@ INSTANTIATE_TEST_SUITE_P(Policies, Faulty,
                          testing::Values(Policy::halt, Policy::hold, Policy::restart, Policy::isolate),
                          [](const auto& tested) { return std::string(name(tested.param)); });
 
+/// It tells its left neighbour, a clerk, and throws: by number 1 at the next activation, by 2 where its question, which
+/// nobody answers, has timed out.
+class Hasty final : public CellActorOf<Hasty> {
+ public:
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    archive(Field{"throws", Scope::control}, self.throws_);
+  }
+  void on_message(const message::User& mail, CellContext& self) override {
+    throws_ = mail.number;
+    if (mail.number == 2) sent(self.ask({0, 0, 3, 0}, make_mail(kNote), 1));
+  }
+  void on_activation(const message::Activation& seen, CellContext& self) override {
+    if (throws_ == 1 && seen.session == 0) act_and_throw(self);
+  }
+  void on_reply(const message::Reply&, CellContext& self) override { act_and_throw(self); }
+
+ private:
+  void act_and_throw(CellContext& self) {
+    throws_ = 0;
+    sent(self.tell({0, 0, 1, 0}, make_mail(kNote, {13.0f})));
+    sent(self.tell({0, 0, 1, 0}, make_command(CommandKind::disable)));
+    sent(self.ask({0, 0, 1, 0}, make_mail(kNote, {14.0f}), 9));
+    throw std::runtime_error("in haste");
+  }
+  std::uint64_t throws_ = 0;
+};
+
+/// in -> clerk -> a -> clerk.
+NetworkSpec between_clerks(const char* type, Policy policy) {
+  register_clerk();
+  static const Status done = register_cell<Hasty>("hasty");
+  must(done);
+  NetworkSpec spec = NetworkBuilder("between", {1, 1, 4, 1})
+                         .input("in", 2)
+                         .layer({0, 0, 1, 0}, "clerk")
+                         .from({"in"})
+                         .option("friend", 2)
+                         .layer({0, 0, 2, 0}, type)
+                         .from({Coord{0, 0, 1, 0}})
+                         .layer({0, 0, 3, 0}, "clerk")
+                         .from({Coord{0, 0, 2, 0}})
+                         .option("friend", 2)
+                         .output("y", {0, 0, 3, 0})
+                         .spec();
+  spec.supervision = {policy, 5, 100, Policy::halt};
+  return spec;
+}
+
+TEST(CellActorFaults, NothingThatAHandlerDidBeforeItThrewIsDone) {
+  const Coord left{0, 0, 1, 0}, hasty{0, 0, 2, 0}, right{0, 0, 3, 0};
+  for (const std::uint32_t when : {1u, 2u}) {
+    Mesh mesh = mesh_of(between_clerks("hasty", Policy::hold)), quiet = mesh_of(between_clerks("hasty", Policy::hold));
+    must(mesh.tell(right, make_command(CommandKind::disable)));  // it answers nothing
+    must(mesh.tell(hasty, make_mail(when)));
+    for (int i = 0; i < 8; ++i) {
+      must(mesh.tick());
+      must(quiet.tick());
+      EXPECT_EQ(output_of(mesh, left), output_of(quiet, left)) << when << ", tick " << i;
+    }
+    EXPECT_EQ(view_of(mesh, hasty).faults, 1u);
+    EXPECT_EQ(view_of(mesh, left).messages, 0u) << "the command neither";
+  }
+}
+
+/// Asks its right neighbour by number 1 and its left one by 2, throws by 3, and puts out what it was answered last.
+class Inquirer final : public CellActorOf<Inquirer> {
+ public:
+  template <class Self, class Archive>
+  static void fields(Self&, Archive&) {}
+  void on_message(const message::User& mail, CellContext& self) override {
+    if (mail.number == 3) throw std::runtime_error("as it was told");
+    sent(self.ask({0, 0, mail.number == 1 ? 3u : 1u, 0}, make_mail(kEcho, {static_cast<float>(mail.number)}), 9));
+  }
+  void on_reply(const message::Reply& reply, CellContext& self) override {
+    sent(self.publish(std::vector<float>{100.0f * static_cast<float>(reply.from.x) + reply.values[0]}));
+  }
+};
+
+TEST(CellActorFaults, AReplyFromBeforeARestartAnswersNothing) {
+  static const Status done = register_cell<Inquirer>("inquirer");
+  must(done);
+  const Coord at{0, 0, 2, 0};
+  Mesh mesh = mesh_of(between_clerks("inquirer", Policy::restart));
+  must(mesh.tick());
+  mesh.take_cell_snapshots();
+  must(mesh.tell(at, make_mail(1)));
+  must(mesh.tell(at, make_mail(3)));
+  must(mesh.tick());  // asks the right one, throws, goes back
+  ASSERT_EQ(view_of(mesh, at).restarts, 1u);
+  must(mesh.tell(at, make_mail(2)));
+  must(mesh.tick());  // asks the left one
+  must(mesh.tick());  // the right one's reply is here, which it waits for no more
+  EXPECT_EQ(output_of(mesh, at), std::vector<float>{0});
+  must(mesh.tick());
+  EXPECT_EQ(output_of(mesh, at), std::vector<float>{102}) << "its question and no other";
+}
+
+TEST(CellActorFaults, MailOfATickInWhichItsCellFailsWaits) {
+  // One cell: a clerk, and a layer that overflows. Another clerk writes to the first.
+  register_clerk();
+  const Coord failing{0, 0, 0, 0}, writer{0, 0, 1, 0};
+  NetworkSpec spec = NetworkBuilder("failing", {1, 1, 2, 2})
+                         .input("in", 1)
+                         .layer(failing, "clerk")
+                         .from({"in"})
+                         .option("friend", 1)
+                         .dense({0, 0, 0, 1}, 1)
+                         .from({"in"})
+                         .layer(writer, "clerk")
+                         .from({failing})
+                         .option("friend", 0)
+                         .spec();
+  spec.supervision.policy = Policy::hold;
+  Mesh mesh = mesh_of(spec);
+  auto weights = std::make_shared<Command>();
+  weights->kind = CommandKind::set_weights;
+  weights->level = 1;
+  weights->values = {3e38f};
+  must(mesh.post(failing, weights));
+  must(mesh.tick());
+  must(weights->status());
+  const auto waiting = [&] {
+    for (const auto& cell : MeshAccess::cells(mesh))
+      if (cell->at() == failing) return cell->mail()->waiting().size();
+    return std::size_t{99};
+  };
+  must(mesh.set_input("in", std::vector<float>{3e38f}));
+  must(mesh.tell(writer, make_mail(kForward, {1})));
+  must(mesh.tick(3));
+  EXPECT_EQ(view_of(mesh, failing).faults, 3u);
+  EXPECT_EQ(waiting(), 1u) << "it came in a tick in which its cell failed";
+  must(mesh.set_input("in", std::vector<float>{0}));
+  must(mesh.tick(2));
+  EXPECT_EQ(waiting(), 0u);
+}
+
 TEST(CellActorFaults, ARestartBringsItsStateBack) {
   Mesh mesh = mesh_of(clerks(false, {Policy::restart, 3, 50, Policy::isolate}));
   must(mesh.tell(kB, make_mail(kNote, {1})));

@@ -31,6 +31,73 @@ TEST(CellActorMail, RefusesWhatCannotBeSent) {
                                 code(Errc::out_of_range)}));
 }
 
+TEST(CellActorMail, RefusesForgedSendersAndReplies) {
+  Mesh mesh = mesh_of(clerks(false)), honest = mesh_of(clerks(false));
+  const auto forged = make_mail(kEcho, {4});
+  forged->sender = 4000000;
+  forged->level = 70;
+  forged->sequence = 9;
+  forged->failure = 3;
+  forged->kind = Mail::Kind::ask;
+  must(mesh.tell(kB, forged));
+  must(honest.tell(kB, make_mail(kEcho, {4})));
+  must(mesh.tick());
+  must(honest.tick());
+  EXPECT_EQ(forged->answer(), std::vector<float>{4});
+  EXPECT_EQ(mesh.state_hash(), honest.state_hash()) << "it is from outside";
+  const auto reply = make_mail(kNote);
+  reply->kind = Mail::Kind::reply;
+  expect_error(mesh.tell(kB, reply), Errc::invalid_argument, {"[0,0,2,0]", "kind 2", "reply"});
+  const auto neither = make_mail(kNote);
+  neither->kind = static_cast<Mail::Kind>(9);
+  expect_error(tell(mesh.address(kB), neither), Errc::invalid_argument, {"kind 9"});
+  expect_error(mesh.tell(kB, make_command(static_cast<CommandKind>(77))), Errc::invalid_argument, {"command 77"});
+  expect_error(mesh.post(kB, make_command(static_cast<CommandKind>(77))), Errc::invalid_argument, {"command 77"});
+  auto coded = make_command(CommandKind::morph);
+  coded->encoding.dtype = static_cast<Dtype>(200);
+  expect_error(mesh.tell(kB, coded), Errc::invalid_argument, {"encoding"});
+  expect_error(mesh.tell(kB, std::make_shared<Mail>(MessageType::command)), Errc::invalid_argument, {"no Command"});
+  expect_error(mesh.tell(kB, std::make_shared<Mail>(static_cast<MessageType>(50))), Errc::invalid_argument,
+               {"type 50"});
+  EXPECT_EQ(name(static_cast<CommandKind>(77)), "unknown");
+  EXPECT_EQ(name(static_cast<MessageType>(77)), "unknown");
+}
+
+TEST(CellActorMail, AMessageIsSentOnce) {
+  Mesh mesh = mesh_of(clerks(false)), once = mesh_of(clerks(false));
+  const auto mail = make_mail(kNote, {1});
+  must(mesh.tell(kB, mail));
+  expect_error(mesh.tell(kC, mail), Errc::invalid_argument, {"[0,0,3,0]", "sent before"});
+  expect_error(mesh.ask(kB, mail), Errc::invalid_argument, {"sent before"});
+  const auto command = must(mesh.post(kD, make_command(CommandKind::reset)));
+  expect_error(mesh.post(kA, command), Errc::invalid_argument, {"sent before"});
+  must(once.tell(kB, make_mail(kNote, {1})));
+  must(once.post(kD, make_command(CommandKind::reset)));
+  must(mesh.tick(2));
+  must(once.tick(2));
+  EXPECT_EQ(mesh.state_hash(), once.state_hash());
+  // What was refused may be sent again.
+  std::vector<MailPointer> more;
+  Status refused;
+  while (refused) {
+    more.push_back(make_mail(kNote));
+    if (auto sent = mesh.tell(kB, more.back()); !sent) refused = fail(std::move(sent).error());
+  }
+  EXPECT_EQ(refused.error().code(), Errc::full);
+  must(mesh.tick());
+  must(mesh.tell(kB, more.back()));
+  // Of several threads one sends it.
+  for (int i = 0; i < 20; ++i) {
+    const auto contested = make_mail(kNote);
+    std::atomic<int> taken{0};
+    std::vector<std::thread> senders;
+    for (int s = 0; s < 4; ++s) senders.emplace_back([&] { taken += tell(mesh.address(kB), contested) ? 1 : 0; });
+    for (std::thread& sender : senders) sender.join();
+    EXPECT_EQ(taken, 1);
+    must(mesh.tick());
+  }
+}
+
 TEST(CellActorMail, SaysWhenAMailboxIsFullAndLosesNothing) {
   Mesh mesh = mesh_of(clerks(false));
   const auto flood = must(mesh.ask(kB, make_mail(kFlood)));

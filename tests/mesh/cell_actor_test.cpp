@@ -7,6 +7,8 @@
 #include "mesh/runtime/message.hpp"
 
 #include "clerks.hpp"
+#include <chrono>
+#include <thread>
 
 namespace weft::mesh::cell_actor_test {
 namespace {
@@ -108,6 +110,26 @@ float last_reply(const Mesh& mesh, Coord at) {
   return NAN;
 }
 
+TEST(CellActor, AQuestionMayWaitForEver) {
+  Mesh mesh = mesh_of(clerks(false));
+  must(mesh.tick(3));
+  const auto asked = must(mesh.ask(kB, make_mail(kEcho, {1}), UINT64_MAX));
+  must(mesh.tell(kB, make_command(CommandKind::disable)));
+  must(mesh.tell(kC, make_mail(kAskOn, {float{kEcho}, 0x1p63f})));  // C asks B, for as long as a float tells
+  must(mesh.tick(5));
+  must(mesh.tell(kC, make_mail(kAskOn, {float{kEcho}, 1.8446743e19f})));
+  must(mesh.tick(5));
+  EXPECT_EQ(last_reply(mesh, kC), 0.0f);
+  must(mesh.tell(kB, make_command(CommandKind::enable)));
+  must(mesh.tick(3));
+  must(asked->status());
+  EXPECT_EQ(asked->answer(), std::vector<float>{1});
+  EXPECT_EQ(last_reply(mesh, kC), 5.0f);
+  EXPECT_EQ(ticks_after(7, UINT64_MAX), UINT64_MAX);
+  EXPECT_EQ(ticks_after(7, UINT64_MAX - 7), UINT64_MAX);
+  EXPECT_EQ(ticks_after(7, 8), 15u);
+}
+
 TEST(CellActor, AsksANeighbourAndIsAnsweredTwoTicksLater) {
   Mesh mesh = mesh_of(clerks(false));
   must(mesh.tell(kC, make_mail(kAskOn, {float{kEcho}, 5})));  // C asks B, which echoes 5
@@ -164,6 +186,20 @@ TEST(CellActor, ReachesPlacesThatItHasNoLinkWith) {
   EXPECT_EQ(one.state_hash(), many.state_hash());
   Mesh without = mesh_of(spec(false));
   EXPECT_FALSE(without.tick()) << "what the handler makes of the refusal";
+}
+
+TEST(Messages, WaitsForEver) {
+  for (const auto time : {std::chrono::nanoseconds::max(), std::chrono::nanoseconds::max() - std::chrono::hours(1)}) {
+    Mesh mesh = mesh_of(clerks(false));
+    const auto asked = must(mesh.ask(kB, make_mail(kEcho, {1})));
+    std::thread ticks([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      must(mesh.tick());
+    });
+    EXPECT_TRUE(asked->wait_for(time));
+    ticks.join();
+  }
+  EXPECT_FALSE(make_mail(1)->wait_for(std::chrono::nanoseconds::min()));
 }
 
 TEST(Messages, HaveANameAndAWayEach) {
