@@ -109,12 +109,12 @@ NetworkSpec between_clerks(const char* type, Policy policy) {
                          .input("in", 2)
                          .layer({0, 0, 1, 0}, "clerk")
                          .from({"in"})
-                         .option("friend", 2)
+                         .option("friend", 2.0)
                          .layer({0, 0, 2, 0}, type)
                          .from({Coord{0, 0, 1, 0}})
                          .layer({0, 0, 3, 0}, "clerk")
                          .from({Coord{0, 0, 2, 0}})
-                         .option("friend", 2)
+                         .option("friend", 2.0)
                          .output("y", {0, 0, 3, 0})
                          .spec();
   spec.supervision = {policy, 5, 100, Policy::halt};
@@ -178,12 +178,12 @@ TEST(CellActorFaults, MailOfATickInWhichItsCellFailsWaits) {
                          .input("in", 1)
                          .layer(failing, "clerk")
                          .from({"in"})
-                         .option("friend", 1)
+                         .option("friend", 1.0)
                          .dense({0, 0, 0, 1}, 1)
                          .from({"in"})
                          .layer(writer, "clerk")
                          .from({failing})
-                         .option("friend", 0)
+                         .option("friend", 0.0)
                          .spec();
   spec.supervision.policy = Policy::hold;
   Mesh mesh = mesh_of(spec);
