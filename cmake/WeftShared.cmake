@@ -35,8 +35,10 @@ function(weft_add_shared_library)
                         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   target_link_libraries(weft_shared PRIVATE $<LINK_LIBRARY:WHOLE_ARCHIVE,weft_capi>)
   # Threads and their thread-local data outlive a dlclose, hence nodelete.
-  target_link_options(weft_shared PRIVATE LINKER:--version-script=${script} LINKER:-z,nodelete LINKER:--gc-sections
-                      $<$<NOT:$<BOOL:${WEFT_SANITIZE}>>:LINKER:-z,defs>)
+  target_link_options(weft_shared PRIVATE LINKER:--version-script=${script} LINKER:-z,nodelete LINKER:--gc-sections)
+  if(NOT WEFT_SANITIZE)  # a sanitizer's functions are the program's
+    target_link_options(weft_shared PRIVATE LINKER:-z,defs)
+  endif()
   target_include_directories(weft_shared INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/capi>
                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/weft>)
   install(TARGETS weft_shared EXPORT weft LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
