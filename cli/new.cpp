@@ -7,10 +7,12 @@
 #include "cli/verb.hpp"
 #include "cli/wording.hpp"
 
+#include "learning/column_statistics.hpp"
 #include "learning/dataset.hpp"
 #include "learning/learner.hpp"
 #include "learning/losses.hpp"
 #include "learning/options.hpp"
+#include "learning/split.hpp"
 #include "learning/stream_options.hpp"
 
 #include "mesh/network/graph.hpp"
@@ -36,8 +38,6 @@ namespace weft::cli {
 namespace {
 
 constexpr std::size_t kMaxWidth = std::size_t{1} << 24;
-// Updates after which small tables are learned, and the bounds of the epochs that make them.
-constexpr std::uint64_t kUpdates = 30000, kFewestEpochs = 5, kMostEpochs = 200;
 // Width of the two layers between, at least and at most.
 constexpr std::size_t kNarrowest = 32, kWidest = 256;
 constexpr std::uint32_t kWindow = 200;
@@ -250,7 +250,7 @@ Json stream_json(const NewRequest& request, const learning::StreamOptions& strea
   out["held_out"] = stream.held_out;
   if (stream.stratified) out["stratified"] = true;
   out["split_seed"] = *stream.split_seed;
-  out["epochs"] = request.epochs.value_or(std::clamp((kUpdates + train - 1) / train, kFewestEpochs, kMostEpochs));
+  out["epochs"] = request.epochs.value_or(usual_epochs(train));
   out["window"] = std::min<std::uint64_t>(kWindow, train);
   return out;
 }

@@ -15,20 +15,13 @@
 #include "core/json_reader.hpp"
 #include "core/state_hash.hpp"
 
-#include <array>
-
 namespace weft::cli {
 namespace {
-
-// Keys of the section "stream" that say which samples come.
-constexpr std::array<std::string_view, 16> kWhichSamples{
-    "csv",    "validation", "test",     "label",      "labels", "targets",     "skip", "separator",
-    "header", "missing",    "held_out", "stratified", "epochs", "max_samples", "seed", "split_seed"};
 
 void leave_out_samples(Json& network) {
   Json* const stream = network.is_object() ? network.find("stream") : nullptr;
   if (!stream || !stream->is_object() || stream->contains("drift")) return;
-  for (const std::string_view key : kWhichSamples) stream->erase(std::string(key));
+  for (const std::string_view key : learning::sample_keys()) stream->erase(std::string(key));
 }
 
 }  // namespace
@@ -51,24 +44,28 @@ std::string order_digest(const learning::StreamOptions& options) {
   return to_string(hash_bytes(text.data(), text.size()));
 }
 
-Status inherit_table(const std::string& directory, learning::TableOptions& table) {
+Result<std::optional<learning::StreamOptions>> first_stream(const std::string& directory) {
+  std::optional<learning::StreamOptions> stream;
   // Opening it says what is wrong.
-  if (!storage::check_unoccupied(storage::real_file_system(), directory)) return {};
+  if (!storage::check_unoccupied(storage::real_file_system(), directory)) return stream;
   auto store = storage::CheckpointStore::look(storage::real_file_system(), directory);
-  if (!store) return {};
+  if (!store) return stream;
   const auto latest = store->latest();
-  if (!latest || !*latest) return {};
+  if (!latest || !*latest) return stream;
   const auto bytes = (*latest)->file(agent::kAgentFile);
-  if (!bytes) return {};
+  if (!bytes) return stream;
   const auto file = formats::decode_entity(*bytes, directory);
-  if (!file) return {};
+  if (!file) return stream;
   const auto network = mesh::network_of(*file);
-  if (!network || network->stream.empty()) return {};
-  WEFT_TRY(const auto stream, learning::read_stream(network->stream));
-  if (table.classes.empty()) table.classes = stream.table.classes;
-  if (table.head_classes.empty()) table.head_classes = stream.table.head_classes;
-  if (table.fill.empty() && table.missing == stream.table.missing) table.fill = stream.table.fill;
-  return {};
+  if (!network || network->stream.empty()) return stream;
+  WEFT_TRY(stream, learning::read_stream(network->stream));
+  return stream;
+}
+
+void inherit_table(const learning::StreamOptions& first, learning::TableOptions& table) {
+  if (table.classes.empty()) table.classes = first.table.classes;
+  if (table.head_classes.empty()) table.head_classes = first.table.head_classes;
+  if (table.fill.empty() && table.missing == first.table.missing) table.fill = first.table.fill;
 }
 
 std::string stream_note(const StreamPlace& place) {

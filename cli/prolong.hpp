@@ -21,9 +21,12 @@ Result<std::optional<std::string>> run_difference(std::string_view stored, std::
 /// Digest of what decides the order of the samples of one table: hold-out, seeds, columns.
 std::string order_digest(const learning::StreamOptions& options);
 
-/// Takes over what the run in `directory` made of its first table and the network does not say: names of classes, and
-/// what stands for missing values. Nothing where there is none yet.
-Status inherit_table(const std::string& directory, learning::TableOptions& table);
+/// The stream that the run in `directory` began with; nothing where there is none yet.
+Result<std::optional<learning::StreamOptions>> first_stream(const std::string& directory);
+
+/// Takes over what a run made of its first table and the network does not say: names of classes, and what stands for
+/// missing values.
+void inherit_table(const learning::StreamOptions& first, learning::TableOptions& table);
 
 /// A stream that a run was learning from: its samples so far, and all.
 struct StreamPlace {

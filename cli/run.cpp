@@ -292,21 +292,30 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
   return std::optional<std::uint64_t>(session.stream().progress().samples);
 }
 
+std::vector<NamedFile> outputs_of(const RunRequest& request) {
+  std::vector<NamedFile> outputs;
+  for (const auto& [role, path] :
+       {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
+        std::pair("--state", &request.state), std::pair("--checkpoint", &request.checkpoint)})
+    if (!path->empty()) outputs.push_back({role, *path});
+  return outputs;
+}
+
+/// Also files that no option names: labels that lie beside their samples.
+Status check_read(const RunRequest& request, const learning::Dataset& data) {
+  std::vector<NamedFile> inputs;
+  for (const learning::SourceFile& file : data.files) inputs.push_back({"data file", file.path});
+  WEFT_CHECK(check_distinct(outputs_of(request), inputs));
+  return request.log.empty() ? Status() : check_log({"--log", request.log}, inputs);
+}
+
 /// Nothing that is read is written over, and what is to be kept can be: before any of it is touched.
 Status check_files(const RunRequest& request, const RunSetup& setup) {
   std::vector<NamedFile> inputs{{"NETWORK", request.file},
                                 {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
   if (!setup.validation_path.empty()) inputs.push_back({"--validation", setup.validation_path});
   if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
-  for (std::size_t i = 1, files = inputs.size(); i < files; ++i)
-    if (const auto labels = learning::label_file(inputs[i].path)) inputs.push_back({inputs[i].role, *labels});
-  std::vector<NamedFile> outputs;
-  for (const auto& [role, path] :
-       {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
-        std::pair("--state", &request.state), std::pair("--checkpoint", &request.checkpoint)})
-    if (!path->empty()) outputs.push_back({role, *path});
-  WEFT_CHECK(check_distinct(outputs, inputs));
-  if (!request.log.empty()) WEFT_CHECK(check_log({"--log", request.log}, inputs));
+  WEFT_CHECK(check_distinct(outputs_of(request), inputs));
   if (!request.socket.empty()) WEFT_CHECK(check_socket(request.socket));
   return request.save.empty() ? Status() : check_output({"--save", request.save}, inputs);
 }
@@ -331,9 +340,11 @@ Status run(const RunRequest& request) {
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
   WEFT_CHECK(check_files(request, setup));
-  if (!request.log.empty()) set_log_file(request.log);
   const std::array others{setup.csv_path, setup.data_directory, setup.validation_path, setup.test_path};
-  auto opened = Session::open(model, std::move(setup));
+  WEFT_TRY(Samples samples, read_run_samples(model, setup));
+  WEFT_CHECK(check_read(request, samples.data));
+  if (!request.log.empty()) set_log_file(request.log);
+  auto opened = Session::open(model, std::move(setup), std::move(samples));
   if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
   Session& session = **opened;
   std::optional<storage::CheckpointStore> store;

@@ -4,6 +4,9 @@
 
 #include "cli/wording.hpp"
 
+#include "learning/column_statistics.hpp"
+#include "learning/split.hpp"
+
 #include "storage/file_system.hpp"
 
 #include <algorithm>
@@ -38,7 +41,20 @@ std::optional<mesh::NodeId> output_of(const mesh::Graph& graph, const learning::
                   [&] { return graph.find_output(stream.output.empty() ? outputs[0].name : stream.output); });
 }
 
+/// Of one file its own, so that it is the same however many formats have files beside them.
+std::string digest_of(const std::vector<learning::SourceFile>& files) {
+  if (files.size() == 1) return to_string(files[0].hash);
+  std::string all;
+  for (const learning::SourceFile& file : files) all += to_string(file.hash);
+  return to_string(hash_bytes(all.data(), all.size()));
+}
+
 }  // namespace
+
+std::uint64_t usual_epochs(std::size_t rows) {
+  constexpr std::uint64_t kUpdates = 30000, kFewest = 5, kMost = 200;
+  return std::clamp((kUpdates + rows - 1) / std::max<std::uint64_t>(rows, 1), kFewest, kMost);
+}
 
 void keep_class_names(const learning::Dataset& data, learning::TableOptions& table) {
   table.classes = data.class_names;
@@ -168,6 +184,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
   bounds.may_number = !is_trained;
   WEFT_TRY(samples.data, learning::read_dataset(storage::real_file_system(), path, stream.table, bounds));
   learning::Dataset& data = samples.data;
+  samples.digest = digest_of(data.files);
   if (data.dropped) samples.notes.push_back(path + ": " + grouped(data.dropped) + " rows with missing values left out");
   if (data.missing)
     samples.notes.push_back(path + ": " + grouped(data.missing) + " missing values filled with " +
@@ -176,6 +193,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
   WEFT_CHECK(append_parts(data, stream, paths, bounds));
   const learning::Split split =
       learning::split_rows(data, stream.held_out, stream.stratified, stream.split_seed.value_or(stream.seed));
+  samples.learned = split.train.size();
   auto filled = learning::fill_missing(data, split.train, stream.table.fill);
   if (!filled) return fail(std::move(filled).error().within(path));
   if (const auto note = RangeCheck(graph, stream.input).note(data.inputs)) samples.notes.push_back(path + ": " + *note);

@@ -7,6 +7,8 @@
 
 #include "mesh/network/graph.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,6 +19,8 @@ namespace weft::cli {
 /// The table that a network learns from, read as its section "stream" says.
 struct Samples {
   learning::Dataset data;
+  std::string digest;              // of the files to learn from
+  std::size_t learned = 0;         // rows that are learned from
   std::vector<std::string> notes;  // what its owner should know, a line each
 };
 
@@ -39,6 +43,9 @@ class RangeCheck {
   std::vector<Standardized> standardized_;
   bool is_raw_ = false;  // a layer reads the input as it is
 };
+
+/// Passes that small tables are learned in: those that make some 30,000 updates, 5 to 200.
+std::uint64_t usual_epochs(std::size_t rows);
 
 /// Writes the names of classes that a table has into the options that keep them.
 void keep_class_names(const learning::Dataset& data, learning::TableOptions& table);

@@ -3,6 +3,7 @@
 #include "cli/session.hpp"
 
 #include "cli/samples.hpp"
+#include "cli/wording.hpp"
 
 #include "learning/learner_snapshot.hpp"
 
@@ -13,14 +14,11 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "formats/csv/gzip.hpp"
-#include "formats/idx/idx.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 
 namespace weft::cli {
@@ -30,16 +28,59 @@ constexpr std::uint64_t kMarks = 240;  // of a whole run: more than any terminal
 constexpr std::uint64_t kShortest = 64;
 constexpr std::uint64_t kArrivingStride = 4096;  // of samples that arrive, whose number nobody knows
 constexpr const char* kArriving = "samples that arrive";
-constexpr std::size_t kMaxDataBytes = std::size_t{1} << 30;
 
 }  // namespace
 
-Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setup) {
+Result<Samples> read_run_samples(const Model& model, RunSetup& s) {
+  if (!s.data_directory.empty()) {
+    WEFT_TRY(const auto before, first_stream(s.data_directory));
+    if (before) {
+      inherit_table(*before, s.stream.table);
+      if (s.has_open_epochs) s.stream.epochs = before->epochs;
+      s.has_open_epochs = false;
+    }
+  }
+  auto graph = mesh::Graph::build(s.spec);
+  if (!graph) return fail(std::move(graph).error().within(model.path));
+  const SamplePaths paths{s.csv_path, s.validation_path, s.test_path};
+  auto found = s.feed.is_on() ? expect_samples(*graph, s.stream, paths)
+                              : read_samples(*graph, s.stream, paths, model.entity.has_value());
+  if (!found) {
+    // Other errors begin with the file at fault, which may be one that nobody named.
+    const std::string& text = found.error().text();
+    const bool is_of_network = text.starts_with("stream.") || text.starts_with("learning.");
+    return is_of_network ? fail(std::move(found).error().within(model.path)) : fail(std::move(found).error());
+  }
+  Samples samples = *std::move(found);
+  if (s.feed.is_on()) {
+    samples.digest = kArriving;
+    s.spec.stream = learning::write_stream(s.stream);
+    return samples;
+  }
+  if (s.has_open_epochs) {
+    s.stream.epochs = usual_epochs(samples.learned);
+    samples.notes.push_back(s.csv_path + ": each of " + grouped(samples.learned) + " samples is learned from " +
+                            std::to_string(s.stream.epochs) + " times, as " + model.path +
+                            " does not say how often; --epochs does");
+  }
+  s.spec.stream = learning::write_stream(s.stream);
+  if (s.has_given_data && s.stream.drift != learning::Drift::none)
+    samples.notes.push_back(model.path +
+                            ": its stream.drift changes the task in the middle of these data too, by permuting " +
+                            std::string(name(s.stream.drift)) + "; take the key out to learn a table");
+  if (model.entity && s.data_directory.empty())
+    samples.notes.push_back(model.path +
+                            " holds weights: the run goes on learning from them; weft predict only asks them");
+  return samples;
+}
+
+Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setup, Samples read) {
   std::unique_ptr<Session> session(new Session(std::move(setup)));
   const RunSetup& s = session->setup_;
   storage::FileSystem& files = storage::real_file_system();
-  if (!s.data_directory.empty()) WEFT_CHECK(inherit_table(s.data_directory, session->setup_.stream.table));
-  WEFT_CHECK(session->read_data(model));
+  session->data_digest_ = std::move(read.digest);
+  session->data_ = std::move(read.data);
+  session->notes_ = std::move(read.notes);
   session->data_statistics_ = statistics_of(*session->data_);
   const auto on_create = [&](mesh::Mesh& mesh) -> Status {
     return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
@@ -71,49 +112,6 @@ Result<std::unique_ptr<Session>> Session::open(const Model& model, RunSetup setu
     if (session->is_finished_) WEFT_CHECK(session->measure_held_out());
   }
   return session;
-}
-
-/// Choices made from the table are part of the network from then on.
-Status Session::read_data(const Model& model) {
-  RunSetup& s = setup_;
-  if (s.feed.is_on()) return expect_data(model);
-  WEFT_TRY(const auto bytes, storage::real_file_system().read(s.csv_path, kMaxDataBytes));
-  data_digest_ = to_string(hash_bytes(bytes.data(), bytes.size()));
-  if (formats::is_idx(bytes) || formats::is_gzip(bytes)) {
-    // Its labels are in another file.
-    const auto beside = learning::label_file(s.csv_path);
-    std::error_code ignored;
-    if (beside && std::filesystem::exists(*beside, ignored)) {
-      WEFT_TRY(const auto labels, storage::real_file_system().read(*beside, kMaxDataBytes));
-      data_digest_ += to_string(hash_bytes(labels.data(), labels.size()));
-      data_digest_ = to_string(hash_bytes(data_digest_.data(), data_digest_.size()));
-    }
-  }
-  auto graph = mesh::Graph::build(s.spec);
-  if (!graph) return fail(std::move(graph).error().within(model.path));
-  WEFT_TRY(Samples samples,
-           read_samples(*graph, s.stream, {s.csv_path, s.validation_path, s.test_path}, model.entity.has_value()));
-  s.spec.stream = learning::write_stream(s.stream);
-  data_ = std::move(samples.data);
-  notes_ = std::move(samples.notes);
-  if (s.has_given_data && s.stream.drift != learning::Drift::none)
-    notes_.push_back(model.path + ": its stream.drift changes the task in the middle of these data too, by permuting " +
-                     std::string(name(s.stream.drift)) + "; take the key out to learn a table");
-  if (model.entity && s.data_directory.empty())
-    notes_.push_back(model.path + " holds weights: the run goes on learning from them; weft predict only asks them");
-  return {};
-}
-
-Status Session::expect_data(const Model& model) {
-  RunSetup& s = setup_;
-  data_digest_ = kArriving;
-  auto graph = mesh::Graph::build(s.spec);
-  if (!graph) return fail(std::move(graph).error().within(model.path));
-  auto samples = expect_samples(*graph, s.stream, {"", s.validation_path, s.test_path});
-  if (!samples) return fail(blamed(std::move(samples).error(), model.path, std::array{s.validation_path, s.test_path}));
-  s.spec.stream = learning::write_stream(s.stream);
-  data_ = std::move(samples->data);
-  return {};
 }
 
 Status Session::begin(agent::ReplayableMesh& replayable) {

@@ -35,10 +35,14 @@ struct AccuracyCurve {
   std::optional<double> lowest_accuracy;  // of the window, after the drift
 };
 
+/// Reads what a run learns from. Choices made from the table are part of its network from then on.
+Result<Samples> read_run_samples(const Model& model, RunSetup& setup);
+
 /// Mesh, learner and stream of one run, and their snapshots; with a data directory, an agent that journals the run.
 class Session final : private agent::StateExtension {
  public:
-  static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup);
+  /// `read`: what `read_run_samples` gives for `setup`.
+  static Result<std::unique_ptr<Session>> open(const Model& model, RunSetup setup, Samples read);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -90,8 +94,6 @@ class Session final : private agent::StateExtension {
  private:
   Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit Session(RunSetup setup) : setup_(std::move(setup)) {}
-  Status read_data(const Model& model);
-  Status expect_data(const Model& model);
   Status measure_held_out();
   /// A run whose stream has been given more passes, or that came to the end of it and is given another one.
   Status prolong();

@@ -156,6 +156,9 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     return fail(Errc::not_found, setup.csv_path + ": cannot open: no such file; stream.csv of " + model.path +
                                      " names it, from that file's directory on: give --data FILE.csv, or correct it");
   setup.has_given_data = !request.data.empty();
+  // Samples that come at their times come once.
+  setup.has_open_epochs =
+      model.spec.stream.empty() && !request.epochs && !request.max_samples && !request.rate && !is_fed;
   setup.data_directory = request.state;
   setup.keep = request.keep;
   setup.salvage = request.salvage;

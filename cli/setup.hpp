@@ -55,9 +55,10 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path, validation_path, test_path;
-  FeedOptions feed;             // samples that arrive, instead of a file's
-  bool has_given_data = false;  // by --data, not the network's own
-  std::string data_directory;   // the data directory of an agent; empty: none
+  FeedOptions feed;              // samples that arrive, instead of a file's
+  bool has_given_data = false;   // by --data, not the network's own
+  bool has_open_epochs = false;  // neither file nor command line says how often to learn from the data
+  std::string data_directory;    // the data directory of an agent; empty: none
   agent::Durability durability;
   std::size_t keep = 3;
   bool salvage = false;

@@ -10,11 +10,11 @@
 #include "storage/file_system.hpp"
 
 #include "core/result.hpp"
+#include "core/state_hash.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +24,12 @@ namespace weft::learning {
 struct ClassSet {
   std::uint32_t count = 0;           // labels are below this
   std::vector<std::string> names{};  // [count]; empty: the labels of the table are the numbers
+};
+
+/// A file that samples were read from.
+struct SourceFile {
+  std::string path;
+  Hash128 hash;  // of its bytes, as they are stored
 };
 
 /// Samples with labels or values to learn, in memory.
@@ -42,6 +48,7 @@ struct Dataset {
   bool has_pixels = false;                  // bytes of an IDX file
   bool learns_values = false;               // also where there are no rows yet
   std::size_t dropped = 0, missing = 0;     // rows left out; values that were not there
+  std::vector<SourceFile> files{};          // all that were read: of an IDX file also the one with its labels
 
   const float* row(std::size_t i) const noexcept { return inputs.data() + i * features; }
   bool has_values() const noexcept { return learns_values || !values.empty(); }
@@ -74,37 +81,5 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
 /// Path of the labels that belong to an IDX file of samples: "train-labels-idx1-ubyte.gz" beside
 /// "train-images-idx3-ubyte.gz"; nothing where the name has no "images".
 std::optional<std::string> label_file(const std::string& path);
-
-/// Puts the rows of a file of its own behind those of `data`: samples to validate with, then samples to test with.
-enum class Part : int { validation, test };
-/// @error shape_mismatch: other widths, or labels that the first file's classes do not have
-Status append_part(Dataset& data, Dataset part, Part which, const std::string& path);
-
-/// Rows to learn from and rows to measure with. What is drawn is in shuffled order, rows of files of their own in
-/// theirs.
-struct Split {
-  std::vector<std::uint32_t> train, held_out, validation;
-};
-/// Rows with files of their own are held out, and with a test file nothing else is. Of the others
-/// the share `held_out` of all rows, or, of data with one label a sample, of each class of them: then each class gives
-/// its share rounded down, and those with the largest remainders one more until the whole is held_out of all rows,
-/// rounded.
-Split split_rows(const Dataset& data, double held_out, bool is_stratified, std::uint64_t seed);
-
-/// Means and population standard deviations of columns, missing values left out.
-/// @exact  two passes in binary64, rows in ascending order: the same bits everywhere (no libm but the square root)
-struct ColumnStatistics {
-  std::vector<std::size_t> count;
-  std::vector<double> mean, deviation;
-};
-ColumnStatistics column_statistics(const Dataset& data, std::span<const std::uint32_t> rows);
-
-/// The same of the values to learn.
-ColumnStatistics target_statistics(const Dataset& data, std::span<const std::uint32_t> rows);
-
-/// Puts the means of the rows `train`, or `fill` where it is known, in the place of missing values. What was put there
-/// is in `fill` afterwards.
-/// @error invalid_argument: a column without any value in `train`
-Status fill_missing(Dataset& data, std::span<const std::uint32_t> train, std::vector<float>& fill);
 
 }  // namespace weft::learning

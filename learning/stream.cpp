@@ -2,8 +2,10 @@
 
 #include "learning/stream.hpp"
 
+#include "learning/column_statistics.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/shuffle.hpp"
+#include "learning/split.hpp"
 
 #include "mesh/mesh_access.hpp"
 

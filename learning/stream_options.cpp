@@ -7,6 +7,7 @@
 #include "core/option_table.hpp"
 
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace weft::learning {
@@ -94,6 +95,22 @@ std::string quoted(const std::vector<std::string_view>& names) {
   return text;
 }
 
+std::vector<std::string_view>& declared_sample_keys() {
+  static std::vector<std::string_view> keys;
+  return keys;
+}
+
+/// Options that say which samples come.
+template <class Codec, class Section, class T>
+typename OptionTable<Section>::Field sample_option_as(std::string_view key, T Section::*member, OptionRow row) {
+  declared_sample_keys().push_back(key);
+  return option_as<Codec>(key, member, std::move(row));
+}
+template <class Section, class T>
+typename OptionTable<Section>::Field sample_option(std::string_view key, T Section::*member, OptionRow row) {
+  return sample_option_as<OptionCodec<T>>(key, member, std::move(row));
+}
+
 const TableTable& table_table() {
   using O = TableOptions;
   static const std::string labels = "columns of several classes: one a head (`" + loss_words(LossTargets::head_labels) +
@@ -104,15 +121,16 @@ const TableTable& table_table() {
                                           loss_words(LossTargets::head_labels) +
                                           "`; an empty list: labels are their numbers";
   static const TableTable table({
-      option_as<ColumnCodec>("label", &O::label,
-                             {.meaning = "column of the class: its name, its number from 1, `first` or `last`"}),
-      option_as<ColumnsCodec>("labels", &O::labels,
-                              {.fewest = 1, .most = kMaxColumns, .fallback_words = "`label` alone", .meaning = labels}),
-      option_as<ColumnsCodec>("targets", &O::targets,
-                              {.fewest = 1,
-                               .most = kMaxColumns,
-                               .fallback_words = "the label's, where the loss takes values",
-                               .meaning = targets}),
+      sample_option_as<ColumnCodec>("label", &O::label,
+                                    {.meaning = "column of the class: its name, its number from 1, `first` or `last`"}),
+      sample_option_as<ColumnsCodec>(
+          "labels", &O::labels,
+          {.fewest = 1, .most = kMaxColumns, .fallback_words = "`label` alone", .meaning = labels}),
+      sample_option_as<ColumnsCodec>("targets", &O::targets,
+                                     {.fewest = 1,
+                                      .most = kMaxColumns,
+                                      .fallback_words = "the label's, where the loss takes values",
+                                      .meaning = targets}),
       option("target_mean", &O::target_mean,
              {.most = kMaxColumns,
               .fallback_words = "values as they are",
@@ -122,13 +140,16 @@ const TableTable& table_table() {
               .most = kMaxColumns,
               .fallback_words = "1 each",
               .meaning = "a number a target that it is divided by before it is learned, and answers multiplied by"}),
-      option_as<ColumnsCodec>("skip", &O::skip,
-                              {.most = kMaxColumns, .meaning = "columns left out: names and numbers"}),
-      option_as<SeparatorCodec>("separator", &O::separator,
-                                {.names = kSeparators, .meaning = "between fields; `auto` finds it in the first line"}),
-      option("header", &O::header, {.names = kHeaders, .meaning = "the first line names the columns, or is data"}),
-      option("missing", &O::missing,
-             {.names = kMissingNames, .meaning = "rows with empty fields, NA, NaN or ?: refused, left out, or filled"}),
+      sample_option_as<ColumnsCodec>("skip", &O::skip,
+                                     {.most = kMaxColumns, .meaning = "columns left out: names and numbers"}),
+      sample_option_as<SeparatorCodec>(
+          "separator", &O::separator,
+          {.names = kSeparators, .meaning = "between fields; `auto` finds it in the first line"}),
+      sample_option("header", &O::header,
+                    {.names = kHeaders, .meaning = "the first line names the columns, or is data"}),
+      sample_option(
+          "missing", &O::missing,
+          {.names = kMissingNames, .meaning = "rows with empty fields, NA, NaN or ?: refused, left out, or filled"}),
       option("fill", &O::fill,
              {.most = kMaxColumns,
               .fallback_words = "computed",
@@ -181,35 +202,37 @@ const StreamTable& stream_table() {
   using O = StreamOptions;
   static const StreamTable table([] {
     std::vector<StreamTable::Field> fields{
-        option("csv", &O::csv,
-               {.is_needed = true,
-                .is_always_written = true,
-                .meaning = "file, relative to the network file; `.gz` is unpacked"}),
+        sample_option("csv", &O::csv,
+                      {.is_needed = true,
+                       .is_always_written = true,
+                       .meaning = "file, relative to the network file; `.gz` is unpacked"}),
     };
     append_options(fields, &O::table, table_table());
     for (auto& more : std::vector<StreamTable::Field>{
-             option("validation", &O::validation,
-                    {.meaning = "file of samples that are measured with at the end and never learned from, relative to "
-                                "the network file; empty: none"}),
-             option("test", &O::test, {.meaning = "the same, instead of the held-out share; empty: that share"}),
-             option("held_out", &O::held_out,
-                    {.low = 0,
-                    .high = 0.99,
-                    .is_always_written = true,
-                    .meaning = "share of the samples kept for measuring"}),
-             option("stratified", &O::stratified, {.meaning = "of each class that share"}),
-             option("split_seed", &O::split_seed,
-                    {.fallback_words = "`seed`",
-                    .meaning = "seed of the hold-out alone, so that runs of several seeds are measured with the same "
-                               "samples"}),
-             option("epochs", &O::epochs,
-                    {.low = 1,
-                    .high = 1u << 30,
-                    .is_always_written = true,
-                    .meaning = "times that every other sample is learned from, in a new order each"}),
-             option("max_samples", &O::max_samples,
-                    {.is_always_written = true, .unit = "samples", .meaning = "bound on samples; 0: none"}),
-             option("seed", &O::seed, {.is_always_written = true, .meaning = "split, order and drift"}),
+             sample_option(
+                 "validation", &O::validation,
+                 {.meaning = "file of samples that are measured with at the end and never learned from, relative to "
+                             "the network file; empty: none"}),
+             sample_option("test", &O::test, {.meaning = "the same, instead of the held-out share; empty: that share"}),
+             sample_option("held_out", &O::held_out,
+                           {.low = 0,
+                           .high = 0.99,
+                           .is_always_written = true,
+                           .meaning = "share of the samples kept for measuring"}),
+             sample_option("stratified", &O::stratified, {.meaning = "of each class that share"}),
+             sample_option(
+                 "split_seed", &O::split_seed,
+                 {.fallback_words = "`seed`",
+                 .meaning = "seed of the hold-out alone, so that runs of several seeds are measured with the same "
+                            "samples"}),
+             sample_option("epochs", &O::epochs,
+                           {.low = 1,
+                           .high = 1u << 30,
+                           .is_always_written = true,
+                           .meaning = "times that every other sample is learned from, in a new order each"}),
+             sample_option("max_samples", &O::max_samples,
+                           {.is_always_written = true, .unit = "samples", .meaning = "bound on samples; 0: none"}),
+             sample_option("seed", &O::seed, {.is_always_written = true, .meaning = "split, order and drift"}),
              option("window", &O::window,
                     {.low = 1,
                     .high = 1u << 20,
@@ -238,6 +261,10 @@ std::optional<Drift> parse_drift(std::string_view text) noexcept {
 }
 
 const std::vector<OptionRow>& stream_rows() { return stream_table().rows(); }
+const std::vector<std::string_view>& sample_keys() {
+  stream_table();
+  return declared_sample_keys();
+}
 
 Result<StreamOptions> read_stream(std::string_view text) {
   WEFT_TRY(const auto document, parse_json(text, "stream"));

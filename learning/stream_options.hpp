@@ -41,6 +41,9 @@ struct StreamOptions {
 /// Options of the section "stream"; each is declared in stream_options.cpp.
 const std::vector<OptionRow>& stream_rows();
 
+/// Keys of those that say which samples come, and how many: a run may go on with other ones.
+const std::vector<std::string_view>& sample_keys();
+
 /// @error names the path ("stream.drift.kind")
 Result<StreamOptions> read_stream(std::string_view json);
 /// The section as JSON; reads back equal. Keys that came after the first release stand there only where they say more

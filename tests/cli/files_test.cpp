@@ -71,6 +71,23 @@ TEST(Files, KeepTheLabelsOfAnIdxFile) {
       << "other labels are other data: " << other.told();
 }
 
+// A table is whole in its file, whatever its name: labels.csv beside images.csv is a file like any other.
+TEST(Files, NeedNoLabelsBesideATable) {
+  Folder folder;
+  const std::string table = "1,2,0\n2,1,1\n1,3,0\n3,1,1\n";
+  write_file(folder / "images.csv", table);
+  write_file(folder / "labels.csv", "an old model");
+  ASSERT_EQ(weft({"new", "--in", "2", "--out", "2", "-o", folder / "n.json"}).exit, 0);
+  const Words run{"run", folder / "n.json", "--data", folder / "images.csv", "--held-out", "0", "--quiet"};
+  const Outcome saved = weft(run + Words{"--save", folder / "labels.csv"});
+  EXPECT_EQ(saved.exit, 0) << saved.told();
+  // Nor is it part of what the run is known by.
+  ASSERT_EQ(weft(run + Words{"--state", folder / "d"}).exit, 0);
+  write_file(folder / "labels.csv", "another one");
+  const Outcome again = weft(run + Words{"--state", folder / "d"});
+  EXPECT_EQ(again.err.find("goes on with this one"), std::string::npos) << again.told();
+}
+
 // The official split. Classes of the test set as published; a linear model reaches 92 % (LeCun et al. 1998: 12 % error
 // for a linear classifier of squared errors, 8.4 % pairwise; softmax regression is commonly given as 7.4 to 8 %).
 TEST(Files, LearnMnistAsItIsPublished) {

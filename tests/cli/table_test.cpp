@@ -86,6 +86,31 @@ TEST(New, LearnsIrisByItsDefaultsOnTheMeanOfTenSplits) {
 }
 
 // Quadrants against each other (exclusive or): no line, and so no model without hidden layers, does better than chance.
+// A network of given widths knows of no table, and learns it nevertheless.
+TEST(New, LearnsIrisByWidthsAlone) {
+  Folder folder;
+  const std::string path = folder / "n.json";
+  ASSERT_EQ(weft({"new", "--in", "4", "--hidden", "16,16", "--out", "3", "-o", path}).exit, 0);
+  double accuracy = 0;
+  for (int seed = 0; seed < 5; ++seed) {
+    const Outcome run = weft({"run", path, "--data", kIris, "--json", "--quiet", "--seed", std::to_string(seed)});
+    ASSERT_EQ(run.exit, 0) << run.told();
+    EXPECT_TRUE(holds(run.told(), "learned from 200 times")) << run.told();
+    accuracy += run.last()["held_out_accuracy"].get<double>() / 5;
+  }
+  EXPECT_GE(accuracy, 0.93);
+  // An amount or a pace that is given counts.
+  for (const Words& words : {Words{"--epochs", "1"}, {"--max-samples", "100"}, {"--rate", "100000"}}) {
+    const Outcome once = weft(Words{"run", path, "--data", kIris, "--json", "--quiet"} + words);
+    ASSERT_EQ(once.exit, 0) << once.told();
+    EXPECT_LE(once.last()["samples"].get<int>(), 120) << once.last();
+  }
+  // An agent goes on with what it began with.
+  const Words kept{"run", path, "--data", kIris, "--json", "--quiet", "--state", folder / "d"};
+  ASSERT_EQ(weft(kept + Words{"--epochs", "2"}).exit, 0);
+  EXPECT_EQ(weft(kept).last()["samples"], 240);
+}
+
 TEST(New, LearnsByItsDefaultsWhatNoLinearModelCan) {
   Folder folder;
   std::string table = "a,b,quadrants\n";

@@ -2,6 +2,9 @@
 
 #include "learning/dataset.hpp"
 
+#include "learning/column_statistics.hpp"
+#include "learning/split.hpp"
+
 #include <gtest/gtest.h>
 
 #include "tests/support/memory_file_system.hpp"
@@ -181,6 +184,10 @@ TEST(Dataset, ReadsIdxFilesWithTheirLabelsBeside) {
   EXPECT_EQ(data->labels, (Labels{2, 0, 1}));
   EXPECT_EQ(data->classes, 3u);
   EXPECT_TRUE(data->has_pixels);
+  ASSERT_EQ(data->files.size(), 2u);
+  EXPECT_EQ(data->files[0].path, "train-images-idx3");
+  EXPECT_EQ(data->files[1].path, "train-labels-idx1");
+  EXPECT_EQ(data->files[1].hash, hash_bytes("\0\0\x08\1\0\0\0\3\2\0\1", 11));
   const auto refused = [&](const std::string& labels, const TableOptions& options, const std::string& error) {
     put(files, "train-labels-idx1", labels);
     const auto bad = read_dataset(files, "train-images-idx3", options, {.width = 3});
@@ -277,54 +284,12 @@ TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
   }
 }
 
-Dataset classes_of(const Labels& labels) {
-  Dataset data;
-  data.size = labels.size();
-  data.features = 1;
-  data.labels = labels;
-  data.inputs.assign(labels.size(), 0.0f);
-  for (const std::uint32_t label : labels) data.classes = std::max(data.classes, label + 1);
-  return data;
-}
-
-TEST(Split, GivesEachClassItsShare) {
-  // Iris: three classes of 50, of which scikit-learn's StratifiedShuffleSplit(test_size=0.2) holds out ten each.
-  Labels iris;
-  for (std::uint32_t i = 0; i < 150; ++i) iris.push_back(i / 50);
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Split split = split_rows(classes_of(iris), 0.2, true, seed);
-    std::map<std::uint32_t, int> counts;
-    for (const std::uint32_t row : split.held_out) ++counts[iris[row]];
-    EXPECT_EQ(counts, (std::map<std::uint32_t, int>{{0, 10}, {1, 10}, {2, 10}}));
-    std::set<std::uint32_t> all(split.train.begin(), split.train.end());
-    all.insert(split.held_out.begin(), split.held_out.end());
-    EXPECT_EQ(all.size(), 150u);
-    EXPECT_EQ(split_rows(classes_of(iris), 0.2, true, seed).held_out, split.held_out);
-  }
-  EXPECT_NE(split_rows(classes_of(iris), 0.2, true, 1).held_out, split_rows(classes_of(iris), 0.2, true, 2).held_out);
-  // By hand: 0.3 of 10, 5 and 1 rows are 3, 1.5 and 0.3; 5 of 16 in all, so the second class gives one more; the only
-  // row of the third is learned from.
-  Labels uneven(10, 0);
-  uneven.insert(uneven.end(), 5, 1);
-  uneven.push_back(2);
-  const Split split = split_rows(classes_of(uneven), 0.3, true, 0);
-  std::map<std::uint32_t, int> counts;
-  for (const std::uint32_t row : split.held_out) ++counts[uneven[row]];
-  EXPECT_EQ(counts, (std::map<std::uint32_t, int>{{0, 3}, {1, 2}}));
-}
-
-TEST(ColumnStatistics, AreThoseOfTheRowsGiven) {
-  Dataset data;
-  data.size = 5;
-  data.features = 2;
-  data.inputs = {2, 7, 4, 7, 4, 7, 4, NAN, 1000, 1000};
-  data.labels = {0, 0, 0, 0, 0};
-  const Labels rows{3, 0, 1, 2};
-  const ColumnStatistics s = column_statistics(data, rows);
-  // 2 4 4 4: mean 3.5, squares 2.25 + 3 * 0.25 = 3, variance 0.75.
-  EXPECT_EQ(s.mean, (std::vector<double>{3.5, 7}));
-  EXPECT_EQ(s.deviation, (std::vector<double>{std::sqrt(0.75), 0}));
-  EXPECT_EQ(s.count, (std::vector<std::size_t>{4, 3}));
+TEST(Dataset, PutsNoPartWithOtherHeadsBehindIt) {
+  Dataset data = *read("1,x\n2,y\n", {}, {.heads = {2}});
+  ASSERT_EQ(data.heads.size(), 1u);
+  EXPECT_EQ(append_part(data, *read("3,0\n"), Part::test, "t").error().code(), Errc::shape_mismatch);
+  ASSERT_TRUE(append_part(data, *read("3,y\n", {.head_classes = {Names{"x", "y"}}}, {.heads = {2}}), Part::test, "t"));
+  EXPECT_EQ(data.size, 3u);
 }
 
 }  // namespace

@@ -60,6 +60,22 @@ TEST(Evaluation, MeasuresEachHeadByItself) {
   EXPECT_NEAR(e.loss(), ((two - 9) * 2 + two + (three - 9) + three) / 5, 1e-5);
 }
 
+// Each key has a fallback of its own: 0 for the mean, 1 for the deviation.
+TEST(TargetUnits, NeedNotHaveBoth) {
+  TableOptions table;
+  table.target_deviation = {100, 8};
+  const TargetUnits divided(table);
+  EXPECT_EQ(divided.learned(250, 0), 2.5f);
+  EXPECT_EQ(divided.learned(-2, 1), -0.25f);
+  EXPECT_EQ(divided.told(2.5f, 0), 250);
+  table.target_mean = {50, 1};
+  table.target_deviation.clear();
+  const TargetUnits shifted(table);
+  EXPECT_EQ(shifted.learned(250, 0), 200.0f);
+  EXPECT_EQ(shifted.told(-3, 1), -2);
+  EXPECT_EQ(TargetUnits().told(0.1f, 5), 0.1f);
+}
+
 TEST(Evaluation, TellsErrorsInTheTablesUnits) {
   const mesh::Graph graph = graph_of("2");
   LearningOptions options;

@@ -93,5 +93,17 @@ TEST(Options, EachRowSaysWhatItMeans) {
   check(check, stream_rows());
 }
 
+TEST(StreamOptions, SayWhichKeysChooseSamples) {
+  std::vector<std::string_view> keys = sample_keys();
+  std::sort(keys.begin(), keys.end());
+  EXPECT_EQ(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const std::string_view key : keys) EXPECT_EQ(option_row(stream_rows(), key).key, key);
+  const auto is_one = [&](std::string_view key) { return std::binary_search(keys.begin(), keys.end(), key); };
+  for (const char* const key : {"csv", "test", "labels", "missing", "epochs", "split_seed"}) EXPECT_TRUE(is_one(key));
+  // These say what a sample is: a run that went on with others would go on with another task.
+  for (const char* const key : {"scale", "fill", "classes", "target_mean", "drift", "input", "output", "window"})
+    EXPECT_FALSE(is_one(key)) << key;
+}
+
 }  // namespace
 }  // namespace weft::learning::options_test

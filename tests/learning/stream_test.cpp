@@ -189,6 +189,38 @@ TEST(Stream, LearnsSeveralLabelsASample) {
   EXPECT_NE(Stream::build(*learner, data, options).error().text().find("stream.stratified"), std::string::npos);
 }
 
+// One head has its classes among the heads; the map of labels that a drift turns had none.
+TEST(Stream, TurnsTheLabelsOfASingleHead) {
+  Dataset data;
+  data.features = 1;
+  for (int i = 0; i < 20; ++i, ++data.size) {
+    data.inputs.push_back(i % 2 ? 1.0f : -1.0f);
+    data.labels.push_back(static_cast<std::uint32_t>(i % 2));
+  }
+  data.heads = {{2, {}}};
+  LearningOptions learning;
+  learning.loss = Loss::multi_head_cross_entropy;
+  learning.heads = {2};
+  mesh::Mesh mesh = *mesh::Mesh::build(chain_of("1", R"({"type": "dense", "out": 2})"), {});
+  auto learner = *Learner::build(mesh, learning);
+  StreamOptions options;
+  options.held_out = 0;
+  options.epochs = 2;
+  options.drift = Drift::labels;
+  Stream stream = *Stream::build(*learner, data, options);
+  std::vector<bool> are_turned;
+  stream.go_through({[&](std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t n) {
+                       for (std::uint64_t i = 0; i < n; ++i)
+                         are_turned.push_back((inputs[0].values[i] > 0) != (targets[0].labels[i] == 1));
+                       return Status();
+                     },
+                     [] { return Status(); }});
+  ASSERT_TRUE(stream.advance(stream.total()));
+  std::vector<bool> expected(20, false);
+  expected.insert(expected.end(), 20, true);
+  EXPECT_EQ(are_turned, expected);
+}
+
 // The bounds are those of the issue (means of five seeds after twenty passes); here two seeds, so that a slow machine
 // does not wait, and bounds two points lower, the spread of single seeds.
 class Learns : public ::testing::TestWithParam<std::tuple<Rule, Schedule, double>> {};
