@@ -215,7 +215,7 @@ TEST(Targets, ModelsThatNameNoColumnsAnswerRows) {
   const std::string values = network("v.json", R"("out": 3)", R"({"loss": "mse"})");
   const std::string heads =
       network("h.json", R"("out": 5)", R"({"loss": "multi_head_cross_entropy", "heads": [2, 3]})");
-  const std::string places = network("p.json", R"("out": 8, "view": [4, 2])", "{}");
+  const std::string places = network("p.json", R"("out": 8}, {"type": "dense", "out": 2, "view": [4, 2])", "{}");
   write_file(folder / "x.csv", "a,b\n1,2\n3,4\n");
   write_file(folder / "y.csv", "a,b,p,q,r\n1,2,0,1,0\n3,4,1,0,1\n");
   struct Case {
