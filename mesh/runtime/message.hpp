@@ -38,7 +38,7 @@ std::string_view name(MessageType type) noexcept;
 MessageWay way_of(MessageType type) noexcept;
 
 /// A message in the mail, and the answer once it was handled. Make it, send it once, keep the pointer, check `is_done`.
-/// Who sends it sets level, sender and, of a mail, sequence and failure: what they hold before counts for nothing.
+/// Level, sender and, of a mail, sequence and failure are set as it is sent: what they hold before counts for nothing.
 struct Message {
   explicit Message(MessageType of_type) noexcept : type(of_type) {}
   virtual ~Message() = default;

@@ -76,7 +76,7 @@ TEST(CellActorMail, AMessageIsSentOnce) {
   must(mesh.tick(2));
   must(once.tick(2));
   EXPECT_EQ(mesh.state_hash(), once.state_hash());
-  // What was refused may be sent again.
+  // A message that was refused may be sent again.
   std::vector<MailPointer> more;
   Status refused;
   while (refused) {
