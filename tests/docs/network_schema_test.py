@@ -257,7 +257,8 @@ class NetworkSchema(unittest.TestCase):
     def test_has_the_keys_that_the_readers_ask_for(self):
         network = "mesh/network/network_json.cpp"
         # Layers inside a container have a name, and containers layers: not every layer of the grid.
-        all_keys = asked_keys(function_body(network, "Result<LayerSpec> read_layer("))
+        all_keys = asked_keys("".join(function_body(network, head) for head in (
+            "Result<LayerSpec> read_layer(", "Status read_place(", "Status read_numbers(")))
         layer_keys = all_keys - {"name", "layers"}
         self.assertEqual(set(DEFS["inner_base"]["properties"]) - layer_keys, {"name"})
         root_body = function_body(network, "Result<NetworkSpec> read_network(") + function_body(

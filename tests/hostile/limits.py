@@ -68,7 +68,7 @@ def deep(folder, cells):
 
 def loaded(weft):
     """KiB of address space from which on code of ours runs: with less, the loader or libstdc++ ends the process."""
-    few, enough = 1 * KIB, 64 * KIB
+    few, enough = 1 * KIB, 512 * KIB
     while enough - few > 32:
         middle = (few + enough) // 2
         few, enough = (few, middle) if weft("--version", before=limited(resource.RLIMIT_AS, middle * KIB)).exit == 0 else (middle, enough)
@@ -93,7 +93,7 @@ def memory_ends(weft, folder, line):
         ends[out.exit] += 1
         return out.exit
 
-    enough = 24 * KIB
+    enough = max(24 * KIB, least)
     while end(enough) != 0:
         enough += enough // 4
     for part in range(20):

@@ -27,7 +27,7 @@ EXPECTED = {
                    r"^accuracy +9\d\.\d %", r"^class +samples +precision +recall +F1"],
     "survive.sh": [r"^compared +\S+ markers, all equal$", r"^held out +\d"],
     "pipe.sh": [r"^samples +\S+", r"^compared +\S+ markers, all equal$", r"^class\n1\n0$"],
-    "serve.sh": [r"^iris +running", r"^samples +\S+/s"],
+    "serve.sh": [r"^iris +running", r"^samples +[\d,]+ of [\d,]+ \(\S+/s\)$"],
     "embed.sh": [r"^60 frames"],
 }
 
