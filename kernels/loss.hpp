@@ -37,7 +37,8 @@ void cross_entropy(const ConstMatrixView& logits, const std::uint32_t* labels, f
 
 /// The loss of each row, and its slope. With n = cols and l the loss of one value (kernels/formulas/losses/):
 ///   loss = sum(l(x, target, setting)) / n;  dx = l'(x, target, setting) / n. dx may be x or target.
-/// @shape  x, target, dx [rows, cols]; loss [rows] or null. `kind` has values as targets; `setting`: delta, if it has one
+/// @shape  x, target, dx [rows, cols]; loss [rows] or null. `kind` has values as targets; `setting`: delta, if it has
+/// one
 /// @exact  the sum by rule R2; divisions correctly rounded
 void value_loss(Loss kind, float setting, const ConstMatrixView& x, const ConstMatrixView& target, float* loss,
                 const MatrixView& dx) noexcept;
