@@ -7,7 +7,9 @@
 #include "core/json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 
 namespace weft::cli {
 namespace {
@@ -81,6 +83,14 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
   return {};
 }
 
+/// By its first bytes, of a packed file by its name too: a table's labels are in the table.
+bool may_be_idx(const std::string& path) {
+  std::array<char, 2> first{1, 1};
+  std::ifstream(path, std::ios::binary).read(first.data(), first.size());
+  const bool is_packed = first == std::array<char, 2>{'\x1f', '\x8b'};
+  return first == std::array<char, 2>{} || (is_packed && path.find("idx") != path.npos);
+}
+
 }  // namespace
 
 Status check_device(const std::string& name) {
@@ -101,7 +111,11 @@ std::vector<NamedFile> inputs_of(const Model& model) {
     for (const auto& [role, path] :
          {std::pair("stream.csv", &stream->csv), std::pair("stream.validation", &stream->validation),
           std::pair("stream.test", &stream->test)})
-      if (!path->empty()) inputs.push_back({role, path_within(model.folder, *path)});
+      if (!path->empty()) {
+        inputs.push_back({role, path_within(model.folder, *path)});
+        if (const auto labels = learning::label_file(inputs.back().path); labels && may_be_idx(inputs.back().path))
+          inputs.push_back({role, *labels});
+      }
   return inputs;
 }
 

@@ -127,3 +127,13 @@ def one_head(weft, folder, _, changes):
     net = prepare(folder, learning={"loss": "multi_head_cross_entropy", "heads": [3], "optimizer": {"lr": 0.05}}, stream=stream)
     out = weft("run", net)
     expect(out.exit == 0 and state_hash(out), "not learned", (), out)
+
+
+@case("labels beside samples are nobody's output:", ("pack n.json -o",))
+def kept_labels(weft, folder, line):
+    place(folder)
+    write(f"{folder}/n.json", json.dumps(json.loads(open(f"{folder}/n.json").read()) | {"stream": {"csv": "t-images.idx"}}))
+    verb, _, flag = line.split()
+    out = weft(verb, f"{folder}/n.json", flag, f"{folder}/t-labels.idx")
+    expect(out.exit == 2 and "is the file that is read" in out.err, "written over", line, out)
+    expect(open(f"{folder}/t-labels.idx", "rb").read() == LABELS, "not left alone", line, out)
