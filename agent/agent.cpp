@@ -5,6 +5,7 @@
 #include "agent/internal/data_directory.hpp"
 #include "learning/learner_snapshot.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -29,9 +30,12 @@ Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options
       journal_directory_(internal::journal_in(store_.directory())),
       options_(std::move(options)),
       replayable_(std::move(replayable)),
-      has_learner_(replayable_.learner() != nullptr) {}
-
-Agent::~Agent() = default;
+      has_learner_(replayable_.learner() != nullptr) {
+  mesh::MeshAccess::deliver_by(
+      replayable_.mesh(), [this](Coord to, mesh::MessagePointer message, std::optional<std::uint64_t> reply_within) {
+        return inbox_.receive(replayable_.mesh(), {to, std::move(message), reply_within});
+      });
+}
 
 Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std::string& directory,
                                            const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
@@ -193,6 +197,7 @@ Status Agent::set_input(std::string_view port, std::span<const float> values, st
 
 Status Agent::tick(std::uint64_t n) {
   WEFT_CHECK(ready());
+  take_in();
   Status done = replayable_.mesh().tick(n);
   const bool halted = !done;
   return journaled(std::move(done), RecordKind::ticks, [&](RecordBytes& bytes) { bytes.put_ticks(n, halted); });
@@ -201,6 +206,7 @@ Status Agent::tick(std::uint64_t n) {
 Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                     std::uint64_t samples) {
   WEFT_CHECK(ready());
+  take_in();
   if (!replayable_.learner()) return no_learner();
   WEFT_CHECK(check_batch(inputs, targets));
   Status done = replayable_.learner()->learn(inputs, targets, samples);
@@ -223,6 +229,7 @@ Status Agent::check_batch(std::span<const mesh::RunInput> inputs, std::span<cons
 
 Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) {
   WEFT_CHECK(ready());
+  take_in();
   if (!replayable_.learner()) return fail(no_learner().error());
   WEFT_CHECK(check_batch(inputs, {}));
   const auto ticket = replayable_.learner()->observe(inputs);
@@ -233,6 +240,7 @@ Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) 
 
 Status Agent::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
   WEFT_CHECK(ready());
+  take_in();
   if (!replayable_.learner()) return no_learner();
   WEFT_CHECK(check_batch({}, targets));
   Status done = replayable_.learner()->teach(ticket, targets);
@@ -250,6 +258,7 @@ Status Agent::forgo(learning::Ticket ticket) {
 
 Status Agent::drain() {
   WEFT_CHECK(ready());
+  take_in();
   if (!replayable_.learner()) return no_learner();
   Status done = replayable_.learner()->drain();
   const bool halted = !done;
@@ -262,6 +271,7 @@ Status Agent::no_learner() const {
 
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
+  take_in();
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
   WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
   return sent;
@@ -269,6 +279,7 @@ Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Comma
 
 Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
   WEFT_CHECK(ready());
+  take_in();
   WEFT_TRY(const std::uint64_t stamp, replayable_.mesh().tell(to, message));
   WEFT_CHECK(write_down(to, *message));
   return stamp;
@@ -276,6 +287,7 @@ Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
 
 Result<mesh::MailPointer> Agent::ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks) {
   WEFT_CHECK(ready());
+  take_in();
   WEFT_TRY(mail, replayable_.mesh().ask(to, std::move(mail), ticks));
   WEFT_CHECK(write_down(to, *mail));
   return mail;

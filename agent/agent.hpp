@@ -4,6 +4,7 @@
 
 #include "agent/checkpointer.hpp"
 #include "agent/durability.hpp"
+#include "agent/inbox.hpp"
 #include "agent/journal_flusher.hpp"
 #include "agent/journal_record.hpp"
 #include "agent/replayable_mesh.hpp"
@@ -138,7 +139,9 @@ class Agent {
   Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);
   Status forgo(learning::Ticket ticket);
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> control);
-  /// As Mesh::tell and Mesh::ask; a command is sent as by `post`.
+  /// As Mesh::tell and Mesh::ask; a command is sent as by `post`. What other threads send to an address of the mesh
+  /// (mesh::tell) waits in the agent, up to 1,024 messages; the next call that ticks or sends takes it first, as if it
+  /// were told here.
   Result<std::uint64_t> tell(Coord to, mesh::MessagePointer message);
   Result<mesh::MailPointer> ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks = 0);
   Result<std::size_t> add_session();
@@ -171,6 +174,8 @@ class Agent {
   Status no_learner() const;
   /// A message that the mesh took.
   Status write_down(Coord to, const mesh::Message& message);
+  /// Sends on what waits in the inbox. What finds a full mailbox waits on, and later messages to its cell behind it.
+  void take_in();
   Status check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const;
   Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
@@ -195,6 +200,7 @@ class Agent {
   std::chrono::nanoseconds next_checkpoint_{0};
   std::unique_ptr<storage::JournalWriter> journal_;
   std::unique_ptr<JournalFlusher> committer_;
+  Inbox inbox_;
   std::unique_ptr<Checkpointer> checkpointer_;  // last: it goes first
 };
 

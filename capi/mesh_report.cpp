@@ -116,7 +116,7 @@ Json statistics_of(const mesh::Mesh& mesh) {
     out["cells"][name(static_cast<actors::ActorStatus>(i))] =
         mesh.registry().count(static_cast<actors::ActorStatus>(i));
   out["halted"] = nullptr;
-  if (const mesh::Halt* const halt = mesh::MeshAccess::halt(mesh))
+  if (const auto halt = mesh::MeshAccess::halt(mesh))
     out["halted"] = {{"tick", halt->tick}, {"kind", name(halt->kind)}, {"reason", halt->reason.data()}};
   return out;
 }

@@ -4,7 +4,7 @@
 
 #include "cli/model.hpp"
 #include "cli/report.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
 
 #include "learning/dataset.hpp"
 #include "learning/evaluation.hpp"

@@ -3,7 +3,7 @@
 #include "cli/divergence.hpp"
 
 #include "cli/number.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"

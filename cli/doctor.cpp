@@ -4,8 +4,8 @@
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"

@@ -2,7 +2,7 @@
 
 #include "cli/doctor_gpu.hpp"
 
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "gpu/device.hpp"
 

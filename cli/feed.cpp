@@ -3,7 +3,7 @@
 #include "cli/feed.hpp"
 
 #include "cli/json_line.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "kernels/loss_traits.hpp"
 
@@ -27,7 +27,7 @@ constexpr std::uint64_t kToldBad = 20;      // rows passed over that the log tel
 
 }  // namespace
 
-Feed::Feed(const FeedOptions& options, learning::Stream& stream, learning::Learner& learner, agent::Agent* agent,
+Feed::Feed(const FeedOptions& options, learning::SampleStream& stream, learning::Learner& learner, agent::Agent* agent,
            FeedPlace& place)
     : options_(options),
       stream_(stream),

@@ -10,7 +10,7 @@
 #include "agent/agent.hpp"
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 #include "learning/table.hpp"
 
 #include "core/result.hpp"
@@ -35,7 +35,7 @@ namespace weft::cli {
 class Feed {
  public:
   /// `agent`: journals the calls; null: none. All must outlive the feed.
-  Feed(const FeedOptions& options, learning::Stream& stream, learning::Learner& learner, agent::Agent* agent,
+  Feed(const FeedOptions& options, learning::SampleStream& stream, learning::Learner& learner, agent::Agent* agent,
        FeedPlace& place);
 
   /// Called while nothing comes, ten times a second. @error ends the waiting, as `interrupted` does
@@ -78,7 +78,7 @@ class Feed {
   void note_acknowledgement();
 
   const FeedOptions options_;
-  learning::Stream& stream_;
+  learning::SampleStream& stream_;
   learning::Learner& learner_;
   agent::Agent* agent_;
   FeedPlace& place_;

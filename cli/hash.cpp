@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/json_line.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
 #include "cli/verb.hpp"
 
 #include "core/json.hpp"

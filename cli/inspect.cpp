@@ -4,9 +4,9 @@
 #include "cli/inspect_weights.hpp"
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "learning/memory_estimate.hpp"
 

@@ -5,7 +5,7 @@
 #include "cli/json_line.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "formats/gguf/gguf.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"

@@ -3,9 +3,9 @@
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
 #include "cli/output.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"

@@ -4,8 +4,8 @@
 #include "cli/output.hpp"
 #include "cli/samples.hpp"
 #include "cli/table_flags.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "learning/column_statistics.hpp"
 #include "learning/dataset.hpp"

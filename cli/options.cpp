@@ -6,8 +6,8 @@
 #include "cli/run_statistics.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "learning/stream_options.hpp"
 

@@ -4,10 +4,10 @@
 #include "cli/model.hpp"
 #include "cli/output.hpp"
 #include "cli/setup.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
 

@@ -8,8 +8,8 @@
 #include "cli/table_flags.hpp"
 #include "cli/table_source.hpp"
 #include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "learning/evaluation.hpp"
 #include "learning/table.hpp"

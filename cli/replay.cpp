@@ -6,8 +6,8 @@
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
 #include "cli/setup.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "agent/diff.hpp"
 

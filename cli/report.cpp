@@ -4,7 +4,7 @@
 
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include <algorithm>
 #include <cstdint>

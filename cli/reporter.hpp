@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "cli/run_state.hpp"
 #include "cli/run_statistics.hpp"
-#include "cli/session.hpp"
 #include "cli/terminal.hpp"
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Pace {
   double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
 };
 
-inline RunStatistics statistics_of(Session& session, const Pace& pace) {
-  return {session.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), session.stream().progress(),
+inline RunStatistics statistics_of(RunState& state, const Pace& pace) {
+  return {state.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), state.stream().progress(),
           pace.clock};
 }
 
@@ -32,19 +32,19 @@ inline RunStatistics statistics_of(Session& session, const Pace& pace) {
 class Reporter {
  public:
   virtual ~Reporter() = default;
-  virtual void started(Session& session, std::optional<std::uint64_t> resumed_at) = 0;
+  virtual void started(RunState& state, std::optional<std::uint64_t> resumed_at) = 0;
   /// Called often; shows as much of it as suits its reader.
-  virtual void progressed(Session& session, const Pace& pace) = 0;
+  virtual void progressed(RunState& state, const Pace& pace) = 0;
   /// The task has just changed.
-  virtual void drifted(Session& session) = 0;
+  virtual void drifted(RunState& state) = 0;
   virtual void saved(std::uint64_t samples, std::string_view path) = 0;
   /// Reports the state found in the data directory, before anything else.
-  virtual void found(Session& session) = 0;
+  virtual void found(RunState& state) = 0;
   /// A checkpoint of an agent has been written.
   virtual void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) = 0;
   /// Rows that arrived and that neither a crash nor a power cut can lose; told where it has grown.
   virtual void acknowledged(std::uint64_t) {}
-  virtual void done(Session& session, const Pace& pace) = 0;
+  virtual void done(RunState& state, const Pace& pace) = 0;
   /// Before something else is printed: leaves no half line behind.
   virtual void interrupt() {}
 };

@@ -4,7 +4,7 @@
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_statistics.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -44,8 +44,8 @@ Json device_json(const mesh::DeviceStatistics* statistics) {
 }
 
 /// Fates of samples whose targets come later; null: none can.
-Json late_json(Session& session) {
-  const learning::Learner* const learner = session.learner();
+Json late_json(RunState& state) {
+  const learning::Learner* const learner = state.learner();
   if (!learner || learner->options().late == learning::Late::none) return nullptr;
   const learning::LateCounts counts = learner->late_counts();
   return {{"observed", counts.observed},
@@ -57,31 +57,31 @@ Json late_json(Session& session) {
 
 class JsonReporter final : public Reporter {
  public:
-  void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
-    const auto& setup = session.setup();
-    const auto& mesh = session.mesh();
+  void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
+    const auto& setup = state.setup();
+    const auto& mesh = state.mesh();
     print_json({{"event", "start"},
                 {"network", setup.spec.name},
                 {"rule", name(setup.learning.rule)},
                 {"schedule", name(setup.learning.schedule)},
                 {"lr", as_written(setup.learning.optimizer.lr)},
                 {"seed", setup.spec.seed},
-                {"samples", session.stream().progress().total},
-                {"training_set", session.stream().train_size()},
-                {"held_out", session.stream().held_out_size()},
+                {"samples", state.stream().progress().total},
+                {"training_set", state.stream().train_size()},
+                {"held_out", state.stream().held_out_size()},
                 {"weights", mesh::MeshAccess::weights(mesh).count()},
-                {"executor", mesh::MeshAccess::executor(session.mesh()).name()},
-                {"threads", mesh::MeshAccess::executor(session.mesh()).concurrency()},
+                {"executor", mesh::MeshAccess::executor(state.mesh()).name()},
+                {"threads", mesh::MeshAccess::executor(state.mesh()).concurrency()},
                 {"isa", name(kernels::active_isa())},
                 {"resumed_at", maybe(resumed_at)}});
-    for (const std::string& note : session.notes()) print_json({{"event", "note"}, {"text", note}});
+    for (const std::string& note : state.notes()) print_json({{"event", "note"}, {"text", note}});
     last_samples_ = resumed_at.value_or(0);
   }
 
-  void progressed(Session& session, const Pace& pace) override {
-    const learning::StreamProgress p = session.stream().progress();
+  void progressed(RunState& state, const Pace& pace) override {
+    const learning::StreamProgress p = state.stream().progress();
     // An accuracy drop is over within a few windows: there every block is told, however fast the run goes.
-    const auto& stream = session.stream();
+    const auto& stream = state.stream();
     const bool is_in_drop =
         p.before_drift && p.samples < stream.drift_sample() + 4 * std::uint64_t{stream.options().window};
     const bool is_due = is_in_drop || (p.total && p.samples == p.total) || pace.seconds >= last_seconds_ + 1 ||
@@ -90,14 +90,14 @@ class JsonReporter final : public Reporter {
     last_samples_ = p.samples;
     last_seconds_ = pace.seconds;
     Json line{{"event", "progress"}};
-    line.update(to_json(statistics_of(session, pace)));
-    if (session.agent()) line["acknowledged_tick"] = session.agent()->statistics().acknowledged.tick;
+    line.update(to_json(statistics_of(state, pace)));
+    if (state.agent()) line["acknowledged_tick"] = state.agent()->statistics().acknowledged.tick;
     print_json(line);
   }
 
-  void drifted(Session& session) override {
-    const learning::StreamProgress p = session.stream().progress();
-    const auto& o = session.stream().options();
+  void drifted(RunState& state) override {
+    const learning::StreamProgress p = state.stream().progress();
+    const auto& o = state.stream().options();
     print_json({{"event", "drift"},
                 {"kind", name(o.drift)},
                 {"samples", p.samples},
@@ -108,24 +108,24 @@ class JsonReporter final : public Reporter {
     print_json({{"event", "checkpoint"}, {"samples", samples}, {"path", path}});
   }
 
-  void found(Session& session) override {
-    const agent::Recovery& r = session.recovery();
+  void found(RunState& state) override {
+    const agent::Recovery& r = state.recovery();
     Json line({{"event", "found"},
-               {"state", session.agent()->directory()},
+               {"state", state.agent()->directory()},
                {"is_new", r.is_new},
-               {"is_finished", session.is_finished()},
+               {"is_finished", state.is_finished()},
                {"checkpoint_tick", r.checkpoint},
                {"records", r.records},
                {"torn_bytes", r.torn_bytes},
                {"passed_over", r.passed_over},
                {"damages", r.damages},
                {"tick", r.at.tick},
-               {"samples", session.stream().progress().samples},
+               {"samples", state.stream().progress().samples},
                {"state_hash", to_string(r.hash)},
                {"seconds", in_seconds(r.took)}});
-    if (session.feed()) {
-      const std::string& file = session.feed_place().file();
-      line.update({{"rows", session.feed_place().rows()}, {"file", file.empty() ? Json() : Json(file)}});
+    if (state.feed()) {
+      const std::string& file = state.feed_place().file();
+      line.update({{"rows", state.feed_place().rows()}, {"file", file.empty() ? Json() : Json(file)}});
     }
     print_json(line);
   }
@@ -145,28 +145,28 @@ class JsonReporter final : public Reporter {
     print_json({{"event", "acknowledged"}, {"rows", rows}});
   }
 
-  void done(Session& session, const Pace& pace) override {
-    const auto &held_out = session.held_out(), &validation = session.validation();
-    const Json statistics = to_json(statistics_of(session, pace));
+  void done(RunState& state, const Pace& pace) override {
+    const auto &held_out = state.held_out(), &validation = state.validation();
+    const Json statistics = to_json(statistics_of(state, pace));
     Json line(
         {{"event", "done"},
-         {"rule", name(session.setup().learning.rule)},
-         {"held_out_accuracy", maybe(session.held_out_accuracy())},
-         {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(session.stream().data())) : Json()},
-         {"validation", validation ? evaluation_json(*validation, AnswerNames::of(session.stream().data())) : Json()},
+         {"rule", name(state.setup().learning.rule)},
+         {"held_out_accuracy", maybe(state.held_out_accuracy())},
+         {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(state.stream().data())) : Json()},
+         {"validation", validation ? evaluation_json(*validation, AnswerNames::of(state.stream().data())) : Json()},
          {"prequential_accuracy", statistics["prequential_accuracy"]},
          {"mean_loss", statistics["mean_loss"]},
-         {"state_hash", to_string(session.mesh().state_hash())},
+         {"state_hash", to_string(state.mesh().state_hash())},
          {"ticks", statistics["ticks"]},
          {"ticks_per_second", statistics["ticks_per_second"]},
          {"samples", statistics["samples"]},
-         {"recovery_samples", maybe(session.stream().progress().recovery_samples)},
+         {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
          {"clock", statistics["clock"]},
-         {"device", device_json(session.mesh().device_statistics())}});
-    if (session.feed())
-      line.update({{"rows", session.feed_place().rows()},
-                   {"skipped_rows", session.feed_place().skipped()},
-                   {"late", late_json(session)}});
+         {"device", device_json(state.mesh().device_statistics())}});
+    if (state.feed())
+      line.update({{"rows", state.feed_place().rows()},
+                   {"skipped_rows", state.feed_place().skipped()},
+                   {"late", late_json(state)}});
     print_json(line);
   }
 

@@ -2,7 +2,7 @@
 
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "core/printable.hpp"
 
@@ -26,18 +26,18 @@ std::string_view what_changed(learning::Drift drift) {
 }
 
 /// Of the held-out samples and of the last ones learned from.
-std::string loss_line(Session& session, std::string last) {
-  if (session.held_out()) last.insert(0, loss_text(session.held_out()->loss()) + " held out, ");
+std::string loss_line(RunState& state, std::string last) {
+  if (state.held_out()) last.insert(0, loss_text(state.held_out()->loss()) + " held out, ");
   return last;
 }
 
 /// Few samples shown once are seldom enough.
-std::optional<std::string> passes_hint(Session& session) {
+std::optional<std::string> passes_hint(RunState& state) {
   constexpr std::uint64_t kFew = 2000;
-  const auto& options = session.stream().options();
-  if (session.feed() || options.epochs > 1 || options.max_samples || session.stream().train_size() >= kFew)
+  const auto& options = state.stream().options();
+  if (state.feed() || options.epochs > 1 || options.max_samples || state.stream().train_size() >= kFew)
     return std::nullopt;
-  return "note: " + grouped(session.stream().train_size()) +
+  return "note: " + grouped(state.stream().train_size()) +
          " samples were shown once; --epochs 20 shows them twenty times";
 }
 
@@ -58,22 +58,22 @@ class TextReporter final : public Reporter {
   explicit TextReporter(bool quiet)
       : quiet_(quiet), err_(Terminal::of(STDERR_FILENO)), out_(Terminal::of(STDOUT_FILENO)) {}
 
-  void started(Session& session, std::optional<std::uint64_t> resumed_at) override {
-    const auto& setup = session.setup();
+  void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
+    const auto& setup = state.setup();
     say(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
         std::string(name(setup.learning.schedule)));
-    if (session.feed()) say("samples as they arrive: " + session.setup().feed.name());
-    const std::uint64_t total = session.stream().progress().total;
-    if (total || !session.feed())
-      say(grouped(total) + " samples, " + grouped(session.stream().held_out_size()) + " held out");
-    for (const std::string& note : session.notes()) put_line("note: " + note);
+    if (state.feed()) say("samples as they arrive: " + state.setup().feed.name());
+    const std::uint64_t total = state.stream().progress().total;
+    if (total || !state.feed())
+      say(grouped(total) + " samples, " + grouped(state.stream().held_out_size()) + " held out");
+    for (const std::string& note : state.notes()) put_line("note: " + note);
     if (resumed_at) say("resumed at sample " + grouped(*resumed_at));
     last_ = Clock::now();
   }
 
-  void progressed(Session& session, const Pace& pace) override {
+  void progressed(RunState& state, const Pace& pace) override {
     if (quiet_) return;
-    const learning::StreamProgress p = session.stream().progress();
+    const learning::StreamProgress p = state.stream().progress();
     const auto now = Clock::now();
     if (err_.redraws) {
       if (now - last_ < kReportRedraw && p.samples != p.total) return;
@@ -81,7 +81,7 @@ class TextReporter final : public Reporter {
       const std::size_t columns = std::max<std::size_t>(err_.columns(), 2) - 1;
       // Appended, not added: g++ 12 sees an overlap in "literal" + string that is not there.
       std::string line = "\r";
-      line.append(progress_line(statistics_of(session, pace), session.accuracy_curve(), columns, err_.unicode))
+      line.append(progress_line(statistics_of(state, pace), state.accuracy_curve(), columns, err_.unicode))
           .append("\x1b[K");
       put(stderr, line);
       std::fflush(stderr);
@@ -90,18 +90,18 @@ class TextReporter final : public Reporter {
       const bool tenth = p.total && p.samples * 10 / p.total != last_samples_ * 10 / p.total;
       if (!tenth && (now - last_ < kPlainLine || p.samples == last_samples_)) return;
       const std::size_t columns = err_.columns();
-      put(stderr, progress_line(statistics_of(session, pace), session.accuracy_curve(), columns ? columns - 1 : 100,
-                                err_.unicode) +
-                      "\n");
+      put(stderr,
+          progress_line(statistics_of(state, pace), state.accuracy_curve(), columns ? columns - 1 : 100, err_.unicode) +
+              "\n");
     }
     last_ = now;
     last_samples_ = p.samples;
   }
 
-  void drifted(Session& session) override {
-    const learning::StreamProgress p = session.stream().progress();
-    say(std::string(what_changed(session.stream().options().drift)) + " at " +
-        grouped(session.stream().drift_sample()) + ", was " + percent(*p.before_drift));
+  void drifted(RunState& state) override {
+    const learning::StreamProgress p = state.stream().progress();
+    say(std::string(what_changed(state.stream().options().drift)) + " at " + grouped(state.stream().drift_sample()) +
+        ", was " + percent(*p.before_drift));
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {
@@ -111,17 +111,17 @@ class TextReporter final : public Reporter {
     last_saved_ = now;
   }
 
-  void found(Session& session) override {
-    const agent::Recovery& r = session.recovery();
-    const std::string& data_directory = session.agent()->directory();
+  void found(RunState& state) override {
+    const agent::Recovery& r = state.recovery();
+    const std::string& data_directory = state.agent()->directory();
     if (r.torn_bytes) say(grouped(r.torn_bytes) + " bytes of an unfinished record were dropped");
     if (r.is_new) return say("a new agent in " + data_directory);
     say("found in " + data_directory + ": checkpoint of tick " + grouped(r.checkpoint) + ", " + grouped(r.records) +
         " records replayed");
-    say("at tick " + grouped(r.at.tick) + ", sample " + grouped(session.stream().progress().samples) + ", after " +
+    say("at tick " + grouped(r.at.tick) + ", sample " + grouped(state.stream().progress().samples) + ", after " +
         milliseconds(r.took));
     say("state hash " + to_string(r.hash));
-    if (session.is_finished()) say("it had come to its end; this is its result");
+    if (state.is_finished()) say("it had come to its end; this is its result");
   }
 
   void kept(const agent::CheckpointStatistics& checkpoint, std::string_view) override {
@@ -132,39 +132,39 @@ class TextReporter final : public Reporter {
     last_saved_ = now;
   }
 
-  void done(Session& session, const Pace& pace) override {
+  void done(RunState& state, const Pace& pace) override {
     interrupt();
-    const learning::StreamProgress p = session.stream().progress();
-    const auto& setup = session.setup();
+    const learning::StreamProgress p = state.stream().progress();
+    const auto& setup = state.setup();
     heading(setup.spec.name + ": " + std::string(name(setup.learning.rule)) + ", " +
             std::string(name(setup.learning.schedule)));
-    const auto& held_out = session.held_out();
-    if (held_out) line(session.setup().stream.test.empty() ? "held out" : "test", evaluation_line(*held_out));
-    if (session.validation()) line("validation", evaluation_line(*session.validation()));
-    const Json statistics = to_json(statistics_of(session, pace));
+    const auto& held_out = state.held_out();
+    if (held_out) line(state.setup().stream.test.empty() ? "held out" : "test", evaluation_line(*held_out));
+    if (state.validation()) line("validation", evaluation_line(*state.validation()));
+    const Json statistics = to_json(statistics_of(state, pace));
     const std::string last =
-        " of the last " + grouped(std::min<std::uint64_t>(session.stream().options().window, p.samples));
-    if (p.samples) line("loss", loss_line(session, statistic_text(statistics, "mean_loss") + last));
+        " of the last " + grouped(std::min<std::uint64_t>(state.stream().options().window, p.samples));
+    if (p.samples) line("loss", loss_line(state, statistic_text(statistics, "mean_loss") + last));
     if (p.has_accuracy) line("prequential", statistic_text(statistics, "prequential_accuracy") + last);
     if (p.before_drift) {
-      line("drift", std::string(what_changed(session.stream().options().drift)) + " at " +
-                        grouped(session.stream().drift_sample()));
+      line("drift",
+           std::string(what_changed(state.stream().options().drift)) + " at " + grouped(state.stream().drift_sample()));
       std::string accuracy = percent(*p.before_drift);
-      if (session.accuracy_curve().lowest_accuracy)
-        accuracy += ", fell to " + percent(*session.accuracy_curve().lowest_accuracy);
+      if (state.accuracy_curve().lowest_accuracy)
+        accuracy += ", fell to " + percent(*state.accuracy_curve().lowest_accuracy);
       line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
     const std::size_t width = out_.columns() ? out_.columns() - 1 : 80;
-    if (width > kReportLabel + 8 && p.has_accuracy && !session.accuracy_curve().points.empty())
+    if (width > kReportLabel + 8 && p.has_accuracy && !state.accuracy_curve().points.empty())
       line("curve",
-           sparkline(session.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
+           sparkline(state.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
     for (const StatisticLine& each : statistic_lines(statistics))
       if (each.label != "accuracy" && each.label != "loss") line(each.label, each.text);
-    if (session.feed_place().skipped()) line("passed over", grouped(session.feed_place().skipped()) + " rows");
+    if (state.feed_place().skipped()) line("passed over", grouped(state.feed_place().skipped()) + " rows");
     if (pace.clock) line("clock", clock_line(*pace.clock));
-    if (const auto* const device = session.mesh().device_statistics()) line("device", where_it_ran(device));
-    const std::string hash = to_string(session.mesh().state_hash());
+    if (const auto* const device = state.mesh().device_statistics()) line("device", where_it_ran(device));
+    const std::string hash = to_string(state.mesh().state_hash());
     if (width >= kReportLabel + hash.size()) {
       line("state hash", hash);
     } else {
@@ -174,8 +174,8 @@ class TextReporter final : public Reporter {
     }
     if (held_out)
       put(stdout,
-          "\n" + evaluation_report(*held_out, AnswerNames::of(session.stream().data()), out_.columns(), out_.unicode));
-    if (const auto hint = passes_hint(session)) say(*hint);
+          "\n" + evaluation_report(*held_out, AnswerNames::of(state.stream().data()), out_.columns(), out_.unicode));
+    if (const auto hint = passes_hint(state)) say(*hint);
     std::fflush(stdout);
   }
 

@@ -2,11 +2,12 @@
 
 #include "cli/output.hpp"
 #include "cli/reporter.hpp"
+#include "cli/run_files.hpp"
 #include "cli/run_monitor.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
 #include "cli/signals.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
 
@@ -41,31 +42,31 @@ constexpr std::chrono::milliseconds kClockReading{50};
 /// One run from its first block to its result.
 class Run {
  public:
-  Run(const RunRequest& request, Session& session, storage::CheckpointStore* store, Reporter& reporter,
+  Run(const RunRequest& request, RunState& state, storage::CheckpointStore* store, Reporter& reporter,
       RunMonitor& monitor)
       : request_(request),
-        session_(session),
-        agent_(session.agent()),
+        state_(state),
+        agent_(state.agent()),
         store_(store),
         reporter_(reporter),
         monitor_(monitor) {}
 
   Status operator()(std::optional<std::uint64_t> resumed_at) {
     first_sample_ = samples();
-    first_tick_ = session_.mesh().ticks();
-    reporter_.started(session_, resumed_at);
+    first_tick_ = state_.mesh().ticks();
+    reporter_.started(state_, resumed_at);
     monitor_.started();
     WEFT_CHECK(make_clock());
-    if (!session_.is_finished()) {
+    if (!state_.is_finished()) {
       WEFT_CHECK(stream());
       // An empty pipe: the run says where it stands.
-      if (session_.feed() && session_.feed()->is_empty()) {
-        reporter_.done(session_, pace());
+      if (state_.feed() && state_.feed()->is_empty()) {
+        reporter_.done(state_, pace());
         return {};
       }
       read_clock(true);
       monitor_.enters("finishing");
-      if (Status finished = timed([&] { return session_.finish(); }); !finished) {
+      if (Status finished = timed([&] { return state_.finish(); }); !finished) {
         if (finished.error().code() == Errc::interrupted) return stop();
         return fail(explained(std::move(finished).error()));
       }
@@ -75,36 +76,34 @@ class Run {
     const Status saved = save();
     monitor_.enters("done");
     // Hours of learning are told of, whatever became of their file.
-    reporter_.done(session_, pace());
+    reporter_.done(state_, pace());
     warn_of_divergence();
     return kept_ ? saved : kept_;
   }
 
  private:
-  std::uint64_t samples() { return session_.stream().progress().samples; }
+  std::uint64_t samples() { return state_.stream().progress().samples; }
 
   Error explained(Error error) {
-    return explain_halt(std::move(error), session_.mesh(), session_.setup().learning, session_.data_statistics());
+    return explain_halt(std::move(error), state_.mesh(), state_.setup().learning, state_.data_statistics());
   }
 
   void warn_of_divergence() {
-    const learning::StreamProgress& last = session_.stream().progress();
-    const double accuracy = session_.held_out_accuracy().value_or(last.prequential_accuracy);
-    const double loss = session_.held_out() ? session_.held_out()->loss() : last.mean_loss;
+    const learning::StreamProgress& last = state_.stream().progress();
+    const double accuracy = state_.held_out_accuracy().value_or(last.prequential_accuracy);
+    const double loss = state_.held_out() ? state_.held_out()->loss() : last.mean_loss;
     if (const auto note =
-            divergence_note(session_.mesh(), session_.setup().learning, session_.data_statistics(), accuracy, loss))
+            divergence_note(state_.mesh(), state_.setup().learning, state_.data_statistics(), accuracy, loss))
       log_warn(*note);
   }
 
   Status save() {
     if (request_.save.empty()) return {};
-    WEFT_TRY(const auto bytes, session_.snapshot_for(request_.save));
+    WEFT_TRY(const auto bytes, state_.snapshot_for(request_.save));
     return storage::write_file_durably(storage::real_file_system(), request_.save, bytes);
   }
 
-  Pace pace() {
-    return {seconds_, samples() - first_sample_, session_.mesh().ticks() - first_tick_, clock_statistics_};
-  }
+  Pace pace() { return {seconds_, samples() - first_sample_, state_.mesh().ticks() - first_tick_, clock_statistics_}; }
 
   /// Quantiles take microseconds: not for every sample.
   void read_clock(bool is_last = false) {
@@ -119,7 +118,7 @@ class Run {
     if (!request_.rate) return {};
     overrun_ = *scheduler::parse_overrun(request_.overrun.value_or("skip"));
     scheduler::FixedRate rate{.hertz = *request_.rate, .overrun = overrun_};
-    rate.executor = &mesh::MeshAccess::executor(session_.mesh());
+    rate.executor = &mesh::MeshAccess::executor(state_.mesh());
     rate.is_interrupted = [this] {
       read_clock();
       monitor_.progressed();
@@ -153,7 +152,7 @@ class Run {
   Status idle() {
     if (noted_signal() || RunMonitor::reader_is_gone()) return fail(Errc::interrupted, "stopped");
     monitor_.progressed();
-    reporter_.progressed(session_, pace());
+    reporter_.progressed(state_, pace());
     if (agent_) report_agent();
     return {};
   }
@@ -164,37 +163,36 @@ class Run {
     if (agent_) WEFT_CHECK(keep_agent());
     // Bad input, whatever part of the program found it.
     return fail(Errc::parse_failed,
-                why.text() + "; the rows before it are kept: " + std::to_string(session_.feed_place().rows()));
+                why.text() + "; the rows before it are kept: " + std::to_string(state_.feed_place().rows()));
   }
 
   /// To the end of the stream, or to a signal.
   Status stream() {
-    if (session_.feed()) session_.feed()->while_idle([this] { return idle(); });
+    if (state_.feed()) state_.feed()->while_idle([this] { return idle(); });
     const std::uint64_t every = request_.checkpoint_every.value_or(0);
     // A sample of a deep network takes seconds, and a signal is heard between blocks.
-    std::uint64_t block = session_.mesh().graph().nodes().size() > 1000 ? 1 : 16;
-    bool had_drifted = session_.stream().progress().before_drift.has_value();
-    while (!session_.stream().is_done()) {
+    std::uint64_t block = state_.mesh().graph().nodes().size() > 1000 ? 1 : 16;
+    bool had_drifted = state_.stream().progress().before_drift.has_value();
+    while (!state_.stream().is_done()) {
       if (noted_signal() || RunMonitor::reader_is_gone()) return stop();
       const std::uint64_t wanted = await(every ? std::min(block, every - samples() % every) : block);
       if (wanted == 0) continue;
       const std::uint64_t before = samples();
-      Status advanced = timed([&] { return session_.advance(wanted); });
+      Status advanced = timed([&] { return state_.advance(wanted); });
       if (clock_) clock_->finished(samples() - before);
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
-      if (!advanced && session_.feed() && Feed::is_of_a_row(advanced.error().code()))
-        return refuse_row(advanced.error());
+      if (!advanced && state_.feed() && Feed::is_of_a_row(advanced.error().code())) return refuse_row(advanced.error());
       if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
-      if (!had_drifted && session_.stream().progress().before_drift) {
+      if (!had_drifted && state_.stream().progress().before_drift) {
         had_drifted = true;
-        reporter_.drifted(session_);
+        reporter_.drifted(state_);
       }
-      reporter_.progressed(session_, pace());
+      reporter_.progressed(state_, pace());
       // The last one is written when what is under way has been learned too.
-      if (every && samples() % every == 0 && !session_.stream().is_done()) {
+      if (every && samples() % every == 0 && !state_.stream().is_done()) {
         if (store_) WEFT_CHECK(checkpoint());
         // Busy with the one before: that one is young enough.
         if (agent_) agent_->checkpoint();
@@ -207,10 +205,10 @@ class Run {
   Status checkpoint() {
     const auto begin = Clock::now();
     monitor_.enters("saving");
-    WEFT_TRY(const auto bytes, session_.snapshot());
+    WEFT_TRY(const auto bytes, state_.snapshot());
     const std::uint64_t at = samples();
-    const Json info{{"kind", "weft run"}, {"samples", at}, {"ticks", session_.mesh().ticks()}};
-    WEFT_CHECK(store_->write({session_.mesh().ticks()}, {{kRunFile, bytes}}, info));
+    const Json info{{"kind", "weft run"}, {"samples", at}, {"ticks", state_.mesh().ticks()}};
+    WEFT_CHECK(store_->write({state_.mesh().ticks()}, {{kRunFile, bytes}}, info));
     reporter_.saved(at, store_->directory());
     monitor_.saved(bytes.size(), Clock::now() - begin);
     last_saved_ = at;
@@ -230,8 +228,8 @@ class Run {
   /// Reports the state of the journal, and each checkpoint that has been written meanwhile.
   void report_agent() {
     const agent::AgentStatistics statistics = agent_->statistics();
-    if (session_.feed()) reporter_.acknowledged(session_.feed()->acknowledged(statistics.acknowledged));
-    monitor_.journal({to_string(session_.setup().durability), statistics.acknowledged.tick, statistics.waiting_bytes,
+    if (state_.feed()) reporter_.acknowledged(state_.feed()->acknowledged(statistics.acknowledged));
+    monitor_.journal({to_string(state_.setup().durability), statistics.acknowledged.tick, statistics.waiting_bytes,
                       statistics.journal_bytes, statistics.last_error.value_or("")});
     const agent::CheckpointStatistics& checkpoint = statistics.checkpoint;
     for (; checkpoint_failures_ < checkpoint.failed; ++checkpoint_failures_) monitor_.save_failed();
@@ -258,7 +256,7 @@ class Run {
   }
 
   const RunRequest& request_;
-  Session& session_;
+  RunState& state_;
   agent::Agent* agent_;              // keeps its own checkpoints
   storage::CheckpointStore* store_;  // without one
   Reporter& reporter_;
@@ -274,68 +272,6 @@ class Run {
   Status kept_;  // the last state, in a checkpoint
 };
 
-/// The sample that the run goes on from; nothing: afresh.
-Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::CheckpointStore& store,
-                                            Session& session) {
-  if (!request.resume) {
-    const auto keys = store.keys();
-    if (keys.empty()) return std::optional<std::uint64_t>();
-    return fail(Errc::invalid_argument, "--checkpoint " + request.checkpoint + ": holds a run that stood at " +
-                                            to_string(keys.back()) +
-                                            "; give --resume to go on with it, or remove the directory");
-  }
-  WEFT_TRY(const auto found, store.latest());
-  if (!found) return std::optional<std::uint64_t>();
-  WEFT_TRY(const auto bytes, found->file(kRunFile));
-  WEFT_TRY(const auto file, formats::decode_entity(bytes, found->path + "/" + kRunFile));
-  if (auto resumed = session.resume(file); !resumed) return fail(std::move(resumed).error().within(found->path));
-  return std::optional<std::uint64_t>(session.stream().progress().samples);
-}
-
-std::vector<NamedFile> outputs_of(const RunRequest& request) {
-  std::vector<NamedFile> outputs;
-  for (const auto& [role, path] :
-       {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
-        std::pair("--state", &request.state), std::pair("--checkpoint", &request.checkpoint)})
-    if (!path->empty()) outputs.push_back({role, *path});
-  return outputs;
-}
-
-/// Also files that no option names: labels that lie beside their samples.
-Status check_read(const RunRequest& request, const learning::Dataset& data) {
-  std::vector<NamedFile> inputs;
-  for (const learning::SourceFile& file : data.files) inputs.push_back({"data file", file.path});
-  WEFT_CHECK(check_distinct(outputs_of(request), inputs));
-  return request.log.empty() ? Status() : check_log({"--log", request.log}, inputs);
-}
-
-/// Nothing that is read is written over, and what is to be kept can be: before any of it is touched.
-Status check_files(const RunRequest& request, const RunSetup& setup) {
-  std::vector<NamedFile> inputs{{"NETWORK", request.file},
-                                {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
-  if (!setup.validation_path.empty()) inputs.push_back({"--validation", setup.validation_path});
-  if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
-  WEFT_CHECK(check_distinct(outputs_of(request), inputs));
-  if (!request.socket.empty()) WEFT_CHECK(check_socket(request.socket));
-  return request.save.empty() ? Status() : check_output({"--save", request.save}, inputs);
-}
-
-/// The header of a file describes so many layers and no more: found out before the work, where there are many.
-Status check_savable(const RunRequest& request, Session& session) {
-  constexpr std::size_t kMany = 20000;
-  const bool is_checkpoint = request.save.empty();
-  const std::string& path = is_checkpoint ? request.checkpoint : request.save;
-  const std::size_t layers = session.mesh().spec().layers.size();
-  if (path.empty() || layers < kMany) return {};
-  const auto snapshot = session.snapshot_for(path);
-  if (snapshot) return {};
-  const std::string flag = is_checkpoint ? "--checkpoint" : "--save";
-  return fail(snapshot.error().code(), flag + " " + path + ": " + snapshot.error().text() + ": " + grouped(layers) +
-                                           " layers are more than the header of an .entity file describes; run it "
-                                           "without " +
-                                           flag + ", or with fewer layers");
-}
-
 Status run(const RunRequest& request) {
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(auto setup, make_setup(model, request));
@@ -344,22 +280,22 @@ Status run(const RunRequest& request) {
   WEFT_TRY(Samples samples, read_run_samples(model, setup));
   WEFT_CHECK(check_read(request, samples.data));
   if (!request.log.empty()) set_log_file(request.log);
-  auto opened = Session::open(model, std::move(setup), std::move(samples));
+  auto opened = RunState::open(model, std::move(setup), std::move(samples));
   if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
-  Session& session = **opened;
+  RunState& state = **opened;
   std::optional<storage::CheckpointStore> store;
   std::optional<std::uint64_t> resumed_at;
   if (!request.checkpoint.empty()) {
     WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.checkpoint));
-    WEFT_TRY(resumed_at, resume(request, *store, session));
+    WEFT_TRY(resumed_at, resume(request, *store, state));
   }
-  WEFT_CHECK(check_savable(request, session));
+  WEFT_CHECK(check_savable(request, state));
   watch_signals();
-  session.stop_by(signal_flag());
+  state.stop_by(signal_flag());
   const auto reporter = request.json || request.answers ? make_json_reporter() : make_text_reporter(request.quiet);
-  if (session.agent()) {
-    reporter->found(session);
-    if (!session.recovery().is_new) resumed_at = session.stream().progress().samples;
+  if (state.agent()) {
+    reporter->found(state);
+    if (!state.recovery().is_new) resumed_at = state.stream().progress().samples;
   }
   const std::string data_directory = request.state.empty() ? request.checkpoint : request.state;
   WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
@@ -368,11 +304,86 @@ Status run(const RunRequest& request) {
                                                  .hang_limit = request.hang_limit,
                                                  .on_hang = request.on_hang,
                                                  .json = request.json || request.answers},
-                                                session, *reporter));
-  if (session.agent()) monitor->found();
-  Status ran = Run(request, session, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
+                                                state, *reporter));
+  if (state.agent()) monitor->found();
+  Status ran = Run(request, state, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
   reporter->interrupt();
   return ran;
+}
+
+void add_sample_flags(CLI::App& app, RunRequest& r) {
+  add_argument(app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
+  names_a_file(add_option(app, "data", r.data,
+                          "The samples, -: as they arrive at standard input; else those of the file's section "
+                          "\"stream\""))
+      .type_name("FILE");
+  names_a_file(add_option(app, "follow", r.follow,
+                          "Samples as they arrive: in files of a directory, or at a Unix socket that is made there"))
+      .type_name("PATH");
+  add_row_format(app, r.format);
+  one_of(add_option(app, "bad-rows", r.bad_rows, "A row that is refused ends the run, or is counted and passed over"),
+         {"stop", "skip"});
+  add_flag(app, "answers", r.answers, "Print the answer to each sample that arrives, a JSON object a line");
+  names_a_file(add_option(app, "validation", r.validation, "Samples to measure with at the end")).type_name("FILE.csv");
+  names_a_file(add_option(app, "test", r.test, "The same, instead of the held-out share")).type_name("FILE.csv");
+  add_table_flags(app, r.table);
+}
+
+void add_learning_flags(CLI::App& app, RunRequest& r) {
+  const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
+  add_option(app, "rule", r.rule, option_row(learning, "rule"));
+  add_option(app, "schedule", r.schedule, option_row(learning, "schedule"));
+  add_option(app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
+      .within(1e-9, 1000.0);
+  add_encoding_flags(app, r.encoding);
+  one_of(add_option(app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
+         {"int8", "float"});
+  add_option(app, "epochs", r.epochs, option_row(stream, "epochs"));
+  add_option(app, "seed", r.seed, "Seed of weights, split, order and drift");
+}
+
+void add_pace_flags(CLI::App& app, RunRequest& r) {
+  add_option(app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
+  add_max_memory(app, r.max_memory);
+  add_device(app, r.device);
+  add_executor(app, r.executor);
+  add_option(app, "rate", r.rate, "Samples a second, each begun at its time; else one after the other")
+      .within(0.001, 1e6)
+      .type_name("HZ");
+  one_of(add_option(app, "overrun", r.overrun, "What becomes of times missed while an earlier sample ran"),
+         {"skip", "catch_up", "stretch"});
+  add_option(app, "held-out", r.held_out, option_row(learning::stream_rows(), "held_out"));
+  add_option(app, "max-samples", r.max_samples, "Stop the stream after so many samples")
+      .within(std::uint64_t{1}, UINT64_MAX);
+}
+
+void add_storage_flags(CLI::App& app, RunRequest& r) {
+  names_a_file(add_option(app, "save", r.save, "Write the model with its live state there at the end"))
+      .type_name("FILE.entity");
+  add_option(app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
+  add_option(app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
+      .within(std::uint64_t{1}, UINT64_MAX);
+  add_option(app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
+      .type_name("DIR");
+  add_option(app, "durability", r.durability,
+             "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
+  add_option(app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
+      .within(std::uint64_t{1}, std::uint64_t{100000});
+  add_flag(app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
+  add_flag(app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
+}
+
+void add_monitor_flags(CLI::App& app, RunRequest& r) {
+  add_option(app, "socket", r.socket,
+             "Answer weft top there; else, with --state or --checkpoint, in the user's runtime directory")
+      .type_name("PATH");
+  add_option(app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
+  add_option(app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
+      .within(0.0, 1e6);
+  one_of(add_option(app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
+         {"report", "abort"});
+  add_flag(app, "json", r.json, "Events on stdout, a JSON object a line");
+  add_flag(app, "quiet", r.quiet, "No progress on stderr; notes stay");
 }
 
 }  // namespace
@@ -380,68 +391,11 @@ Status run(const RunRequest& request) {
 Verb add_run(CLI::App& program) {
   CLI::App* app = add_verb(program, "run", "Stream samples through a network that predicts, is scored, then learns");
   auto request = std::make_shared<RunRequest>();
-  RunRequest& r = *request;
-  add_argument(*app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
-  names_a_file(add_option(*app, "data", r.data,
-                          "The samples, -: as they arrive at standard input; else those of the file's section "
-                          "\"stream\""))
-      .type_name("FILE");
-  names_a_file(add_option(*app, "follow", r.follow,
-                          "Samples as they arrive: in files of a directory, or at a Unix socket that is made there"))
-      .type_name("PATH");
-  add_row_format(*app, r.format);
-  one_of(add_option(*app, "bad-rows", r.bad_rows, "A row that is refused ends the run, or is counted and passed over"),
-         {"stop", "skip"});
-  add_flag(*app, "answers", r.answers, "Print the answer to each sample that arrives, a JSON object a line");
-  names_a_file(add_option(*app, "validation", r.validation, "Samples to measure with at the end"))
-      .type_name("FILE.csv");
-  names_a_file(add_option(*app, "test", r.test, "The same, instead of the held-out share")).type_name("FILE.csv");
-  add_table_flags(*app, r.table);
-  const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
-  add_option(*app, "rule", r.rule, option_row(learning, "rule"));
-  add_option(*app, "schedule", r.schedule, option_row(learning, "schedule"));
-  add_option(*app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
-      .within(1e-9, 1000.0);
-  add_encoding_flags(*app, r.encoding);
-  one_of(add_option(*app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
-         {"int8", "float"});
-  add_option(*app, "epochs", r.epochs, option_row(stream, "epochs"));
-  add_option(*app, "seed", r.seed, "Seed of weights, split, order and drift");
-  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
-  add_max_memory(*app, r.max_memory);
-  add_device(*app, r.device);
-  add_executor(*app, r.executor);
-  add_option(*app, "rate", r.rate, "Samples a second, each begun at its time; else one after the other")
-      .within(0.001, 1e6)
-      .type_name("HZ");
-  one_of(add_option(*app, "overrun", r.overrun, "What becomes of times missed while an earlier sample ran"),
-         {"skip", "catch_up", "stretch"});
-  add_option(*app, "held-out", r.held_out, option_row(stream, "held_out"));
-  add_option(*app, "max-samples", r.max_samples, "Stop the stream after so many samples")
-      .within(std::uint64_t{1}, UINT64_MAX);
-  names_a_file(add_option(*app, "save", r.save, "Write the model with its live state there at the end"))
-      .type_name("FILE.entity");
-  add_option(*app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
-  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
-      .within(std::uint64_t{1}, UINT64_MAX);
-  add_option(*app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
-      .type_name("DIR");
-  add_option(*app, "durability", r.durability,
-             "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
-  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
-      .within(std::uint64_t{1}, std::uint64_t{100000});
-  add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
-  add_flag(*app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-  add_option(*app, "socket", r.socket,
-             "Answer weft top there; else, with --state or --checkpoint, in the user's runtime directory")
-      .type_name("PATH");
-  add_option(*app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
-  add_option(*app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
-      .within(0.0, 1e6);
-  one_of(add_option(*app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
-         {"report", "abort"});
-  add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
-  add_flag(*app, "quiet", r.quiet, "No progress on stderr; notes stay");
+  add_sample_flags(*app, *request);
+  add_learning_flags(*app, *request);
+  add_pace_flags(*app, *request);
+  add_storage_flags(*app, *request);
+  add_monitor_flags(*app, *request);
   return {app, [request] { return run(*request); }};
 }
 

@@ -4,8 +4,8 @@
 
 #include "cli/json_line.hpp"
 #include "cli/signals.hpp"
+#include "cli/text_format.hpp"
 #include "cli/top_place.hpp"
-#include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/runtime/cell.hpp"
@@ -49,23 +49,23 @@ Json hang_json(const actors::Hang& hang, Coord at) {
 
 }  // namespace
 
-RunMonitor::RunMonitor(Session& session, Reporter& reporter, bool json)
-    : session_(session), reporter_(reporter), json_(json), notifier_(ServiceNotifier::from_environment()) {
-  const mesh::Mesh& mesh = session.mesh();
+RunMonitor::RunMonitor(RunState& state, Reporter& reporter, bool json)
+    : state_(state), reporter_(reporter), json_(json), notifier_(ServiceNotifier::from_environment()) {
+  const mesh::Mesh& mesh = state.mesh();
   agent_.network = mesh.spec().name;
-  agent_.executor = mesh::MeshAccess::executor(session.mesh()).name();
-  agent_.threads = mesh::MeshAccess::executor(session.mesh()).concurrency();
+  agent_.executor = mesh::MeshAccess::executor(state.mesh()).name();
+  agent_.threads = mesh::MeshAccess::executor(state.mesh()).concurrency();
   agent_.sessions = mesh.sessions();
   for (const auto& cell : mesh::MeshAccess::cells(mesh)) agent_.cells.push_back(cell->at());
   statistics_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
   statistics_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
 }
 
-Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, Session& session,
+Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, RunState& state,
                                                      Reporter& reporter) {
   // Without a log and a manager, a terminal that is closed ends the run as it ever did.
   if (!request.log.empty() || std::getenv("NOTIFY_SOCKET")) watch_hangups();
-  std::unique_ptr<RunMonitor> monitor(new RunMonitor(session, reporter, request.json));
+  std::unique_ptr<RunMonitor> monitor(new RunMonitor(state, reporter, request.json));
   RunMonitor& m = *monitor;
   m.publish();
   actors::WatchdogOptions options;
@@ -73,7 +73,7 @@ Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& reque
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(request.hang_limit));
   options.on_hang = *actors::parse_on_hang(request.on_hang);
   options.told = [&m](const actors::Hang& hang) { m.tell(hang); };
-  m.watchdog_ = std::make_unique<actors::Watchdog>(session.mesh().activity(), m.agent_.cells.size(), options);
+  m.watchdog_ = std::make_unique<actors::Watchdog>(state.mesh().activity(), m.agent_.cells.size(), options);
   if (request.socket.empty() && request.directory.empty()) return monitor;
   Status served = m.serve(request);
   if (!served && !request.socket.empty()) return fail(std::move(served).error().within("--socket"));
@@ -97,8 +97,8 @@ RunMonitor::~RunMonitor() {
 }
 
 void RunMonitor::found() {
-  const agent::Recovery& r = session_.recovery();
-  const std::string& data_directory = session_.agent()->directory();
+  const agent::Recovery& r = state_.recovery();
+  const std::string& data_directory = state_.agent()->directory();
   for (const std::string& damage : r.damages) log_warn("damaged: " + damage);
   if (r.is_new) return log_info("a new agent in " + data_directory);
   log_info("found in " + data_directory + ": checkpoint of tick " + std::to_string(r.checkpoint) + ", " +
@@ -110,8 +110,8 @@ void RunMonitor::found() {
 void RunMonitor::started() {
   const Clock::time_point now = Clock::now();
   last_measure_ = now;
-  measured_ticks_ = session_.mesh().ticks();
-  measured_samples_ = session_.stream().progress().samples;
+  measured_ticks_ = state_.mesh().ticks();
+  measured_samples_ = state_.stream().progress().samples;
   statistics_.phase = "running";
   measure(now);
   publish();
@@ -156,7 +156,7 @@ void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause)
 }
 
 void RunMonitor::tell_faults() {
-  const auto& events = session_.mesh().supervisor().events();
+  const auto& events = state_.mesh().supervisor().events();
   const std::uint64_t before = next_event_;
   if (events.appended() != before) {
     const Clock::time_point now = Clock::now();
@@ -176,7 +176,7 @@ void RunMonitor::tell_faults() {
                "): " + std::string(name(decision.action)) + (decision.escalated ? ", as no restart is left" : "") +
                (decision.action == actors::Policy::restart
                     ? ", restart " + std::to_string(decision.restarts_used) + " of " +
-                          std::to_string(session_.mesh().supervisor().rule(fault.actor).max_restarts)
+                          std::to_string(state_.mesh().supervisor().rule(fault.actor).max_restarts)
                     : ""));
       if (json_)
         print_json({{"event", "fault"},
@@ -197,7 +197,7 @@ void RunMonitor::tell_faults() {
 }
 
 void RunMonitor::tell_standings() {
-  const actors::Registry& registry = session_.mesh().registry();
+  const actors::Registry& registry = state_.mesh().registry();
   for (auto& [actor, known] : known_) {
     const ActorStatus status = registry.status(actor);
     if (status == known) continue;
@@ -206,7 +206,7 @@ void RunMonitor::tell_standings() {
     if (json_)
       print_json({{"event", "supervision"},
                   {"cell", cell_json(at(actor))},
-                  {"tick", session_.mesh().ticks()},
+                  {"tick", state_.mesh().ticks()},
                   {"status", name(status)},
                   {"was", name(known)},
                   {"faults", view.faults},
@@ -233,8 +233,8 @@ void RunMonitor::tell(const actors::Hang& hang) {
 void RunMonitor::measure(Clock::time_point now) {
   LiveStatistics& f = statistics_;
   RunStatistics& run = f.run;
-  run.ticks = session_.mesh().ticks();
-  run.progress = session_.stream().progress();
+  run.ticks = state_.mesh().ticks();
+  run.progress = state_.stream().progress();
   // The first second's rate is that of what there is of it.
   const double passed = std::chrono::duration<double>(now - last_measure_).count();
   if (passed > 0 && (now - last_measure_ >= kMeasure || now - agent_.started < kMeasure)) {
@@ -244,8 +244,8 @@ void RunMonitor::measure(Clock::time_point now) {
   if (now - last_measure_ >= kMeasure)
     last_measure_ = now, measured_ticks_ = run.ticks, measured_samples_ = run.progress.samples;
 
-  f.supervision = session_.mesh().supervisor().counters();
-  const actors::Registry& registry = session_.mesh().registry();
+  f.supervision = state_.mesh().supervisor().counters();
+  const actors::Registry& registry = state_.mesh().registry();
   f.cells.fill(0);
   f.degraded.clear();
   for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {

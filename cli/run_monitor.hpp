@@ -5,7 +5,7 @@
 #include "cli/live_statistics.hpp"
 #include "cli/notify.hpp"
 #include "cli/reporter.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
 #include "cli/top_server.hpp"
 
 #include "actors/watchdog.hpp"
@@ -36,7 +36,7 @@ struct MonitorRequest {
 class RunMonitor {
  public:
   /// @error as TopServer::open, for a socket that was asked for
-  static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, Session& session, Reporter& reporter);
+  static Result<std::unique_ptr<RunMonitor>> open(const MonitorRequest& request, RunState& state, Reporter& reporter);
   ~RunMonitor();
   RunMonitor(const RunMonitor&) = delete;
   RunMonitor& operator=(const RunMonitor&) = delete;
@@ -62,7 +62,7 @@ class RunMonitor {
 
  private:
   using Clock = LiveStatistics::Clock;
-  explicit RunMonitor(Session& session, Reporter& reporter, bool json);
+  explicit RunMonitor(RunState& state, Reporter& reporter, bool json);
   Status serve(const MonitorRequest& request);
   void tell_faults();
   void tell_standings();
@@ -73,7 +73,7 @@ class RunMonitor {
   std::string status_line() const;
   Coord at(actors::ActorId actor) const { return agent_.cells[actor]; }
 
-  Session& session_;
+  RunState& state_;
   Reporter& reporter_;
   const bool json_;
   AgentIdentity agent_;

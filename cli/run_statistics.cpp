@@ -3,7 +3,7 @@
 #include "cli/run_statistics.hpp"
 
 #include "cli/report.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "core/option_table.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "cli/clock_statistics.hpp"
 
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include "core/json.hpp"
 #include "core/option_row.hpp"

@@ -2,7 +2,7 @@
 
 #include "cli/samples.hpp"
 
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "learning/column_statistics.hpp"
 #include "learning/split.hpp"

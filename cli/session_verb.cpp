@@ -4,7 +4,7 @@
 
 #include "cli/json_line.hpp"
 #include "cli/output.hpp"
-#include "cli/session.hpp"
+#include "cli/run_state.hpp"
 #include "cli/verb.hpp"
 
 #include "mesh/persistence/entity_model.hpp"

@@ -2,6 +2,9 @@
 
 #include "cli/setup.hpp"
 
+#include "formats/csv/gzip.hpp"
+#include "formats/idx/idx.hpp"
+
 #include "gpu/device.hpp"
 
 #include "core/json.hpp"
@@ -85,10 +88,38 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
 
 /// By its first bytes, of a packed file by its name too: a table's labels are in the table.
 bool may_be_idx(const std::string& path) {
-  std::array<char, 2> first{1, 1};
-  std::ifstream(path, std::ios::binary).read(first.data(), first.size());
-  const bool is_packed = first == std::array<char, 2>{'\x1f', '\x8b'};
-  return first == std::array<char, 2>{} || (is_packed && path.find("idx") != path.npos);
+  std::array<std::byte, 4> first{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(first.data()), first.size());
+  const ByteSpan bytes(first.data(), static_cast<std::size_t>(file.gcount()));
+  return formats::is_idx(bytes) || (formats::is_gzip(bytes) && path.find("idx") != path.npos);
+}
+
+FeedOptions feed_options(const RunRequest& request) {
+  FeedOptions feed;
+  feed.pipe = request.follow.empty() ? "-" : "";
+  feed.follow = request.follow;
+  if (request.format) feed.format = *learning::parse_row_format(*request.format);
+  feed.skips_bad = request.bad_rows == "skip";
+  feed.answers = request.answers;
+  feed.json = request.json || request.answers;
+  return feed;
+}
+
+void apply(const RunRequest& request, learning::StreamOptions& to) {
+  if (request.seed) to.seed = *request.seed;
+  if (request.epochs) to.epochs = *request.epochs;
+  if (request.held_out) to.held_out = *request.held_out;
+  if (request.max_samples) to.max_samples = *request.max_samples;
+  apply(request.table, to.table);
+}
+
+void apply(const RunRequest& request, const std::string& device, std::size_t learners, mesh::MeshOptions& to) {
+  to.threads = request.threads;
+  to.max_memory = request.max_memory;
+  to.device = request.device.empty() ? device : request.device;
+  to.sessions = std::max<std::size_t>(1, learners);
+  to.executor = *scheduler::parse_executor(request.executor);
 }
 
 }  // namespace
@@ -138,11 +169,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream)));
   }
   apply(request, setup.learning);
-  if (request.seed) setup.spec.seed = setup.stream.seed = *request.seed;
-  if (request.epochs) setup.stream.epochs = *request.epochs;
-  if (request.held_out) setup.stream.held_out = *request.held_out;
-  if (request.max_samples) setup.stream.max_samples = *request.max_samples;
-  apply(request.table, setup.stream.table);
+  if (request.seed) setup.spec.seed = *request.seed;
+  apply(request, setup.stream);
   WEFT_CHECK(apply_encoding(request, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   if (!request.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.data;
@@ -154,14 +182,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   setup.validation_path = own_file(setup.stream.validation, request.validation);
   setup.test_path = own_file(setup.stream.test, request.test);
   setup.spec.stream = learning::write_stream(setup.stream);
-  if (is_fed) {
-    setup.feed.pipe = request.follow.empty() ? "-" : "";
-    setup.feed.follow = request.follow;
-    if (request.format) setup.feed.format = *learning::parse_row_format(*request.format);
-    setup.feed.skips_bad = request.bad_rows == "skip";
-    setup.feed.answers = request.answers;
-    setup.feed.json = request.json || request.answers;
-  }
+  if (is_fed) setup.feed = feed_options(request);
   setup.csv_path = is_fed                 ? setup.feed.name()
                    : request.data.empty() ? path_within(model.folder, setup.stream.csv)
                                           : request.data;
@@ -179,12 +200,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.durability) {
     WEFT_TRY(setup.durability, agent::parse_durability(*request.durability));
   }
-  setup.mesh.threads = request.threads;
-  setup.mesh.max_memory = request.max_memory;
-  // A saved run may have begun in another directory.
-  setup.mesh.device = request.device.empty() ? setup.spec.device : request.device;
-  setup.mesh.sessions = std::max<std::size_t>(1, setup.learning.learners);
-  setup.mesh.executor = *scheduler::parse_executor(request.executor);
+  apply(request, setup.spec.device, setup.learning.learners, setup.mesh);
   return setup;
 }
 

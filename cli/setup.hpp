@@ -10,7 +10,7 @@
 
 #include "agent/durability.hpp"
 #include "learning/options.hpp"
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include "mesh/mesh.hpp"
 

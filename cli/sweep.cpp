@@ -4,13 +4,13 @@
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
+#include "cli/run_state.hpp"
 #include "cli/samples.hpp"
-#include "cli/session.hpp"
 #include "cli/table.hpp"
 #include "cli/table_flags.hpp"
 #include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -64,8 +64,8 @@ class Sweep {
   std::unique_ptr<learning::Learner> learner_;  // of a model without live state
   learning::StreamOptions options_;
   learning::Dataset data_;
-  std::optional<learning::Stream> stream_;  // none with --data: all of its rows are shown
-  std::optional<mesh::Mesh> ticking_;       // the same weights without a learner: what is timed
+  std::optional<learning::SampleStream> stream_;  // none with --data: all of its rows are shown
+  std::optional<mesh::Mesh> ticking_;             // the same weights without a learner: what is timed
   std::vector<float> reference_;
   std::uint64_t reference_bytes_ = 0;
 };
@@ -108,7 +108,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
   learning::Learner& learner = sweep->learner_ ? *sweep->learner_ : *sweep->loaded_.learner;
   // Also checks that the data fit the network, and fills in the names of port and output.
   const std::string named = request.data.empty() ? request.file : "--data " + request.data;
-  WEFT_TRY(auto stream, within(named, learning::Stream::build(learner, sweep->data_, sweep->options_)));
+  WEFT_TRY(auto stream, within(named, learning::SampleStream::build(learner, sweep->data_, sweep->options_)));
   sweep->options_ = stream.options();
   if (request.data.empty()) {
     if (model.entity) {

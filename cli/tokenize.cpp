@@ -3,8 +3,8 @@
 #include "cli/json_line.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
 #include "cli/verb.hpp"
-#include "cli/wording.hpp"
 
 #include "storage/file_system.hpp"
 #include "text/tokenizer_file.hpp"

@@ -4,7 +4,7 @@
 
 #include "cli/run_statistics.hpp"
 #include "cli/terminal.hpp"
-#include "cli/wording.hpp"
+#include "cli/text_format.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"

@@ -45,6 +45,9 @@ Verb add_top(CLI::App& program);
 Verb add_layers(CLI::App& program);
 Verb add_options(CLI::App& program);
 Verb add_tokenize(CLI::App& program);
+Verb add_import(CLI::App& program);
+Verb add_generate(CLI::App& program);
+Verb add_export(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);

@@ -121,6 +121,9 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const De
   auto heap = std::make_unique<Heap>(context);
   WEFT_TRY(const SelfTest report, prove(context, *heap, options.cache_folder));
   WEFT_TRY(auto pipelines, Pipelines::create(context, options.cache_folder));
+  if (info.matrix_units) {
+    WEFT_TRY(context->info.regular_matrices, matrices_are_regular(context, *heap, *pipelines));
+  }
   return std::shared_ptr<Device>(
       std::make_shared<VulkanDevice>(std::move(context), std::move(heap), std::move(pipelines), report, errors_before));
 }

@@ -32,6 +32,8 @@ struct DeviceInfo {
 
   bool float64 = false, float16 = false, int8 = false, int16 = false, dot_product = false;
   bool matrix_units = false;  // for signed bytes, 16 by 32 times 32 by 16 (VK_NV_cooperative_matrix)
+  bool regular_matrices =
+      false;  // their elements stand as gpu/shaders/linear_integer_matrix.comp knows: a look at opening
   bool memory_budget = false, flush_control = false, special_values_control = false;
 };
 

@@ -6,6 +6,7 @@
 #include "gpu/shaders/attention_operands.inc"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace weft::gpu {
@@ -45,7 +46,8 @@ Call call_of(const AttentionShape& shape, const AttentionOperands& operands, con
   call.statistics = address(statistics.data), call.statistics_stride = word(statistics.stride);
   call.tokens = word(shape.tokens), call.heads = word(shape.heads), call.kv_heads = word(shape.kv_heads);
   call.head_dim = word(shape.head_dim), call.slots = word(round_up(shape.context, kRing)), call.reach = word(reach);
-  call.causal = shape.causal, call.scale = shape.scale;
+  call.causal = shape.causal, call.scale = shape.scale, call.score_cap = shape.score_cap;
+  call.inverse_cap = shape.score_cap != 0 ? 1 / shape.score_cap : 0;
   call.jobs = word(y.rows * shape.kv_heads);
   call.most_keys = word(round_up((shape.context ? reach - 1 : 0) + shape.tokens + kLanes - 1, kLanes));
   return call;
@@ -123,16 +125,16 @@ void Stream::lower(const ops::AttentionBackward& op) {
 void Stream::lower(const ops::Rope& op) {
   if (op.x.rows == 0 || op.x.cols == 0) return;
   static const Shader &angles = shader("rope_angles"), &turn = shader("rope");
-  const std::size_t pairs = op.rope.head_dim / 2, sessions = op.state.data ? op.x.rows : 1,
+  const std::size_t pairs = op.rope.dims() / 2, sessions = op.state.data ? op.x.rows : 1,
                     all = sessions * op.tokens * pairs;
   const bool has_table = !op.state.data && op.rope.table && op.tokens <= op.rope.table_positions;
-  Range from = range(op.rope.table, op.tokens * 2 * op.rope.head_dim * sizeof(float));
+  Range from = range(op.rope.table, op.tokens * 2 * op.rope.dims() * sizeof(float));
   if (!has_table) {
     const std::uint64_t made = scratch(all * 2 * sizeof(float));
     from = {made, made + all * 2 * sizeof(float)};
-    const AnglesPush push{address(op.rope.turns), address(op.state.data), made,
-                          word(sessions),         word(op.tokens),        word(pairs),
-                          word(op.state.stride)};
+    const AnglesPush push{
+        address(op.rope.turns), address(op.state.data), made,        std::bit_cast<std::uint64_t>(op.rope.gain),
+        word(sessions),         word(op.tokens),        word(pairs), word(op.state.stride)};
     recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
                         {range(op.rope.turns, pairs * sizeof(std::uint64_t)), range(op.state)}, {from});
   }
@@ -140,7 +142,8 @@ void Stream::lower(const ops::Rope& op) {
                       from.begin,         word(op.x.rows),
                       word(op.x.cols),    word(op.x.stride),
                       word(op.y.stride),  word(op.rope.head_dim),
-                      word(op.tokens),    op.state.data ? word(op.tokens) : 0};
+                      word(op.tokens),    op.state.data ? word(op.tokens) : 0,
+                      word(pairs)};
   recorder_->dispatch(turn, {op.rope.pairs == kernels::RopePairs::interleaved, op.transposed, has_table}, push,
                       {groups_of(op.x.cols / 2, 128), op.x.rows}, {from, range(op.x)}, {range(op.y)});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "gpu/internal/parts.hpp"
+#include "gpu/internal/cut.hpp"
 #include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
 #include "gpu/shaders/elementwise_operands.inc"

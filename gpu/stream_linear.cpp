@@ -44,12 +44,16 @@ constexpr std::size_t kTileRows = 5;
 constexpr std::size_t kTile = 64, kFewTiles = 16;
 constexpr std::size_t kCached = std::size_t{1} << 20;  // panels' rows, all rows' reads together
 // Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
-std::size_t tile_side(std::size_t across, std::size_t down) noexcept {
-  constexpr std::size_t kBusy = 100;
-  return groups_of(across, 2 * kTile) * groups_of(down, 2 * kTile) >= kBusy ? 2 * kTile : kTile;
+constexpr std::size_t kBusy = 100;
+bool has_large_tiles(const DeviceInfo& device, std::size_t across, std::size_t down) noexcept {
+  const std::size_t x = groups_of(across, 2 * kTile), y = groups_of(down, 2 * kTile);
+  return x * y >= kBusy && x <= device.max_groups[0] && y <= device.max_groups[1];  // most go round no tiles
 }
-// Rows from which linear_transposed_tile.comp is better than linear_transposed.comp.
-constexpr std::size_t kManyRows = 9;
+// Inputs of a layer that linear_chunks.comp computes four chunks at a time.
+constexpr std::size_t kFourChunks = 4 * kernels::kChunk;
+// Rows from which linear_transposed_tile.comp is better than linear_transposed.comp. Its larger kin has tiles of
+// kTransposedSide, and takes the outputs in turns of kTransposedTurn: one that is not full costs as much.
+constexpr std::size_t kManyRows = 9, kTransposedSide = 32, kTransposedTurn = 256, kTransposedThreads = 512;
 // linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
 constexpr std::size_t kPlaces = 32;
 // So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
@@ -70,6 +74,8 @@ struct Shaders {
       : row(shader(what + "_row")),
         doubles(shader(what + "_double")),
         tile(shader(what + "_tile")),
+        large(shader(what + "_large")),
+        chunks(shader(what + "_chunks")),
         cell{shader(what + "_cell"), shader(what + "_cell_dots")},
         integer{shader(what + "_integer"), shader(what + "_integer_dots")},
         integer_tile{shader(what + "_integer_tile"), shader(what + "_integer_tile_dots")},
@@ -80,7 +86,7 @@ struct Shaders {
     const Shader &plain, &dots;
     const Shader& on(const DeviceInfo& device) const noexcept { return device.dot_product ? dots : plain; }
   };
-  const Shader &row, &doubles, &tile;
+  const Shader &row, &doubles, &tile, &large, &chunks;
   Either cell, integer, integer_tile;
   const Shader& matrix;
   std::size_t matrices;
@@ -94,7 +100,7 @@ const Shaders& shaders_of_pair() {
   return all;
 }
 
-/// A form of the layer: its shader, slots for chunks (of a tile: whether it is a large one), groups.
+/// A form of the layer: its shader, slots for chunks, groups.
 struct Form {
   const Shader& kernel;
   std::size_t slots;
@@ -122,26 +128,32 @@ Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const
       groups_of(outputs, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
   if (rows < kTileRows || is_narrow) return row_form(of, device, is_integer, w, rows);
   if (is_integer) {
-    const bool is_large = device.matrix_units && tile_side(outputs, rows) > kTile;
+    const bool is_large = device.matrix_units && has_large_tiles(device, outputs, rows);
     const std::size_t side = is_large ? 2 * kTile : kTile;
-    return {
-        is_large ? of.matrix : of.integer_tile.on(device), 1, {groups_of(outputs, side), groups_of(rows, side)}, true};
+    return {is_large ? of.matrix : of.integer_tile.on(device),
+            1,
+            {groups_of(outputs, side), groups_of(rows, side), 1, !is_large},
+            true};
   }
-  const std::size_t side = tile_side(outputs, rows);
-  return {of.tile, side > kTile, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
+  const bool is_large = has_large_tiles(device, outputs, rows);
+  const std::size_t side = is_large ? 2 * kTile : kTile;
+  const Shader& tile = is_large ? of.large : w.in >= kFourChunks ? of.chunks : of.tile;
+  return {tile, 1, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
 }
 
 bool sums_codes(const ConstWeight& w) noexcept {
   return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
 }
 
-Constants constants_of(const Form& form, Activation activation, bool aligned, const float* bias, const ConstWeight& w) {
+Constants constants_of(const Form& form, const DeviceInfo& device, Activation activation, bool aligned,
+                       const float* bias, const ConstWeight& w) {
   return {static_cast<std::uint32_t>(activation),
           word(form.slots),
           aligned,
           form.knows_bias && bias,
           static_cast<std::uint32_t>(w.dtype),
-          static_cast<std::uint32_t>(w.granularity)};
+          static_cast<std::uint32_t>(w.granularity),
+          device.regular_matrices};
 }
 
 }  // namespace
@@ -177,10 +189,11 @@ void Stream::lower(const ops::Linear& op) {
   const WeightRanges ranges(w);
   const bool is_integer = sums_codes(w);
   const bool aligned = is_aligned(op.x) && is_aligned(op.z) && is_aligned(op.y) && address(op.bias) % 16 == 0;
-  const Form form = form_of(shaders_of_one(), recorder_->context().info, is_integer, w, op.x.rows);
+  const DeviceInfo& device = recorder_->context().info;
+  const Form form = form_of(shaders_of_one(), device, is_integer, w, op.x.rows);
   const Range from = form.quantised ? quantized_into(push, op.x, w.dtype) : range(op.x);
   if (!status()) return;
-  recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.bias, w), push, form.groups,
+  recorder_->dispatch(form.kernel, constants_of(form, device, op.activation, aligned, op.bias, w), push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zero_points, range(op.bias, w.out * sizeof(float)), from},
                       {range(op.z), range(op.y)});
   if (w.dtype != Dtype::float64) last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->captured()};
@@ -215,12 +228,14 @@ void Stream::lower(const ops::GatedLinear& op) {
   const bool is_integer = sums_codes(gate);
   const bool aligned = is_aligned(op.x) && is_aligned(op.y) && gate.out % 4 == 0 && address(op.w.gate_bias) % 16 == 0 &&
                        address(op.w.up_bias) % 16 == 0;
-  const Form form = form_of(shaders_of_pair(), recorder_->context().info, is_integer, gate, op.x.rows);
+  const DeviceInfo& device = recorder_->context().info;
+  const Form form = form_of(shaders_of_pair(), device, is_integer, gate, op.x.rows);
   const Range from = form.quantised ? quantized_into(push, op.x, gate.dtype) : range(op.x);
   if (!status()) return;
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
-  recorder_->dispatch(form.kernel, constants_of(form, op.activation, aligned, op.w.gate_bias, gate), push, form.groups,
+  recorder_->dispatch(form.kernel, constants_of(form, device, op.activation, aligned, op.w.gate_bias, gate), push,
+                      form.groups,
                       {of_gate.codes, of_gate.scales, of_gate.zero_points, of_up.codes, of_up.scales, of_up.zero_points,
                        range(op.w.gate_bias, bias_bytes), range(op.w.up_bias, bias_bytes), from},
                       {range(op.y)});
@@ -271,11 +286,21 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView&
   if (w.dtype == Dtype::float64)
     return recorder_->dispatch(doubles, {0, 0, 0, absolute, dtype, granularity}, push, {groups_of(w.in, 4), dy.rows},
                                reads, {range(dx)});
+  if (dy.rows >= kManyRows && w.out <= kernels::kPanelWidth && !absolute) {
+    static const Shader& panel = shader("linear_transposed_panel");
+    constexpr std::size_t kThreads = 256, kRows = 8;
+    recorder_->dispatch(panel, {0, 0, 0, 0, dtype, granularity}, push,
+                        {groups_of(w.in, kThreads), groups_of(dy.rows, kRows)}, reads, {range(dx)});
+    return;
+  }
   if (dy.rows >= kManyRows && !absolute) {
-    static const Shader& tile = shader("linear_transposed_tile");
-    constexpr std::size_t kSide = 16;
-    recorder_->dispatch(tile, {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
-                        {groups_of(w.in, kSide), groups_of(dy.rows, kSide)}, reads, {range(dx)});
+    static const Shader &tile = shader("linear_transposed_tile"), &large = shader("linear_transposed_large");
+    const std::size_t tiles = groups_of(w.in, kTransposedSide) * groups_of(dy.rows, kTransposedSide);
+    const bool is_large =
+        tiles >= kBusy && w.out >= kTransposedTurn && recorder_->context().info.max_group_threads >= kTransposedThreads;
+    const std::size_t side = is_large ? kTransposedSide : kTransposedSide / 2;
+    recorder_->dispatch(is_large ? large : tile, {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
+                        {groups_of(w.in, side), groups_of(dy.rows, side), 1, !is_large}, reads, {range(dx)});
     return;
   }
   // One row is bound by memory: threads for few inputs each. Many rows use a weight several times.
@@ -286,11 +311,13 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView&
 
 void Stream::lower(const ops::OuterAccumulate& op) {
   if (op.dy.rows == 0 || op.dw.out == 0 || op.dw.in == 0) return;
-  static const Shader& kernel = shader("outer_accumulate");
+  static const Shader &kernel = shader("outer_accumulate"), &large = shader("outer_accumulate_large");
   const OuterPush push{address(op.dy.data), address(op.x.data), address(op.dw.data), word(op.dw.out),
                        word(op.dw.in),      word(op.dy.rows),   word(op.dy.stride),  word(op.x.stride)};
-  const std::size_t side = tile_side(op.dw.in, op.dw.out);
-  recorder_->dispatch(kernel, {side > kTile, is_aligned(op.dy) && is_aligned(op.x)}, push,
+  const std::size_t bytes = op.dy.rows * std::max(op.dy.stride, op.x.stride) * sizeof(float);
+  const bool is_large = has_large_tiles(recorder_->context().info, op.dw.in, op.dw.out) && bytes >> 32 == 0;
+  const std::size_t side = is_large ? 2 * kTile : kTile;
+  recorder_->dispatch(is_large ? large : kernel, {0, is_aligned(op.dy) && is_aligned(op.x)}, push,
                       {groups_of(op.dw.in, side), groups_of(op.dw.out, side)}, {range(op.dy), range(op.x)},
                       {range(ConstPanels(op.dw))});
 }

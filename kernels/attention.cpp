@@ -28,6 +28,7 @@ void attend(const AttentionShape& shape, const HeadKeys& all, const float* q, co
     float largest = -std::numeric_limits<float>::infinity();
     for (std::size_t j = seen.lo; j < seen.hi; ++j) {
       scores[j] = score(q + at, all.key(j), n) * shape.scale;
+      if (shape.score_cap != 0) scores[j] = shape.score_cap * math::tanh(scores[j] * (1.0f / shape.score_cap));
       largest = scores[j] > largest ? scores[j] : largest;
     }
     largest += 0.0f;
@@ -81,11 +82,13 @@ void attend_tile(const AttentionShape& shape, const Keys& keys, const Stored& st
   }
   const Range all{seen[0].lo, seen[rows - 1].hi};
   tile_scores(space.queries, rows, n, stored.key_panels, stored.first_panel, stored.count, all, space.scores);
+  const float scale = shape.score_cap == 0 ? shape.scale : 1.0f;
+  for (std::size_t r = 0; r < rows && shape.score_cap != 0; ++r) cap_scores({space.scores, rows, r, all}, shape);
   // In two rounds, so that one row's last steps do not keep the next one waiting.
   float largest[kTileRows], sums[kTileRows];
-  for (std::size_t r = 0; r < rows; ++r) largest[r] = largest_of({space.scores, rows, r, all}, seen[r], shape.scale);
+  for (std::size_t r = 0; r < rows; ++r) largest[r] = largest_of({space.scores, rows, r, all}, seen[r], scale);
   for (std::size_t r = 0; r < rows; ++r) {
-    sums[r] = exponentials_of({space.scores, rows, r, all}, shape.scale, largest[r]);
+    sums[r] = exponentials_of({space.scores, rows, r, all}, scale, largest[r]);
     to.largest[row[r].head * shape.tokens + row[r].token] = largest[r];
     to.sums[row[r].head * shape.tokens + row[r].token] = sums[r];
   }

@@ -18,6 +18,7 @@ struct AttentionShape {
   std::size_t window = 0;                             // 0: no bound
   bool causal = false;                                // true where context > 0
   float scale = 1.0f;                                 // of the scores
+  float score_cap = 0.0f;                             // c: scaled scores s become c tanh(s / c); 0: they stay
 };
 
 /// Floats of a session's hidden state, 0 without context: a header of 16 with the position in two numbers of 24 bits
@@ -38,7 +39,8 @@ struct AttentionOperands {
   ConstMatrixView state;  // [B, attention_state_size()]; data == null without context
 };
 
-/// y[t][h] = sum over visible j of softmax(scale q[t][h] k[j][h'])[j] v[j][h'].
+/// y[t][h] = sum over visible j of softmax(scale q[t][h] k[j][h'])[j] v[j][h']. With a cap c the scaled scores s are
+/// c tanh(s (1 / c)), 1 / c rounded once.
 /// Scores by R1 over head_dim; sums over keys by their absolute positions: exponentials in 64 lanes, position % 64;
 /// values in chunks of 64 positions (docs/numerics.md, section 12). So T tokens in one call give the bits of T calls.
 /// Keys that a token does not see take no part, whatever they hold.
@@ -47,7 +49,7 @@ struct AttentionOperands {
 /// @thread any, inside FlushSubnormals
 /// @exact  same bits on every ISA, for every B, however tokens are cut into calls
 /// @source Vaswani et al. 2017, eq. 1, arXiv:1706.03762; Ainslie et al. 2023, arXiv:2305.13245 (grouped queries);
-///         Beltagy et al. 2020, arXiv:2004.05150 (window)
+///         Beltagy et al. 2020, arXiv:2004.05150 (window); Bello et al. 2016, arXiv:1611.09940 (cap)
 void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
                const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept;
 

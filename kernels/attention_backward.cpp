@@ -59,8 +59,14 @@ void backward_session(const AttentionShape& shape, const Keys& keys, const HeadK
       const float share = 1.0f / session.sums[head * shape.tokens + t];
       const float mean = row_dot(session.dy + at, session.y + at, n);
       for (std::size_t j = seen.lo; j < seen.hi; ++j) {
-        p[j] = math::exp(score(session.q + at, all.key(j), n) * shape.scale - largest) * share;
+        float s = score(session.q + at, all.key(j), n) * shape.scale, u = 0.0f;
+        if (shape.score_cap != 0) {
+          u = math::tanh(s * (1.0f / shape.score_cap));
+          s = shape.score_cap * u;
+        }
+        p[j] = math::exp(s - largest) * share;
         slope[j] = p[j] * (score(session.dy + at, {all.value(j), 1}, n) - mean) * shape.scale;
+        if (shape.score_cap != 0) slope[j] *= std::fma(-u, u, 1.0f);
       }
       for (std::size_t i = 0; i < n; ++i)
         session.dq[at + i] = sum_over_keys(
@@ -87,11 +93,26 @@ HWY_INLINE float row_dot(const float* a, const float* b, std::size_t n) {
 
 /// Row r's scores become probabilities, its products with the errors the slopes of the scores; both 0 where it does not
 /// see.
-HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Range seen, float scale, float largest,
-                          float share, float mean) {
+HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Range seen, const AttentionShape& shape,
+                          float largest, float share, float mean) {
   const FloatTag d;
-  const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest), part = hn::Set(d, share), middle = hn::Set(d, mean);
+  const FloatVec by = hn::Set(d, shape.scale), top = hn::Set(d, largest), part = hn::Set(d, share),
+                 middle = hn::Set(d, mean);
   const std::ptrdiff_t away = slopes.first - scores.first;
+  if (shape.score_cap != 0) {
+    const FloatVec cap = hn::Set(d, shape.score_cap);
+    const float inverse = 1.0f / shape.score_cap;
+    scores.each([&](float* at, std::size_t) HWY_ATTR {
+      const FloatVec u = capped_shares(hn::LoadU(d, at), shape.scale, inverse);
+      const FloatVec p = hn::Mul(formulas::exact_exp(hn::Sub(hn::Mul(cap, u), top)), part);
+      hn::StoreU(p, d, at);
+      const FloatVec slope = hn::Mul(hn::Mul(p, hn::Sub(hn::LoadU(d, at + away), middle)), by);
+      hn::StoreU(hn::Mul(slope, hn::NegMulAdd(u, u, hn::Set(d, 1.0f))), d, at + away);
+    });
+    scores.hide(seen, 0.0f);
+    slopes.hide(seen, 0.0f);
+    return;
+  }
   scores.each([&](float* at, std::size_t) HWY_ATTR {
     const FloatVec e = formulas::exact_exp(hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
     const FloatVec p = hn::Mul(e, part);
@@ -174,9 +195,8 @@ void backward_tile(const AttentionShape& shape, const Keys& keys, const Session&
   tile_scores(space.errors, rows, n, space.value_panels, 0, panels, all, space.slopes);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t statistic = head * shape.tokens + token + r;
-    slopes_of({space.scores, rows, r, all}, {space.slopes, rows, r, all}, seen[r], shape.scale,
-              session.largest[statistic], 1.0f / session.sums[statistic],
-              row_dot(session.dy + at(r), session.y + at(r), n));
+    slopes_of({space.scores, rows, r, all}, {space.slopes, rows, r, all}, seen[r], shape, session.largest[statistic],
+              1.0f / session.sums[statistic], row_dot(session.dy + at(r), session.y + at(r), n));
   }
   tile_sums(space.slopes, rows, space.key_rows, 0, panels, width, seen, tame_keys, space.carry, space.total);
   for (std::size_t r = 0; r < rows; ++r) {

@@ -2,6 +2,8 @@
 
 #include "kernels/cpu_stream.hpp"
 
+#include <limits>
+
 namespace weft::kernels {
 
 template <class Op>
@@ -9,6 +11,8 @@ ops::Answer<Op> CpuStream::accept(const Op& op) {
   if constexpr (requires { op.compute(*this); }) {
     return op.compute(*this);
   } else if constexpr (requires { op.work(); }) {
+    // A product of counts that were just stored: it takes longer than a small operation where nobody helps anyway.
+    if (!forks_.exceeds_grain(std::numeric_limits<double>::infinity())) return op.compute();
     const ops::Work work = op.work();
     if (!forks_.exceeds_grain(work.cost)) return op.compute();
     const auto run = [&](const ops::Part& part) { part_of(op, part, forks_.workspace_stride()).compute(); };

@@ -18,18 +18,22 @@ inline std::size_t column_of(float index, std::size_t columns) noexcept {
 }
 inline constexpr std::size_t kNoColumn = ~std::size_t{0};
 
-/// y[b][t] = column x[b][t] of w, dequantized. A table of `in` entries with `out` features each stands as the weight
-/// [out, in], so that 16 features of an entry are one line of a panel.
-/// @shape  w [out, in], x [B, tokens] -> y [B, tokens * out]
+/// Entries of a table that is a weight: its columns, so that 16 features of an entry are one line of a panel, or its
+/// rows, as those of a dense layer that gives a value for each entry.
+enum class TableEntries : int { columns, rows };
+
+/// y[b][t] = entry x[b][t] of w, dequantized.
+/// @shape  w [out, in], x [B, tokens] -> y [B, tokens * out]; entries that are rows: y [B, tokens * in]
 /// @dtype  all 21: the values of kernels/weight.hpp; float64 is rounded to float32
 /// @thread any, inside FlushSubnormals
 /// @exact  moves (float32), or one decoding an element: same bits on every ISA
-void embedding(const ConstWeight& w, const ConstMatrixView& x, const MatrixView& y) noexcept;
+void embedding(const ConstWeight& w, const ConstMatrixView& x, const MatrixView& y,
+               TableEntries entries = TableEntries::columns) noexcept;
 
-/// dw[:, x[b][t]] = dw[:, x[b][t]] + dy[b][t], for b and then t ascending; column `skipped` gets nothing.
-/// @shape  x [B, tokens], dy [B, tokens * out], dw [out, in]
+/// Entry x[b][t] of dw += dy[b][t], for b and then t ascending; entry `skipped` gets nothing.
+/// @shape  x [B, tokens], dy [B, tokens * out] or, entries that are rows, [B, tokens * in], dw [out, in]
 /// @exact  one addition an element
-void embedding_backward(const ConstMatrixView& x, const ConstMatrixView& dy, std::size_t skipped,
-                        const Panels& dw) noexcept;
+void embedding_backward(const ConstMatrixView& x, const ConstMatrixView& dy, std::size_t skipped, const Panels& dw,
+                        TableEntries entries = TableEntries::columns) noexcept;
 
 }  // namespace weft::kernels

@@ -28,6 +28,7 @@
 //
 // A kernel with a form of its own for AVX-512 VNNI says #define WEFT_WITH_VNNI before the inclusion: the file is then
 // compiled once more, as avx512_vnni, with WEFT_ISA_IS_VNNI 1. All others run their avx512 code there, and report it.
+// Under amx every kernel runs its form for avx512_vnni; linear_integer's has matrix tiles beside it.
 //
 // Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
 // functions which the linker shares with everyone. The scalar pass comes last and includes no Highway.
@@ -105,9 +106,12 @@
 #define WEFT_VNNI_FORM avx512
 #endif
 
-#define WEFT_DISPATCH(function)                                                                   \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                         \
-    { &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_VNNI_FORM::function } \
+#define WEFT_DISPATCH(function)                                                                  \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                        \
+    {                                                                                            \
+      &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_VNNI_FORM::function, \
+          &WEFT_VNNI_FORM::function                                                              \
+    }                                                                                            \
   }
 
 #elif defined(__aarch64__)
@@ -120,16 +124,16 @@
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE
 
-#define WEFT_DISPATCH(function)                                       \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {             \
-    { &scalar::function, nullptr, nullptr, &neon::function, nullptr } \
+#define WEFT_DISPATCH(function)                                                \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                      \
+    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr } \
   }
 
 #else
 
-#define WEFT_DISPATCH(function)                               \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {     \
-    { &scalar::function, nullptr, nullptr, nullptr, nullptr } \
+#define WEFT_DISPATCH(function)                                        \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {              \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr } \
   }
 
 #endif

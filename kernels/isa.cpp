@@ -6,6 +6,11 @@
 #include <string>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+
+#include <unistd.h>
+#endif
 #endif
 
 namespace weft::kernels {
@@ -24,10 +29,20 @@ constexpr std::string_view kNeeds[] = {
 
 #if defined(__x86_64__)
 struct CpuFeatures {
-  bool avx2 = false, avx512 = false, avx512_vnni = false;
+  bool avx2 = false, avx512 = false, avx512_vnni = false, amx = false;
 };
 
 bool has_all(unsigned word, unsigned bits) noexcept { return (word & bits) == bits; }
+
+/// Asks the system for the registers of AMX, once for all threads there will be: this runs before main.
+bool is_amx_permitted() noexcept {
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
 
 // By cpuid itself: __builtin_cpu_supports lacks names (f16c, clang 14) and Highway's detector would link libhwy.
 CpuFeatures detect() noexcept {
@@ -40,7 +55,7 @@ CpuFeatures detect() noexcept {
   unsigned xcr0 = 0, xcr0_high = 0;
   __asm__ volatile("xgetbv" : "=a"(xcr0), "=d"(xcr0_high) : "c"(0));
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return found;
-  const unsigned leaf7 = b, leaf7_c = c;
+  const unsigned leaf7 = b, leaf7_c = c, leaf7_d = d;
   unsigned lzcnt = 0;
   if (__get_cpuid(0x80000001u, &a, &b, &c, &d)) lzcnt = c & 1u << 5;
   // AVX2, BMI1, BMI2; the system must save xmm and ymm.
@@ -50,6 +65,9 @@ CpuFeatures detect() noexcept {
       found.avx2 && has_all(leaf7, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && has_all(xcr0, 0xe6);
   // VNNI: vpdpbusd and vpdpwssd on the registers that the above tells of.
   found.avx512_vnni = found.avx512 && has_all(leaf7_c, 1u << 11);
+  // AMX-TILE and AMX-INT8; the system must know the tiles' configuration and data, and permit their use.
+  found.amx =
+      found.avx512_vnni && has_all(leaf7_d, 1u << 24 | 1u << 25) && has_all(xcr0, 3u << 17) && is_amx_permitted();
   return found;
 }
 
@@ -130,6 +148,8 @@ bool is_supported(Isa isa) noexcept {
       return features().avx512;
     case Isa::avx512_vnni:
       return features().avx512_vnni;
+    case Isa::amx:
+      return features().amx;
 #elif defined(__aarch64__)
     case Isa::neon:
       return true;  // part of the AArch64 baseline
@@ -139,13 +159,14 @@ bool is_supported(Isa isa) noexcept {
   }
 }
 
+// Not amx: beside VNNI's tiles in registers it gained nothing sure, and lost with zero points (docs/benchmarks.md).
 Isa best_isa() noexcept {
   for (const Isa isa : {Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }
 
-Isa general_isa(Isa isa) noexcept { return isa == Isa::avx512_vnni ? Isa::avx512 : isa; }
+Isa general_isa(Isa isa) noexcept { return isa == Isa::avx512_vnni || isa == Isa::amx ? Isa::avx512 : isa; }
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;

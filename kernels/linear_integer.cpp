@@ -96,16 +96,16 @@ const detail::IntegerKernels& detail::scalar_integer_kernels() noexcept {
 
 namespace {
 
-const detail::IntegerKernels& integer_kernels(int bits) noexcept {
+const detail::IntegerKernels& integer_kernels(int bits, std::size_t rows) noexcept {
   switch (bits) {
     case 8:
-      return detail::integer_kernels_of_8();
+      return detail::integer_kernels_of_8(rows);
     case 4:
-      return detail::integer_kernels_of_4();
+      return detail::integer_kernels_of_4(rows);
     case 2:
-      return detail::integer_kernels_of_2();
+      return detail::integer_kernels_of_2(rows);
     default:
-      return detail::integer_kernels_of_1();
+      return detail::integer_kernels_of_1(rows);
   }
 }
 
@@ -115,7 +115,7 @@ std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64;
 struct Batch {
   Batch(const ConstWeight& w, const ConstMatrixView& x) noexcept
       : form(detail::code_form(w)),
-        kernels(integer_kernels(form.bits)),
+        kernels(integer_kernels(form.bits, x.rows)),
         blocks(quantized_blocks(w.in)),
         block_bytes(kernels.block_bytes(form)),
         code_bytes(aligned(x.rows * blocks * block_bytes)),

@@ -12,7 +12,7 @@ namespace {
 constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<1>);
 }  // namespace
 
-const IntegerKernels& integer_kernels_of_1() noexcept { return kKernels.get()(); }
+const IntegerKernels& integer_kernels_of_1(std::size_t rows) noexcept { return kKernels.get()(rows); }
 
 }  // namespace weft::kernels::detail
 #endif

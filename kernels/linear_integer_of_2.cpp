@@ -12,7 +12,7 @@ namespace {
 constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<2>);
 }  // namespace
 
-const IntegerKernels& integer_kernels_of_2() noexcept { return kKernels.get()(); }
+const IntegerKernels& integer_kernels_of_2(std::size_t rows) noexcept { return kKernels.get()(rows); }
 
 }  // namespace weft::kernels::detail
 #endif

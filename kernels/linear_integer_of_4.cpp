@@ -12,7 +12,7 @@ namespace {
 constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<4>);
 }  // namespace
 
-const IntegerKernels& integer_kernels_of_4() noexcept { return kKernels.get()(); }
+const IntegerKernels& integer_kernels_of_4(std::size_t rows) noexcept { return kKernels.get()(rows); }
 
 }  // namespace weft::kernels::detail
 #endif

@@ -9,6 +9,8 @@
 #define WEFT_KERNELS_LINEAR_INTEGER_ROW_INL
 #endif
 
+#include "kernels/internal/binary_tables.hpp"
+#include "kernels/isa.hpp"
 #include "kernels/linear_integer_parts-inl.hpp"
 
 WEFT_ISA_BEGIN();
@@ -18,8 +20,9 @@ namespace {
 // Panels side by side: their sums' latencies overlap, and more streams come from memory at once.
 inline constexpr std::size_t kRowPanels = kPanelVectors == 1 ? 4 : kPanelVectors == 2 ? 2 : 1;
 
-// Prefetch distance in words, for codes so small that a stream's lines come seldom: measured 4 to 6 %
-// of the time from memory. Codes of 8 bits gain less than they lose where they come from a cache.
+// Prefetch distance in words, for codes so small that a stream's lines come seldom: measured 4 to 6 % of the time from
+// memory on Intel's CPUs; on AMD's it costs 20 to 45 % (is_prefetch_costly). Codes of 8 bits gain less than they lose
+// where they come from a cache.
 inline constexpr std::size_t kAhead = 512;
 
 template <int kBits, std::size_t P>
@@ -27,6 +30,7 @@ struct RowSums {
   using D = DotOf<kBits>;
   typename D::Sum sum[P][kPanelVectors];
 
+  HWY_INLINE void start(std::size_t p, std::size_t v, Ints init) { sum[p][v] = D::start(init); }
   template <int j>
   HWY_INLINE void add(const Words (&w)[P][kPanelVectors], const std::int8_t* q) {
     const auto xs = broadcast_activations<D>(q + 4 * D::kWords * j);
@@ -36,25 +40,57 @@ struct RowSums {
     }
     if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) add<j + 1>(w, q);
   }
+  HWY_INLINE Ints finish(std::size_t p, std::size_t v, Ints init) const { return D::finish(sum[p][v], init); }
 };
 
+#if WEFT_ISA_IS_VNNI
+/// Codes of 4 and 2 bits: odd ones are multiplied where they stand, kBits bits up, and summed apart, which saves a
+/// shift a product. Sums of 32 bits have room for them (docs/numerics.md, section 10).
+template <int kBits, std::size_t P>
+requires(kBits == 4 || kBits == 2) struct RowSums<kBits, P> {
+  using D = DotOf<kBits>;
+  typename D::Sum even[P][kPanelVectors], odd[P][kPanelVectors];
+
+  HWY_INLINE void start(std::size_t p, std::size_t v, Ints init) {
+    even[p][v] = D::start(init);
+    odd[p][v] = D::start(hn::Zero(IntTag()));
+  }
+  template <int j>
+  HWY_INLINE void add(const Words (&w)[P][kPanelVectors], const std::int8_t* q) {
+    constexpr int kShift = kBits * (j - j % 2);
+    const Words mask = hn::Set(WordTag(), 0x01010101u * (((1u << kBits) - 1) << (j % 2 ? kBits : 0)));
+    const auto xs = broadcast_activations<D>(q + 4 * j);
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
+        auto& sum = j % 2 ? odd[p][v] : even[p][v];
+        sum = D::add(sum, hn::And(kShift ? hn::ShiftRight<kShift>(w[p][v]) : w[p][v], mask), xs);
+      }
+    }
+    if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>)) add<j + 1>(w, q);
+  }
+  HWY_INLINE Ints finish(std::size_t p, std::size_t v, Ints) const {
+    return Ints{(Raw)(even[p][v] + (odd[p][v] >> kBits))};  // multiples of 2^kBits: nothing is lost
+  }
+};
+#endif
+
 /// Block t of P panels: `take(p, v, sum)` gets each exact sum. kWhole: the block has all its words, else `words`.
-template <int kBits, std::size_t P, bool kWhole, class Init, class Take>
+/// kFlips: codes are signed, thus flipped by `flip`.
+template <int kBits, std::size_t P, bool kWhole, bool kFlips, class Init, class Take>
 HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, std::size_t words, Words flip,
                           const std::int8_t* q, const Init& init, const Take& take) {
   using D = DotOf<kBits>;
   const WordTag d;
   RowSums<kBits, P> sums;
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sums.sum[p][v] = D::start(init(p, v));
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sums.start(p, v, init(p, v));
   }
   const auto add_word = [&](std::size_t i) HWY_ATTR {
     Words w[P][kPanelVectors];
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
         w[p][v] = hn::Load(d, code[p] + (t * kBits + i) * kPanelWidth + v * kPanelLanes);
-        if (kWhole && kBits < 8 && v == 0) __builtin_prefetch(code[p] + (t * kBits + i) * kPanelWidth + kAhead);
-        if constexpr (kBits > 1) w[p][v] = hn::Xor(w[p][v], flip);
+        if constexpr (kFlips) w[p][v] = hn::Xor(w[p][v], flip);
       }
     }
     sums.template add<0>(w, q + i * kSubWords<kBits> * 4 * D::kWords);
@@ -65,7 +101,16 @@ HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, 
     for (std::size_t i = 0; i < words; ++i) add_word(i);
   }
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(p, v, D::finish(sums.sum[p][v], init(p, v)));
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) take(p, v, sums.finish(p, v, init(p, v)));
+  }
+}
+
+/// Asks for the words of block t of P panels kAhead words ahead.
+template <int kBits, std::size_t P>
+HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], std::size_t t) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i)
+        __builtin_prefetch(code[p] + (t * kBits + i) * kPanelWidth + kAhead);
   }
 }
 
@@ -74,6 +119,9 @@ template <int kBits, bool kBlockScale, bool kLaneZero, std::size_t P>
 void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t part,
                 const Outputs& outputs, std::size_t first) noexcept {
   const PanelTag d;
+  // Unsigned codes with zeros of their own are as they are stored; other unsigned ones are flipped by 0.
+  constexpr bool kFlips = kBits > 1 && (!kLaneZero || (kBits == 8 && kByteFlip != 0));
+  const bool prefetches = kBits < 8 && !is_prefetch_costly();
   const std::size_t words = panel_words(kBits, w.in), blocks = x.blocks;
   const std::int8_t* const q = x.codes_of(part);
   const float* const xs = x.scales_of(part);
@@ -103,7 +151,8 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
             load_zero_points<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
       }
     }
-    row_block<kBits, P, decltype(whole)::value>(
+    if (decltype(whole)::value && prefetches) prefetch_block<kBits>(code, t);
+    row_block<kBits, P, decltype(whole)::value, kFlips>(
         code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
         [&](std::size_t p, std::size_t v)
             HWY_ATTR { return kLaneZero ? zero_product(zero_points[p][v], zero_term) : zero_term; },
@@ -140,11 +189,47 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   scale_outputs(w, outputs, x.first_row(part), first * kPanelWidth, P * kPanelWidth, totals);
 }
 
+// Fewer panels do not pay for the tables.
+inline constexpr std::size_t kLeastTablePanels = 8;
+// Blocks whose tables are made at once, 64 KiB: they stay in a second-level cache while all panels pass.
+inline constexpr std::size_t kTableBlocks = 256;
+
+/// Whole groups of panels of one row with binary weights, by tables if there are any. Returns the first panel left.
+inline std::size_t run_row_by_tables(const ConstWeight& w, const PackedRows& x, std::size_t part,
+                                     const Outputs& outputs) noexcept {
+  constexpr std::size_t kPanels = detail::BinaryTables::kPanels, kGroup = kPanels * kPanelWidth;
+  const detail::BinaryTables* const tables = detail::binary_tables();
+  const std::size_t panels = panel_count(w.out) / kPanels * kPanels;
+  if (!tables || panels < kLeastTablePanels || !detail::prefers_binary_tables()) return 0;
+  constexpr std::size_t kTableFloats = kTableBlocks * detail::BinaryTables::kBlockBytes / sizeof(float);
+  float* const scratch = detail::linear_scratch(kTableFloats + panels * kPanelWidth);
+  auto* const sums = reinterpret_cast<std::uint8_t*>(scratch);
+  float* const totals = scratch + kTableFloats;
+  std::memset(totals, 0, panels * kPanelWidth * sizeof(float));
+  const std::size_t stride = x.blocks * kPanelWidth;
+  const auto* const codes = static_cast<const std::uint32_t*>(w.codes);
+  const auto* const scales = w.granularity == Granularity::block32 ? static_cast<const float*>(w.scales) : nullptr;
+  // Panels are short streams, too short for CPUs to run ahead of: each group asks for the next one's words.
+  for (std::size_t t = 0; t < x.blocks; t += kTableBlocks) {
+    const std::size_t count = std::min(kTableBlocks, x.blocks - t);
+    tables->build(x.codes_of(part) + t * x.block_bytes, count, sums);
+    for (std::size_t p = 0; p < panels; p += kPanels) {
+      const std::size_t at = p * stride + t * kPanelWidth;
+      tables->add(codes + at, scales ? scales + at : nullptr, stride, sums, x.scales_of(part) + t,
+                  x.zero_terms_of(part) + t, count, p + kPanels < panels ? kPanels * stride : 0,
+                  totals + p * kPanelWidth);
+    }
+  }
+  for (std::size_t o = 0; o < panels * kPanelWidth; o += kGroup)
+    scale_outputs(w, outputs, x.first_row(part), o, kGroup, totals + o);
+  return panels;
+}
+
 template <int kBits, bool kBlockScale, bool kLaneZero>
 void run_row(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t part,
              const Outputs& outputs) noexcept {
   const std::size_t panels = panel_count(w.out);
-  std::size_t p = 0;
+  std::size_t p = kBits == 1 ? run_row_by_tables(w, x, part, outputs) : 0;
   for (; p + kRowPanels <= panels; p += kRowPanels)
     row_panels<kBits, kBlockScale, kLaneZero, kRowPanels>(w, form, x, part, outputs, p);
   if constexpr (kRowPanels > 2)

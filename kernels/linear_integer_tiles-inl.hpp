@@ -18,23 +18,30 @@ namespace {
 using detail::IntegerTile;
 using detail::TileWeights;
 
-// Blocks unpacked at once: their codes stay in a first-level cache while all rows pass.
+// Blocks of kTilePanels panels unpacked at once: their codes stay in a first-level cache while all rows pass. Of fewer
+// panels there are more.
 inline constexpr std::size_t kTileBlocks = 8;
 // Packed codes of the rows that pass: they stay in a second-level cache.
 inline constexpr std::size_t kHeldBytes = std::size_t{1} << 20;
 
 template <int kBits, int j>
-HWY_INLINE void unpack_word(Words w, std::size_t P, std::uint32_t* to) {
+HWY_INLINE void unpack_word(Words w, [[maybe_unused]] Words lowered, std::size_t P, std::uint32_t* to) {
   using D = DotOf<kBits>;
+#if WEFT_ISA_IS_VNNI
+  const hn::Repartition<std::uint8_t, WordTag> bytes;
+  const Words four = four_codes<kBits, j>(w);
+  hn::Store(hn::BitCast(WordTag(), hn::Sub(hn::BitCast(bytes, four), hn::BitCast(bytes, lowered))), WordTag(), to);
+#else
   store_codes<D>(D::split(four_codes<kBits, j>(w)), to, P * kPanelWidth);
+#endif
   if constexpr (j + 1 < static_cast<int>(kSubWords<kBits>))
-    unpack_word<kBits, j + 1>(w, P, to + D::kWords * P * kPanelWidth);
+    unpack_word<kBits, j + 1>(w, lowered, P, to + D::kWords * P * kPanelWidth);
 }
 
-/// Blocks t .. t + count - 1 of panels first .. first + P - 1.
+/// Blocks t .. t + count - 1 of panels first .. first + P - 1. With VNNI bytes are lowered by those of `lowered`.
 template <int kBits, bool kBlockScale, bool kLaneZero>
 HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t first, std::size_t P, std::size_t t,
-                         std::size_t count, const TileWeights& to) noexcept {
+                         std::size_t count, const TileWeights& to, Words lowered) noexcept {
   const WordTag d;
   constexpr std::size_t kWordStep = kSubWords<kBits> * DotOf<kBits>::kWords;
   const std::size_t words = panel_words(kBits, w.in), blocks = (w.in + kScaleBlock - 1) / kScaleBlock;
@@ -48,7 +55,7 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
         // Words past the last meet activations of 0; they only must not be read.
         const Words u =
             word < words ? hn::Xor(hn::Load(d, from + word * kPanelWidth + v * kPanelLanes), flip) : hn::Zero(d);
-        unpack_word<kBits, 0>(u, P, codes + i * kWordStep * P * kPanelWidth + v * kPanelLanes);
+        unpack_word<kBits, 0>(u, lowered, P, codes + i * kWordStep * P * kPanelWidth + v * kPanelLanes);
       }
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -65,6 +72,11 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
   }
 }
 
+/// Panels of the widest tiles in use. With VNNI the narrower ones keep a chunk's sums in registers.
+inline std::size_t widest_tile() noexcept {
+  return WEFT_ISA_IS_VNNI && detail::prefers_register_tiles() ? kTilePanels / 2 : kTilePanels;
+}
+
 /// Parts [begin, end) against panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero>
 void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t begin, std::size_t end,
@@ -74,10 +86,11 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const std::size_t lanes = P * kPanelWidth, o = first * kPanelWidth;
   const std::size_t first_row = x.first_row(begin);
   const auto totals_of = [&](std::size_t row) { return totals + (row - first_row) * lanes; };
+  const std::size_t blocks = kTileBlocks * kTilePanels / P;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
-  for (std::size_t t = 0; t < x.blocks; t += kTileBlocks) {
-    const std::size_t count = std::min(kTileBlocks, x.blocks - t);
-    unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked);
+  for (std::size_t t = 0; t < x.blocks; t += blocks) {
+    const std::size_t count = std::min(blocks, x.blocks - t);
+    unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked, hn::Zero(WordTag()));
     for (std::size_t part = begin; part < end; ++part) {
       const std::size_t R = x.rows_of(part), at = t * R;
       tiles[R - 1](unpacked, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
@@ -106,7 +119,7 @@ void run_tiles(const ConstWeight& w, const CodeForm& form, const PackedRows& x, 
   for (std::size_t begin = first; begin < last; begin += held) {
     const std::size_t end = std::min(last, begin + held);
     std::size_t p = 0;
-    for (std::size_t P = kTilePanels; P > 0; P /= 2)
+    for (std::size_t P = widest_tile(); P > 0; P /= 2)
       for (; p + P <= panels; p += P)
         run_panels<kBits, kBlockScale, kLaneZero>(w, form, x, begin, end, outputs, p, P, unpacked, totals);
   }

@@ -14,6 +14,9 @@
 #include "kernels/linear_integer_row-inl.hpp"
 #include "kernels/linear_integer_tiles-inl.hpp"
 #endif
+#if WEFT_ISA_IS_VNNI
+#include "kernels/linear_integer_matrix-inl.hpp"
+#endif
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -24,7 +27,7 @@ using detail::IntegerKernels;
 #if WEFT_ISA_IS_SCALAR
 
 template <int kBits>
-const IntegerKernels& integer_kernels() noexcept {
+const IntegerKernels& integer_kernels(std::size_t) noexcept {
   return detail::scalar_integer_kernels();
 }
 
@@ -35,16 +38,31 @@ std::size_t block_bytes(const CodeForm&) {
   return kScaleBlock * DotOf<kBits>::kWords;
 }
 
-template <int kBits, bool kBlockScale, bool kLaneZero>
-void run_form(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
-              const Outputs& outputs) noexcept {
-  if (last - first == 1 && x.rows_of(first) == 1)
-    run_row<kBits, kBlockScale, kLaneZero>(w, form, x, first, outputs);
-  else
-    run_tiles<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
-}
+// A row or tiles of rows.
+struct RunRows {
+  template <int kBits, bool kBlockScale, bool kLaneZero>
+  static void run(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
+                  const Outputs& outputs) noexcept {
+    if (last - first == 1 && x.rows_of(first) == 1)
+      run_row<kBits, kBlockScale, kLaneZero>(w, form, x, first, outputs);
+    else
+      run_tiles<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
+  }
+};
 
-template <int kBits>
+#if WEFT_ISA_IS_VNNI
+// Tiles of the matrix unit.
+struct RunMatrix {
+  template <int kBits, bool kBlockScale, bool kLaneZero>
+  static void run(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
+                  const Outputs& outputs) noexcept {
+    run_matrix<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
+    detail::last_isa = Isa::amx;
+  }
+};
+#endif
+
+template <int kBits, class Form>
 void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
          Activation activation, const MatrixView& z, const MatrixView& y) noexcept {
   WEFT_ISA_RAN();
@@ -53,18 +71,23 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
   constexpr bool kHasZeros = kBits > 1;  // no binary type has zeros of its own
   const bool lane_zero = kHasZeros && form.lane_zero;
   if (form.block_scale && lane_zero)
-    run_form<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
+    Form::template run<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
   else if (form.block_scale)
-    run_form<kBits, true, false>(w, form, x, first, last, outputs);
+    Form::template run<kBits, true, false>(w, form, x, first, last, outputs);
   else if (lane_zero)
-    run_form<kBits, false, kHasZeros>(w, form, x, first, last, outputs);
+    Form::template run<kBits, false, kHasZeros>(w, form, x, first, last, outputs);
   else
-    run_form<kBits, false, false>(w, form, x, first, last, outputs);
+    Form::template run<kBits, false, false>(w, form, x, first, last, outputs);
 }
 
 template <int kBits>
-const IntegerKernels& integer_kernels() noexcept {
-  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes<kBits>, &pack_parts<kBits>, &run<kBits>};
+const IntegerKernels& integer_kernels([[maybe_unused]] std::size_t rows) noexcept {
+#if WEFT_ISA_IS_VNNI
+  static constexpr IntegerKernels kMatrixKernels{detail::kMatrixRows, &block_bytes<kBits>, &pack_parts<kBits>,
+                                                 &run<kBits, RunMatrix>};
+  if (has_matrix_kernels(rows)) return kMatrixKernels;
+#endif
+  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes<kBits>, &pack_parts<kBits>, &run<kBits, RunRows>};
   return kKernels;
 }
 

@@ -87,7 +87,8 @@ struct FromProduct {
       for_each_value(out, [&](auto load, auto store) HWY_ATTR { body(load, store, add(load(errors), 0.0f)); });
       return;
     }
-    for (std::size_t panel = first; panel < end; ++panel) {
+    // Backwards: what the forward read last is still in cache, and what is moved last is read first by the next one.
+    for (std::size_t panel = end; panel-- > first;) {
       const float* dy = errors + panel * kPanelWidth;
       alignas(64) float lanes[kPanelWidth];
       if (const std::size_t width = out - panel * kPanelWidth; width < kPanelWidth) {

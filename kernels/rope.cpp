@@ -8,6 +8,7 @@
 #include "kernels/internal/position.hpp"
 #include "kernels/rows-inl.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 WEFT_ISA_BEGIN();
@@ -53,7 +54,7 @@ HWY_INLINE void rotate(RopePairs pairs, std::size_t n, const float* cosines, con
 void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const ConstMatrixView& state, bool transposed,
           const MatrixView& y, float* workspace) noexcept {
   WEFT_ISA_RAN();
-  const std::size_t n = rope.head_dim, width = x.cols / tokens;
+  const std::size_t n = rope.dims(), width = x.cols / tokens, rest = rope.head_dim - n;
   for (std::size_t b = 0; b < x.rows; ++b) {
     const std::uint64_t from = state.data ? detail::read_position(state.row(b)) : 0;
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -62,8 +63,10 @@ void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const 
         row = rope.table + (from + t) * 2 * n;
       else
         rope_row(rope, from + t, workspace);
-      for (std::size_t i = t * width; i < (t + 1) * width; i += n)
+      for (std::size_t i = t * width; i < (t + 1) * width; i += rope.head_dim) {
         rotate(rope.pairs, n, row, row + n, transposed ? -1.0f : 1.0f, x.row(b) + i, y.row(b) + i);
+        if (x.data != y.data) std::copy_n(x.row(b) + i + n, rest, y.row(b) + i + n);
+      }
     }
   }
 }

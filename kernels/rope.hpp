@@ -26,15 +26,20 @@ struct RopeSettings {
   double theta = 10000;
   RopeScaling scaling = RopeScaling::none;
   double factor = 1, low_frequency_factor = 1, high_frequency_factor = 4, original_context = 8192;
+  std::size_t dims = 0;          // even: the first elements of a head that turn; 0: all
+  std::vector<double> divisors;  // of the frequencies, after the scaling, [dims / 2]; empty: none
 };
 
 /// Rotations as the op takes them.
 struct Rope {
   std::size_t head_dim = 0;
   RopePairs pairs = RopePairs::half;
-  const std::uint64_t* turns = nullptr;  // [head_dim / 2]: of a turn per position, in units of 2^-64
-  const float* table = nullptr;          // [table_positions][2][head_dim]: rope_row of positions from 0 on
+  const std::uint64_t* turns = nullptr;  // [dims / 2]: of a turn per position, in units of 2^-64
+  const float* table = nullptr;          // [table_positions][2][dims]: rope_row of positions from 0 on
   std::size_t table_positions = 0;
+  std::size_t turned = 0;  // first elements of a head that turn, with pairs among themselves; 0: all
+  double gain = 1;         // of cosines and sines
+  std::size_t dims() const noexcept { return turned == 0 ? head_dim : turned; }
 };
 
 /// theta^(-2i/n), scaled, as parts of a turn per position in units of 2^-64. Positions multiply them modulo 2^64, so
@@ -45,13 +50,14 @@ struct Rope {
 ///         scaled RoPE"; Dubey et al. 2024, arXiv:2407.21783, and its code (llama3)
 std::vector<std::uint64_t> rope_turns(const RopeSettings& settings);
 
-/// A position's cosines [head_dim], then its sines [head_dim], each where its element stands, the sine negative at the
-/// first of a pair. Made in binary64 and rounded once.
+/// A position's cosines [dims], then its sines [dims], times the gain, each where its element stands, the sine negative
+/// at the first of a pair. Made in binary64 and rounded once.
 void rope_row(const Rope& rope, std::uint64_t position, float* row) noexcept;
 
 /// y[i] = fma(x[i], cos[i], x[partner] sin[i]) for every head of every token; the transposed rotation with -sin.
+/// Elements from dims() on are copied.
 /// Token t of a row stands at position p + t with p in state[0..1] (attention.hpp), or 0 where state has no data.
-/// @shape  x, y [B, tokens * heads * head_dim] as [tokens][heads][head_dim]; y may be x; workspace 2 head_dim floats
+/// @shape  x, y [B, tokens * heads * head_dim] as [tokens][heads][head_dim]; y may be x; workspace 2 dims floats
 /// @thread any, inside FlushSubnormals
 /// @exact  one product and one fma an element
 void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const ConstMatrixView& state, bool transposed,

@@ -2,8 +2,9 @@
 
 #include "kernels/target_rules.hpp"
 
+#include "kernels/binary.hpp"
 #include "kernels/math_constants.hpp"
-#include "kernels/target.hpp"
+#include "kernels/row_cosine.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -26,8 +27,7 @@ void link_budget(const ConstMatrixView& a, const ConstMatrixView& t, float* fact
 }
 
 void scale_rows(const float* s, const ConstMatrixView& x, const MatrixView& y) noexcept {
-  for (std::size_t b = 0; b < x.rows; ++b)
-    for (std::size_t j = 0; j < x.cols; ++j) y.row(b)[j] = s[b] * x.row(b)[j];
+  for (std::size_t b = 0; b < x.rows; ++b) scale(s[b], {x.row(b), 1, x.cols, x.cols}, {y.row(b), 1, x.cols, x.cols});
 }
 
 void gap_residual(const ConstMatrixView& weighted, const float* sums, const ConstMatrixView& x,

@@ -16,7 +16,7 @@ void one_hot(const std::uint32_t* labels, float value, const MatrixView& y) noex
 ///   budget = (cos(a, t) + 1) / 2;  factor = budget < 0.2 ? 0 : 0.5 + 0.5 budget
 /// cos is 0 when either norm is 0.
 /// @shape  a, t [rows, cols] -> factor [rows]
-/// @exact  row_cosine (kernels/target.hpp), then one addition, two products and a fma
+/// @exact  row_cosine (kernels/row_cosine.hpp), then one addition, two products and a fma
 /// @source docs/learning.md, "Link budgets"
 void link_budget(const ConstMatrixView& a, const ConstMatrixView& t, float* factor) noexcept;
 

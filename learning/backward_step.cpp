@@ -261,7 +261,7 @@ void BackwardStep::pull_back(const At& at, const ConstMatrixView& y, MatrixView 
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const MatrixView within = scratch_rows(scratch.work, residual.cols);
-  limit_rows(stream, options_.activation_limit, false, y, within, {scratch.limits.data(), scratch.ones.data()});
+  limit(at, options_.activation_limit, false, y, within);
   stream.scale_rows({scratch.limits.data(), y, within});
   stream.binary({kernels::BinaryOp::sub, within, y, within});
   stream.axpy({kShare, within, residual});
@@ -269,15 +269,20 @@ void BackwardStep::pull_back(const At& at, const ConstMatrixView& y, MatrixView 
 
 void BackwardStep::limit_displacement(const At& at, MatrixView residual) noexcept {
   LearningScratch& scratch = at.scratch;
-  limit_rows(at.context.stream, options_.displacement_limit, false, residual, scratch_rows(scratch.work, residual.cols),
-             {scratch.limits.data(), scratch.ones.data()});
+  limit(at, options_.displacement_limit, false, residual, scratch_rows(scratch.work, residual.cols));
   at.context.stream.scale_rows({scratch.limits.data(), residual, residual});
 }
 
 void BackwardStep::limit_step(const At& at, const ConstMatrixView& x) noexcept {
   LearningScratch& scratch = at.scratch;
-  limit_rows(at.context.stream, options_.step_limit / plan_.layers[at.node].step_size, true, x,
-             scratch_rows(scratch.split, x.cols), {scratch.limits.data(), scratch.ones.data()});
+  limit(at, options_.step_limit / plan_.layers[at.node].step_size, true, x, scratch_rows(scratch.split, x.cols));
+}
+
+void BackwardStep::limit(const At& at, float most, bool is_square, const ConstMatrixView& x,
+                         const MatrixView& normal) noexcept {
+  LearningScratch& scratch = at.scratch;
+  if (at.context.cpu) return limit_rows(*at.context.cpu, most, is_square, x, scratch.limits.data());
+  limit_rows(at.context.stream, most, is_square, x, normal, {scratch.limits.data(), scratch.ones.data()});
 }
 
 void BackwardStep::learn_inverse(const At& at, const mesh::BackwardArgs& args) noexcept {
@@ -335,16 +340,16 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
+  mesh::BackwardArgs args = past(at, hop, tick);
   if (hop.sends) {
     const MatrixView dx = scratch_rows(scratch.dx, here.in);
-    propagate_target(at, hop, tick, residual, dx);
+    propagate_target(at, hop, args, residual, dx);
     send(at, hop, tick, dx);
-    if (inverses_.has(at.node)) learn_inverse(at, past(at, hop, tick));
+    if (inverses_.has(at.node)) learn_inverse(at, args);
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
 
-  mesh::BackwardArgs args = past(at, hop, tick);
   const MatrixView target = scratch_rows(scratch.target, here.width);
   if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
@@ -364,17 +369,16 @@ bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t ti
   return true;
 }
 
-void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual,
-                                    MatrixView dx) {
+void BackwardStep::propagate_target(const At& at, const Hop& hop, const mesh::BackwardArgs& past,
+                                    const MatrixView& residual, const MatrixView& dx) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
-  mesh::BackwardArgs args = past(at, hop, tick);
   const int mixing = here.layer->weight_matrix();
   const bool is_direct_output = hop.distance == 0 && rule_.outputs_send_gradients;
   if (rule_.through_matrix && mixing >= 0 && !is_direct_output) {
     const bool is_learned = inverses_.has(at.node), has_feedback = is_per_layer(rule_.feedback);
-    rule_.through_matrix({stream, args, args.weights.matrix(static_cast<std::size_t>(mixing)),
+    rule_.through_matrix({stream, past, past.weights.matrix(static_cast<std::size_t>(mixing)),
                           is_learned     ? inverses_.matrix(at.node)
                           : has_feedback ? feedback_.of(at.node, here.in, here.width)
                                          : kernels::ConstPanels{},
@@ -382,6 +386,7 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, std::uint64_t 
                           dx, scratch_rows(scratch.target, here.width), scratch_rows(scratch.split, here.in),
                           scratch.factors.data()});
   } else {
+    mesh::BackwardArgs args = past;
     if (const mesh::ConstWeights fixed = feedback_.weights(at.node); fixed.data && !is_direct_output)
       args.weights = fixed;
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.

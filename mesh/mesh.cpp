@@ -46,10 +46,10 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
   mesh.take_cell_snapshots();
   Parts& built = *mesh.parts_;
-  built.mailing.address.emplace(built.number,
-                                [&built](Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within) {
-                                  return built.tell(to, std::move(message), reply_within);
-                                });
+  built.mailing.address.emplace(
+      built.number, [&built](Coord to, const MessagePointer& message, std::optional<std::uint64_t> reply_within) {
+        return built.tell(to, message, reply_within);
+      });
   return mesh;
 }
 
@@ -160,7 +160,7 @@ Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   WEFT_CHECK(check_message(object, *control));
   if (!control->claim()) return sent_before(object);
   control->sender = 0;
-  if (auto sent = parts_->engine->commands().post(cell->id(), control); !sent) {
+  if (auto sent = parts_->mailing.arrivals->post(cell->id(), control); !sent) {
     control->release();
     return fail(std::move(sent).error());
   }
@@ -211,7 +211,7 @@ NetworkSpec Mesh::current_spec() const {
   return now;
 }
 
-void Mesh::resume() noexcept { parts_->engine->clear_halt(); }
+void Mesh::resume() noexcept { parts_->mailing.arrivals->halt().clear(); }
 
 void Mesh::take_cell_snapshots() {
   parts_->sync(false);

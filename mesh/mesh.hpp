@@ -79,8 +79,8 @@ struct RunOutput {
 /// A network that runs: weights, sessions, cells as actors, and ticks.
 ///   auto mesh = Mesh::build(spec);  mesh->set_input("in", x);  mesh->tick();  auto y = mesh->output("out");
 /// A value moves one link a tick: what is set now reaches a layer `latency` ticks away after as many ticks.
-/// @thread one at a time; the registry, the activity: any; `post`: any, but not while sessions are added or removed, a
-/// rule attached or a state loaded
+/// @thread one at a time; `post`, `tell`, `ask`, the registry, the activity: any, as long as the mesh exists and is not
+/// moved (mesh::tell and mesh::ask by address: at any time)
 /// @exact  outputs, states and weights are the same bits on every thread count, executor, ISA and session count
 class Mesh {
  public:

@@ -29,7 +29,7 @@ const State& MeshAccess::state(const Mesh& mesh) noexcept {
 std::span<const std::unique_ptr<Cell>> MeshAccess::cells(const Mesh& mesh) noexcept { return mesh.parts_->cells; }
 Engine& MeshAccess::engine(Mesh& mesh) noexcept { return *mesh.parts_->engine; }
 scheduler::Executor& MeshAccess::executor(const Mesh& mesh) noexcept { return *mesh.parts_->executor; }
-const Halt* MeshAccess::halt(const Mesh& mesh) noexcept { return mesh.parts_->engine->halt(); }
+std::optional<Halt> MeshAccess::halt(const Mesh& mesh) noexcept { return mesh.parts_->mailing.arrivals->halt().get(); }
 void MeshAccess::sync(const Mesh& mesh, bool may_write) noexcept { mesh.parts_->sync(may_write); }
 
 Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth,
@@ -118,6 +118,23 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
     for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
   }
   return {};
+}
+
+void MeshAccess::deliver_by(Mesh& mesh, AddressEntry::Deliver deliver) {
+  std::optional<AddressEntry>& address = mesh.parts_->mailing.address;
+  address.reset();
+  if (deliver) address.emplace(mesh.number(), std::move(deliver));
+}
+
+Status MeshAccess::check_letter(const Mesh& mesh, Coord to, const Message* message) {
+  WEFT_TRY([[maybe_unused]] const CellPlace place, mesh.parts_->check_letter(to, message));
+  return {};
+}
+
+Result<std::uint64_t> MeshAccess::deliver(Mesh& mesh, Coord to, const MessagePointer& message,
+                                          std::optional<std::uint64_t> reply_within) {
+  WEFT_TRY(const CellPlace place, mesh.parts_->check_letter(to, message.get()));
+  return mesh.parts_->deliver(to, place, message, reply_within);
 }
 
 Status MeshAccess::restore_cell(Mesh& mesh, Cell& cell, const CellRecord& from) {

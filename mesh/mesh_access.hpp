@@ -37,8 +37,8 @@ struct MeshAccess {
   static std::span<const std::unique_ptr<Cell>> cells(const Mesh& mesh) noexcept;
   static Engine& engine(Mesh& mesh) noexcept;
   static scheduler::Executor& executor(const Mesh& mesh) noexcept;
-  /// The fault that halted the mesh; null: none did.
-  static const Halt* halt(const Mesh& mesh) noexcept;
+  /// The fault that halted the mesh, if one did. @thread any
+  static std::optional<Halt> halt(const Mesh& mesh) noexcept;
   /// Brings the host's memory up to a device's, before it is read; `may_write`: or written.
   static void sync(const Mesh& mesh, bool may_write) noexcept;
 
@@ -61,6 +61,16 @@ struct MeshAccess {
   /// session.
   static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
                                 std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+
+  /// Hands what is sent to addresses of the mesh to `deliver` from now on, in place of its cells; empty: it has no
+  /// addresses any more. Returns when no delivery is under way by the way before.
+  static void deliver_by(Mesh& mesh, AddressEntry::Deliver deliver);
+  /// Nothing where a cell of the mesh would take the message. @error as Mesh::tell, but full
+  /// @thread any, as long as the mesh exists
+  static Status check_letter(const Mesh& mesh, Coord to, const Message* message);
+  /// As Mesh::tell and Mesh::ask (with `reply_within`), of a message that was claimed before.
+  static Result<std::uint64_t> deliver(Mesh& mesh, Coord to, const MessagePointer& message,
+                                       std::optional<std::uint64_t> reply_within);
 
   /// Puts a cell's record back, from a file. @error corrupt
   static Status restore_cell(Mesh& mesh, Cell& cell, const CellRecord& from);

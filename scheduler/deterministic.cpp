@@ -9,7 +9,7 @@
 namespace weft::scheduler {
 
 DeterministicExecutor::DeterministicExecutor(std::uint64_t seed, ThreadHooks hooks, std::size_t team)
-    : seed_(seed), hooks_(hooks), random_(seed, 0, RandomPurpose::test), team_(seed, team) {}
+    : seed_(seed), hooks_(hooks), drawn_(seed), team_(seed, team) {}
 
 void DeterministicExecutor::LoneTeam::operator()(std::size_t count, Body body, void* context) noexcept {
   if (count == 0) return;
@@ -22,7 +22,7 @@ void DeterministicExecutor::LoneTeam::operator()(std::size_t count, Body body, v
 void DeterministicExecutor::begin(TickProgram& program, std::uint64_t n) {
   program_ = &program;
   n_ = n;
-  random_ = RandomStream(seed_, 0, RandomPurpose::test);  // the same run again takes the same order
+  drawn_ = DrawnOrder(seed_);  // the same run again takes the same order
   regions_.assign(program.region_count(), {});
   ready_.clear();
   ready_.reserve(regions_.size());
@@ -48,7 +48,8 @@ bool DeterministicExecutor::is_ready(std::size_t r) const noexcept {
 
 // The next region to work: in order, or drawn among all that may go on. regions_.size() when none may.
 std::size_t DeterministicExecutor::pick() noexcept {
-  if (seed_ == 0) {
+  Order* const order = this->order();
+  if (!order) {
     // A region that has begun ends its step, then the lowest region that lags.
     std::size_t best = regions_.size();
     for (std::size_t r = 0; r < regions_.size(); ++r) {
@@ -63,7 +64,7 @@ std::size_t DeterministicExecutor::pick() noexcept {
     if (is_ready(r)) ready_.push_back(static_cast<std::uint32_t>(r));
   }
   if (ready_.empty()) return regions_.size();
-  return ready_[random_.next_below(static_cast<std::uint32_t>(ready_.size()))];
+  return ready_[order->pick(ready_.size())];
 }
 
 // All regions stand at limit_: moves it on unless the run ends here.
@@ -85,12 +86,14 @@ std::optional<DeterministicExecutor::Event> DeterministicExecutor::next() noexce
   }
   Region& region = regions_[r];
   const Event event{static_cast<std::uint32_t>(r), region.progress, region.interior_done};
+  program_->use_order(order());
   if (region.interior_done) {
     program_->run_boundary(r, region.progress);
     ++region.progress;
   } else {
     program_->run_interior(r, region.progress);
   }
+  program_->use_order(nullptr);
   region.interior_done = !region.interior_done;
   return event;
 }
@@ -103,7 +106,7 @@ std::uint64_t DeterministicExecutor::run(TickProgram& program, std::uint64_t n) 
     program.use_team(nullptr);
     return done;
   }
-  if (seed_ == 0) return internal::run_alone(program, n);
+  if (!order()) return internal::run_alone(program, n);
   begin(program, n);
   while (next()) {
   }

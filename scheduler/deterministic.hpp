@@ -3,6 +3,7 @@
 #pragma once
 
 #include "scheduler/executor.hpp"
+#include "scheduler/order.hpp"
 
 #include "core/philox.hpp"
 
@@ -11,7 +12,9 @@
 
 namespace weft::scheduler {
 
-/// The executor of tests: single-threaded, its order a function of the seed, and steppable event by event.
+/// The executor of tests: single-threaded, its order a function of the seed, and steppable event by event. It chooses
+/// which half of which region's step comes next and, inside one, the order of what the program leaves open: which
+/// cell's messages are delivered first, which cell fires first.
 class DeterministicExecutor final : public Executor {
  public:
   /// One call into the program.
@@ -24,6 +27,10 @@ class DeterministicExecutor final : public Executor {
 
   /// @param team  how many threads it plays for programs that want a team
   explicit DeterministicExecutor(std::uint64_t seed = 0, ThreadHooks hooks = {}, std::size_t team = 1);
+
+  /// Takes every choice from `order` in place of the seed, until it is called again; null: from the seed. It outlives
+  /// the runs.
+  void follow(Order* order) noexcept { followed_ = order; }
 
   std::uint64_t run(TickProgram& program, std::uint64_t n) noexcept override;
   std::size_t concurrency() const noexcept override { return 1; }
@@ -41,6 +48,16 @@ class DeterministicExecutor final : public Executor {
     std::uint64_t progress = 0;
     bool interior_done = false;
   };
+  class DrawnOrder final : public Order {
+   public:
+    explicit DrawnOrder(std::uint64_t seed) : random_(seed, 0, RandomPurpose::test) {}
+    std::size_t pick(std::size_t count) noexcept override {
+      return random_.next_below(static_cast<std::uint32_t>(count));
+    }
+
+   private:
+    RandomStream random_;
+  };
   /// All tasks on the calling thread: seed 0 ascending, else from a drawn one on, upwards or downwards.
   class LoneTeam final : public Team {
    public:
@@ -53,13 +70,16 @@ class DeterministicExecutor final : public Executor {
     std::size_t size_;
     RandomStream random_;
   };
+  /// Null: regions come in ascending order.
+  Order* order() noexcept { return followed_ ? followed_ : seed_ != 0 ? &drawn_ : nullptr; }
   bool is_ready(std::size_t region) const noexcept;
   std::size_t pick() noexcept;
   bool open_block() noexcept;
 
   std::uint64_t seed_;
   ThreadHooks hooks_;
-  RandomStream random_;
+  DrawnOrder drawn_;
+  Order* followed_ = nullptr;
   LoneTeam team_;
   TickProgram* program_ = nullptr;
   std::uint64_t n_ = 0, limit_ = 0;

@@ -272,11 +272,13 @@ void RegionGraph::Graph::run_block(std::uint64_t limit) noexcept {
   }
   if (rests) {
     // No regions for the caller: it sleeps, and helps if nobody wakes it in good time.
-    for (int naps = 0; naps < kNaps && running_.load(std::memory_order_acquire) != 0; ++naps) {
+    int naps = 0;
+    for (; naps < kNaps && running_.load(std::memory_order_acquire) != 0; ++naps) {
       caller_.arm();
       if (running_.load(std::memory_order_seq_cst) == 0 || caller_.park()) break;
     }
     caller_.disarm();
+    if (naps == kNaps) watch.end_rest(now());
     watch.restart();
   }
   block_->wait_for_all();

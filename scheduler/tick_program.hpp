@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "scheduler/order.hpp"
 #include "scheduler/team.hpp"
 
 #include <cstddef>
@@ -43,6 +44,10 @@ class TickProgram {
   virtual bool wants_team() const noexcept { return false; }
   /// Sets the team of the run that begins; null when it has ended. Without this call the program works alone.
   virtual void use_team([[maybe_unused]] Team* team) noexcept {}
+
+  /// Sets who says, until it is set anew, in which order a half of a step does what may come in any order: messages
+  /// for different cells, cells that fire. Null: the program's own order. No bit may depend on it.
+  virtual void use_order([[maybe_unused]] Order* order) noexcept {}
 };
 
 }  // namespace weft::scheduler

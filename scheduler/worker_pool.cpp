@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t kBareTries = 96;  // looks without a pause: a neighbour's line takes about so long to come
 constexpr std::uint32_t kCheckEvery = 16;
 constexpr std::uint32_t kYields = 16;
+constexpr std::uint32_t kPassesALook = 64;
 constexpr Nanoseconds kRestSlice = std::chrono::milliseconds(2);  // how late a resting worker hears of the end
 
 }  // namespace
@@ -120,7 +121,7 @@ void WorkerPool::operator()(std::size_t count, Body body, void* context) noexcep
     const std::size_t now = std::min(TaskQueue::kMostTasks, count - first);
     first == 0 ? tasks_.post(now, body, context) : tasks_.post(now, shifted, &from);
     wake_all();
-    tasks_.work();
+    tasks_.work(true);
     tasks_.await();
   }
 }
@@ -262,7 +263,8 @@ void WorkerPool::work(Shift& shift) noexcept {
 
 bool WorkerPool::should_rest(Shift& shift) noexcept {
   CoreWatch& watch = workers_[shift.self].watch;
-  if (!watch.is_due() || !watch.is_taken(thread_times())) return false;
+  if (!watch.is_due() || !watch.is_taken(options_.times())) return false;
+  if (!has_help(shift)) return false;  // nobody would take its regions
   const Nanoseconds time = now();
   const auto resting = std::count_if(workers_.begin(), workers_.end(), [&](const Worker& worker) {
     return worker.rest_ends.load(std::memory_order_relaxed) > time.count();
@@ -280,8 +282,9 @@ void WorkerPool::begin_rest(Shift& shift) noexcept {
     shift.first = region.next;
     region.owner.store(0, std::memory_order_release);  // pairs with the acquire of the next owner
   }
-  shift.unclaimed = 0;
-  if (shift.self != 0) return;  // join tells the others
+  shift.unclaimed = shift.adopted = 0;
+  if (shift.self != 0) return;     // join tells the others
+  (void)is_standing_still(shift);  // from here on
   workers_[0].in_run.store(0, std::memory_order_seq_cst);
   wake_all();
 }
@@ -296,6 +299,12 @@ void WorkerPool::end_rest(Shift& shift) noexcept {
   workers_[0].in_run.store(shift.generation, std::memory_order_seq_cst);
 }
 
+bool WorkerPool::has_help(const Shift& shift) const noexcept {
+  for (std::uint32_t m = 0; m < workers_.size(); ++m)
+    if (m != shift.self && is_in_run(m, shift.generation)) return true;
+  return false;
+}
+
 // For a whole sleep of the caller's: it is needed.
 bool WorkerPool::is_standing_still(Shift& shift) const noexcept {
   std::uint64_t steps = 0;
@@ -306,7 +315,7 @@ bool WorkerPool::is_standing_still(Shift& shift) const noexcept {
 // Takes tasks from the queue until the run is over, and waits for them as others wait for neighbours.
 void WorkerPool::help(Shift& shift) noexcept {
   for (;;) {
-    if (tasks_.work() != 0) {
+    if (tasks_.work(false) != 0) {
       if (shift.armed) disarm(shift);
       shift.tries = shift.yields = 0;
     } else if (generation_.load(std::memory_order_acquire) != shift.generation) {  // pairs with the store in close_run
@@ -322,17 +331,18 @@ void WorkerPool::help(Shift& shift) noexcept {
 // region that was worked last comes first in the next pass, while its weights are still in the core's cache.
 bool WorkerPool::pass(Shift& shift) noexcept {
   if (shift.unclaimed != 0) claim_homes(shift);
-  bool moved = false;
+  bool moved = false, sheds = has_too_many(shift);
   std::uint32_t kept = kNone;
   for (std::uint32_t r = shift.first; r != kNone;) {
     Region& region = regions_[r];
     const std::uint32_t next = region.next;
     bool keep = true;
-    if (region.home != shift.self && is_in_run(region.home, shift.generation)) {
+    const bool is_adopted = region.home != shift.self;
+    if (is_adopted && (is_in_run(region.home, shift.generation) || sheds)) {
       region.owner.store(0, std::memory_order_release);  // pairs with the acquire of the next owner
       light_fence();
-      wake(region.home);
-      keep = false;
+      is_in_run(region.home, shift.generation) ? wake(region.home) : wake_all();
+      keep = sheds = false;
     } else {
       moved |= advance(shift, region, r);
       if (region.progress.load(std::memory_order_relaxed) == n_) {  // done: stays owned, so nobody looks at it again
@@ -344,6 +354,8 @@ bool WorkerPool::pass(Shift& shift) noexcept {
     if (keep) {
       region.next = kept;
       kept = r;
+    } else if (is_adopted) {
+      --shift.adopted;
     }
     r = next;
   }
@@ -411,8 +423,9 @@ void WorkerPool::claim_homes(Shift& shift) noexcept {
   }
 }
 
-// Takes regions whose assigned worker is not there: one, or all of them. True when any was taken.
-bool WorkerPool::adopt(Shift& shift, bool all) noexcept {
+// Takes regions whose assigned worker is not there: one within its share, one, or all of them. True when any was taken.
+bool WorkerPool::adopt(Shift& shift, Adopt wanted) noexcept {
+  if (wanted == Adopt::share && shift.adopted >= fair_share(shift)) return false;
   bool any = false;
   for (std::uint32_t i = 0; i < region_count_; ++i) {
     const std::uint32_t r = shift.next_orphan;
@@ -424,10 +437,24 @@ bool WorkerPool::adopt(Shift& shift, bool all) noexcept {
     if (!region.owner.compare_exchange_strong(owner, shift.self + 1, std::memory_order_acquire)) continue;
     region.next = shift.first;
     shift.first = r;
+    ++shift.adopted;
     any = true;
-    if (!all) break;
+    if (wanted != Adopt::all) break;
   }
   return any;
+}
+
+// Regions whose workers are not there, for each worker that is.
+std::uint32_t WorkerPool::fair_share(const Shift& shift) const noexcept {
+  std::uint32_t workers = 0, orphans = 0;
+  for (std::uint32_t m = 0; m < workers_.size(); ++m)
+    is_in_run(m, shift.generation) ? ++workers : orphans += workers_[m].own_end - workers_[m].own_begin;
+  return workers == 0 ? orphans : (orphans + workers - 1) / workers;
+}
+
+// Looked at now and then: it was alone, and others have come.
+bool WorkerPool::has_too_many(Shift& shift) const noexcept {
+  return shift.adopted > 1 && ++shift.passes % kPassesALook == 0 && shift.adopted > fair_share(shift);
 }
 
 // Nothing moved: true when this worker's part of the run is over. The caller also opens the next block here.
@@ -449,7 +476,7 @@ bool WorkerPool::is_over(Shift& shift) noexcept {
 bool WorkerPool::is_cut_short(Shift& shift) noexcept {
   if (shift.self == 0 || generation_.load(std::memory_order_relaxed) == shift.generation) return false;
   shift.first = kNone;
-  shift.unclaimed = 0;
+  shift.unclaimed = shift.adopted = 0;
   return true;
 }
 
@@ -459,18 +486,21 @@ void WorkerPool::wait(Shift& shift) noexcept {
     disarm(shift);
     shift.yields = 0;
     if (watches_) workers_[shift.self].watch.restart();
-    if (shift.rests && (!workers_[0].is_resting() || (!was_woken && is_standing_still(shift)))) end_rest(shift);
+    if (shift.rests && (!workers_[0].is_resting() || !has_help(shift) || (!was_woken && is_standing_still(shift))))
+      end_rest(shift);
     return;
   }
   if (++shift.tries < kBareTries) return;
   if (shift.tries == kBareTries) shift.since = now();
   pause();
   if (shift.tries % kCheckEvery != 0 || is_cut_short(shift)) return;
-  if (!shift.rests && adopt(shift, false)) return;
+  if (!shift.rests && adopt(shift, Adopt::share)) return;
   if (now() - shift.since < options_.spin) return;
+  if (!shift.rests && adopt(shift, Adopt::one)) return;  // whose share it is works at something else
   std::this_thread::yield();
   if (++shift.yields < kYields) return;
-  if (shift.self == 0 && !shift.rests && adopt(shift, true)) return;
+  if (shift.rests && !has_help(shift)) return end_rest(shift);  // nobody has come, or they rest too
+  if (shift.self == 0 && !shift.rests && adopt(shift, Adopt::all)) return;
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   workers_[shift.self].spot.arm();
   shift.armed = true;

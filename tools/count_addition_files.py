@@ -11,6 +11,8 @@ import pathlib
 import re
 import sys
 
+import rooms
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # kind, as CONTRIBUTING.md says it: list of names, its row there, the enumerators' type
 KINDS = {
@@ -25,7 +27,7 @@ KINDS = {
 # Named as a default, or something else of that name.
 USES = {
     "chain": {"mesh/network/network_json.cpp"},
-    "linear": {"mesh/layers/attention.cpp", "learning/options.cpp"},
+    "linear": {"mesh/layers/attention.cpp", "learning/options.cpp", "models/rope_scaling.cpp"},
     "constant": {"kernels/rate_schedule.hpp", "kernels/rate_schedule.cpp"},
     "cross_entropy": {"learning/options.hpp"},
     "backprop": {"learning/options.hpp", "cli/new.cpp"},
@@ -38,18 +40,6 @@ COMPUTED = ("float32", "float64", "int8", "uint8")
 STRING = r'|"\w+=(?:\w+\|)*{0}[|"]|"[^"\n]*(?:`{0}`|[" ]{0}(?:, | or ))[^"\n]*"'
 
 
-def rooms():
-    table = (ROOT / "tools/layers.txt").read_text()
-    return [room for room in re.findall(r"^(\w+):", table, re.MULTILINE) if (ROOT / room).is_dir()]
-
-
-def sources():
-    for room in rooms():
-        for path in sorted((ROOT / room).rglob("*")):
-            if path.suffix in (".cpp", ".hpp", ".def", ".inc") and path.parent.name != "loom":
-                yield str(path.relative_to(ROOT)), re.sub(r"//[^\n]*", "", path.read_text())
-
-
 def stated():
     """The numbers in CONTRIBUTING.md: "- a loss: 2 files"."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
@@ -58,7 +48,8 @@ def stated():
 
 def main():
     wanted = sys.argv[sys.argv.index("--list") + 1] if "--list" in sys.argv else None
-    texts, numbers, failures, lines = list(sources()), stated(), [], []
+    texts = [(str(path), text) for path, text in rooms.sources() if path.parent.name != "loom"]
+    numbers, failures, lines = stated(), [], []
     for kind, (rows, pattern, own, enumeration) in KINDS.items():
         names = re.findall(pattern, (ROOT / rows).read_text(), re.MULTILINE)
         most = 0

@@ -13,27 +13,17 @@ import pathlib
 import re
 import sys
 
+import rooms
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MOST = 3
 USES = {"identity": {"mesh/layers/parallel.cpp"}}
 
 
-def rooms():
-    table = (ROOT / "tools/layers.txt").read_text()
-    return [room for room in re.findall(r"^(\w+):", table, re.MULTILINE) if (ROOT / room).is_dir()]
-
-
-def sources():
-    for room in rooms():
-        for path in sorted((ROOT / room).rglob("*")):
-            if path.suffix in (".cpp", ".hpp", ".def"):
-                yield str(path.relative_to(ROOT)), re.sub(r"//[^\n]*", "", path.read_text())
-
-
 def main():
     wanted = sys.argv[sys.argv.index("--list") + 1] if "--list" in sys.argv else None
     types = re.findall(r"^WEFT_LAYER\((\w+),", (ROOT / "mesh/layers/layers.def").read_text(), re.MULTILINE)
-    texts = list(sources())
+    texts = [(str(path), text) for path, text in rooms.sources()]
     conformance = json.loads((ROOT / "tests/conformance/layers.json").read_text())
     failures = [] if types else ["mesh/layers/layers.def has no rows"]
     for layer in types:

@@ -11,21 +11,10 @@ import pathlib
 import re
 import sys
 
+import rooms
+
 MOST = 4
-ROOMS = ("kernels", "gpu", "mesh", "learning", "agent", "cli", "scheduler", "actors", "topology", "core", "formats",
-         "storage")
 ROW = re.compile(r"^WEFT_OP\((\w+), (\w+)\)", re.MULTILINE)
-
-
-def sources(root):
-    for room in ROOMS:
-        for path in sorted((root / room).rglob("*")):
-            if path.suffix in (".cpp", ".hpp", ".def", ".h"):
-                yield path
-
-
-def without_comments(text):
-    return re.sub(r"//[^\n]*", "", text)
 
 
 # A struct where it is defined and computed, lowered, or named by type or number; ops::Copy{...} is a use.
@@ -49,7 +38,7 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     wanted = sys.argv[sys.argv.index("--list") + 1] if "--list" in sys.argv else None
     rows = ROW.findall((root / "kernels/ops.def").read_text())
-    named = [(str(path.relative_to(root)), names(path, without_comments(path.read_text()))) for path in sources(root)]
+    named = [(str(path), names(path, text)) for path, text in rooms.sources(root, (".cpp", ".hpp", ".def", ".h"))]
     failures, total = [], 0
     for name, kind in rows:
         found = [path for path, words in named if name in words or kind in words]

@@ -4,10 +4,11 @@
 
   tools/mutate_kernels.py [--build build/release] [--count 40] [--files softmax,norm] [--filter NAME=FILTER]... [--jobs 2]
 
-Needs a build with the program kernels_tests; changes neither it nor the tree: a mutant's object is compiled beside them,
-lightly optimised, and linked in place of the right one. Of each file in turn the candidates are taken evenly spread, so
-the same tree has the same mutants. Each --filter (GoogleTest's) is a set of tests to be judged; without any, all tests.
-About half a minute of CPU for each mutant: for a person who changes tests, not for CI.
+Needs a build with the program kernels_tests whose files are compiled one by one (-DWEFT_UNITY=OFF); changes neither
+it nor the tree: a mutant's object is compiled beside them, lightly optimised, and linked in place of the right one.
+Of each file in turn the candidates are taken evenly spread, so the same tree has the same mutants. Each --filter
+(GoogleTest's) is a set of tests to be judged; without any, all tests. About half a minute of CPU for each mutant: for
+a person who changes tests, not for CI.
 """
 import argparse
 import concurrent.futures
@@ -48,6 +49,8 @@ class Builder:
     def __init__(self, build):
         self.build = build
         self.commands = {e["file"]: e for e in json.loads((build / "compile_commands.json").read_text())}
+        if str(ROOT / "kernels/softmax.cpp") not in self.commands:
+            sys.exit(f"{build}: compiles files in batches; configure a build with -DWEFT_UNITY=OFF -DWEFT_PRECOMPILE=programs")
         out = subprocess.run(["ninja", "-t", "commands", "kernels_tests"], cwd=build, capture_output=True, text=True, check=True)
         self.link = out.stdout.strip().split("\n")[-1]
 

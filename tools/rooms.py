@@ -32,6 +32,14 @@ def read(root=ROOT):
     return rooms
 
 
+def sources(root=ROOT, suffixes=(".cpp", ".hpp", ".def", ".inc")):
+    """(path from the root, text without comments) of each file of the rooms that exist."""
+    for room in existing(root):
+        for path in sorted((root / room).rglob("*")):
+            if path.suffix in suffixes:
+                yield path.relative_to(root), re.sub(r"//[^\n]*", "", path.read_text())
+
+
 def existing(root=ROOT):
     """The rooms that have a folder; of each, the existing rooms that it may include."""
     rooms = {name: room for name, room in read(root).items() if (root / name).is_dir()}

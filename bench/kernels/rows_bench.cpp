@@ -11,8 +11,8 @@
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/reduce.hpp"
+#include "kernels/row_cosine.hpp"
 #include "kernels/softmax.hpp"
-#include "kernels/target.hpp"
 
 #include "core/aligned_buffer.hpp"
 

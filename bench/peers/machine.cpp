@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "bench/peers/machine.cpp"
+
+#define WEFT_WITH_VNNI
 #include "kernels/foreach_isa.hpp"
 #include "kernels/simd/panel-inl.hpp"
+#if WEFT_ISA_IS_VNNI
+#include "kernels/simd/dot-inl.hpp"
+#endif
 
 #include "bench/peers/measure.hpp"
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
@@ -81,6 +87,28 @@ void update_floats(float* data, std::size_t floats, float addend) {
 
 #endif
 
+#if WEFT_ISA_IS_VNNI
+// As fma_burst, of products of bytes.
+std::size_t byte_burst(std::size_t steps, std::int32_t* out) {
+  using D = Dot<true>;
+  constexpr std::size_t kByteSums = 12;
+  D::Sum sums[kByteSums];
+  WEFT_UNROLL for (std::size_t j = 0; j < kByteSums; ++j) sums[j] =
+      D::start(hn::Set(IntTag(), *out + static_cast<std::int32_t>(j)));
+  const auto a = hn::Set(WordTag(), 0x01020304u + static_cast<std::uint32_t>(*out)),
+             b = hn::Set(WordTag(), 0x01ff01ffu);
+  for (std::size_t i = 0; i < steps; ++i) {
+    WEFT_UNROLL for (std::size_t j = 0; j < kByteSums; ++j) sums[j] = D::add(sums[j], a, b);
+  }
+  D::Sum total{};
+  WEFT_UNROLL for (const auto& sum : sums) total += sum;
+  *out = total[0] & 1;
+  return steps * kByteSums * kPanelLanes * 4;
+}
+#else
+std::size_t byte_burst(std::size_t, std::int32_t*) { return 0; }
+#endif
+
 }  // namespace
 }  // namespace weft::kernels::WEFT_ISA
 WEFT_ISA_END();
@@ -89,6 +117,7 @@ WEFT_ISA_END();
 namespace weft::kernels {
 namespace {
 constexpr auto kFmaBurst = WEFT_DISPATCH(fma_burst);
+constexpr auto kByteBurst = WEFT_DISPATCH(byte_burst);
 constexpr auto kReadFloats = WEFT_DISPATCH(read_floats);
 constexpr auto kUpdateFloats = WEFT_DISPATCH(update_floats);
 }  // namespace
@@ -99,6 +128,11 @@ namespace weft::bench {
 double fma_burst() {
   static thread_local float sink = 0.0f;
   return 2.0 * double(kernels::kFmaBurst.get()(10000, &sink));
+}
+
+double byte_burst() {
+  static thread_local std::int32_t sink = 0;
+  return 2.0 * double(kernels::kByteBurst.get()(10000, &sink));
 }
 
 float read_all(const float* data, std::size_t floats) { return kernels::kReadFloats.get()(data, floats); }

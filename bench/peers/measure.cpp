@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 namespace weft::bench {
 namespace {
@@ -29,7 +30,8 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 }  // namespace
 
-std::vector<double> race(std::span<const Contestant> contestants, int rounds, double slice_seconds, Clock clock) {
+std::vector<std::vector<double>> race_rounds(std::span<const Contestant> contestants, int rounds, double slice_seconds,
+                                             Clock clock) {
   std::vector<std::size_t> times;
   for (const auto& each : contestants) {
     each.run();  // caches, pages and lazily made state
@@ -42,12 +44,25 @@ std::vector<double> race(std::span<const Contestant> contestants, int rounds, do
   for (int round = 0; round < rounds; ++round)
     for (std::size_t i = 0; i < contestants.size(); ++i)
       took[i].push_back(seconds(contestants[i].run, times[i], clock) / double(times[i]));
+  return took;
+}
+
+std::vector<double> race(std::span<const Contestant> contestants, int rounds, double slice_seconds, Clock clock) {
   std::vector<double> medians;
-  for (auto& each : took) {
-    std::nth_element(each.begin(), each.begin() + each.size() / 2, each.end());
-    medians.push_back(each[each.size() / 2]);
-  }
+  for (auto& each : race_rounds(contestants, rounds, slice_seconds, clock)) medians.push_back(median(std::move(each)));
   return medians;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double lower_quartile(std::vector<double> values) {
+  const auto quarter = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+  std::nth_element(values.begin(), quarter, values.end());
+  return *quarter;
 }
 
 HugeArray::HugeArray(std::size_t floats) : bytes_(floats * sizeof(float) + 2 * kHugePage), floats_(floats) {

@@ -20,14 +20,27 @@ struct Contestant {
   std::function<void()> run;
 };
 
-/// Seconds per run of each contestant: the median of `rounds` rounds. Each round times every contestant once, in turn,
-/// for about `slice_seconds`, so that a busy machine or a changing clock rate meets all of them and the ratios hold.
+/// Seconds per run of each contestant, round by round: [contestant][round]. Each round times every contestant once, in
+/// turn, for about `slice_seconds`, so that a busy machine or a changing clock rate meets all of them and the ratios
+/// hold.
+std::vector<std::vector<double>> race_rounds(std::span<const Contestant> contestants, int rounds = 15,
+                                             double slice_seconds = 2e-3, Clock clock = Clock::thread);
+/// Their medians.
 std::vector<double> race(std::span<const Contestant> contestants, int rounds = 15, double slice_seconds = 2e-3,
                          Clock clock = Clock::thread);
+
+/// The middle one of what is not empty, the higher one of two.
+double median(std::vector<double> values);
+/// The one above a quarter of them. On machines that others use too, the median of several threads' times tells who
+/// else was running.
+double lower_quartile(std::vector<double> values);
 
 /// Independent fmas on registers, as wide as the active instruction set has them; returns the flops done (an fma counts
 /// two). Raced beside a kernel, it gives the peak at the clock rate of that moment.
 double fma_burst();
+
+/// The same of products of bytes, four to a 32-bit sum; 0 where the active instruction set is not avx512_vnni.
+double byte_burst();
 
 /// Reads `floats` floats with the widest loads of the active instruction set and eight sums: the floor for any kernel
 /// that must read them once. The result keeps the compiler from leaving the loop out.

@@ -64,6 +64,8 @@ void race_linear(Rows& rows, const std::string& name, std::size_t batch, std::si
   if (all.size() == 2) rows.add({name, seconds[0] * 1e6, "", {}, {}, floor * 1e6, "us"});
   for (std::size_t i = 2; i < all.size(); ++i)
     rows.add({name, seconds[0] * 1e6, all[i].name, seconds[i] * 1e6, seconds[i] / seconds[0], floor * 1e6, "us"});
+  const double work = batch > 1 ? flops : static_cast<double>(m.panels.size() * sizeof(float));
+  rows.add({name + "/rate", work / seconds[0] / 1e9, "", {}, {}, work / floor / 1e9, batch > 1 ? "GFLOP/s" : "GB/s"});
 }
 
 void race_all(Rows& rows) {

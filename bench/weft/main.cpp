@@ -36,8 +36,8 @@ int main(int argc, char** argv) {
     rows.finish();
     return 0;
   }
-  std::fprintf(
-      stderr,
-      "weft: error: weft-bench kernels|tick|mesh|clock|learn|dtypes|layers [--json] [--quick] [--only NETWORK]\n");
+  std::fprintf(stderr,
+               "weft: error: weft-bench kernels|tick|mesh|clock|learn|dtypes|layers [--json] [--quick] [--only "
+               "NETWORK|unequal|busy]\n");
   return 2;
 }

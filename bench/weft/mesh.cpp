@@ -212,6 +212,7 @@ void beside_a_busy_process(Rows& rows) {
 
 void bench_mesh(Rows& rows) {
   const bool quick = rows.settings().quick;
+  if (rows.settings().only == "busy") return beside_a_busy_process(rows);
   for (const std::size_t cells : {16, 64, 256, 4096}) {
     const Times t = measure(cells, 0, quick);
     const std::string name = "mesh/" + std::to_string(cells) + " cells on " + std::to_string(t.regions);

@@ -30,7 +30,7 @@ struct Row {
 
 struct Settings {
   bool json = false, quick = false;
-  std::string only;            // layers: this network alone
+  std::string only;            // layers: this network alone; tick: unequal, mesh: busy; dtypes: part of a name
   bool openblas_only = false;  // kernels, in a child process: only the rows that depend on OpenBLAS' choice of core
 };
 
@@ -43,6 +43,8 @@ class Rows {
   /// Rows added so far.
   std::vector<Row> take() { return std::move(rows_); }
   const Settings& settings() const noexcept { return settings_; }
+  /// True when `name` holds the text that settings are limited to.
+  bool is_wanted(const std::string& name) const { return name.find(settings_.only) != std::string::npos; }
 
  private:
   Settings settings_;

@@ -225,19 +225,29 @@ void once_a_millisecond(Rows& rows, const topology::Machine& machine) {
 
 }  // namespace
 
-void bench_tick(Rows& rows) {
-  const auto machine = must(topology::Machine::discover());
-  back_to_back(rows, machine, "tick/1 region", 1, false);
-  back_to_back(rows, machine, "tick/2 regions", 2, false);
-  back_to_back(rows, machine, "tick/2 regions, shared", 2, true);
-  EmptyCells empty(2, 1);
-  race_executors(rows, machine, "tick/2 regions, shared", empty, 2, "ns");
+namespace {
+
+/// The executors on unequal cells, with as many threads as there are cores for.
+void unequal_cells(Rows& rows, const topology::Machine& machine) {
   for (const std::size_t threads : {2, 16}) {
     if (threads > machine.usable_cpus()) continue;
     UnequalCells unequal(8 * threads);
     race_executors(rows, machine, "tick/unequal cells, " + std::to_string(threads) + " threads", unequal, threads,
                    "us");
   }
+}
+
+}  // namespace
+
+void bench_tick(Rows& rows) {
+  const auto machine = must(topology::Machine::discover());
+  if (rows.settings().only == "unequal") return unequal_cells(rows, machine);
+  back_to_back(rows, machine, "tick/1 region", 1, false);
+  back_to_back(rows, machine, "tick/2 regions", 2, false);
+  back_to_back(rows, machine, "tick/2 regions, shared", 2, true);
+  EmptyCells empty(2, 1);
+  race_executors(rows, machine, "tick/2 regions, shared", empty, 2, "ns");
+  unequal_cells(rows, machine);
   once_a_millisecond(rows, machine);
 }
 

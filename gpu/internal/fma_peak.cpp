@@ -13,7 +13,7 @@ namespace weft::gpu {
 namespace {
 
 // Sizes in gpu/shaders/fma_peak.comp.
-constexpr std::size_t kPeakThreads = 256, kFusedEachStep = 8 * 16;
+constexpr std::size_t kPeakThreads = 256, kFusedEachStep = 8 * 32;
 constexpr double kLongEnough = 5e-3;  // seconds, of which handing it over is a small part
 constexpr int kRounds = 20;
 
@@ -26,7 +26,7 @@ struct PeakPush {
 Result<double> fma_peak(const std::shared_ptr<Context>& context, Heap& heap, Pipelines& pipelines) {
   using Clock = std::chrono::steady_clock;
   WEFT_TRY(const auto recorder, Recorder::create(context, heap, pipelines));
-  const std::size_t groups = context->info.kind == "cpu" ? 16 : 4096;
+  const std::size_t groups = context->info.kind == "cpu" ? 16 : 32768;  // so many that the last ones count for little
   WEFT_TRY(const Buffer out, heap.allocate(groups * kPeakThreads * sizeof(float), "a measurement"));
   const auto seconds_of = [&](std::uint32_t steps) -> Result<double> {
     const auto begin = Clock::now();

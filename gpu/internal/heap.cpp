@@ -20,7 +20,7 @@ Heap::~Heap() {
 }
 
 Result<Heap::Block*> Heap::add_block(std::size_t bytes, bool is_whole, std::string_view what) {
-  WEFT_TRY(const Allocation allocation, make_allocation(*context_, bytes, Use::device, what));
+  WEFT_TRY(const Allocation allocation, make_allocation(*context_, bytes + kReadBeyond, Use::device, what));
   WEFT_ASSERT(allocation.address % kAlignment == 0, "a block's address is not aligned");
   Block& block = blocks_[allocation.address];
   block.allocation = allocation;

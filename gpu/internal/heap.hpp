@@ -42,6 +42,9 @@ struct Place {
 class Heap final : public Memory {
  public:
   static constexpr std::size_t kBlock = std::size_t{64} << 20;
+  /// Bytes behind all buffers of a block that shaders may read: they fetch whole steps, and leave out what is too much
+  /// (gpu/shaders/linear_large.comp). At most four chunks of a panel's inputs and two steps (linear_chunks.comp).
+  static constexpr std::size_t kReadBeyond = std::size_t{32} << 10;
 
   explicit Heap(std::shared_ptr<Context> context)
       : context_(std::move(context)), drivers_(heap_for(*context_, Use::device)) {}

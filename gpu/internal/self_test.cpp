@@ -99,6 +99,10 @@ struct SelfTestPush {
   WEFT_SELF_TEST_OPERANDS(WEFT_MEMBER)
 };
 
+struct MatrixPlacesPush {
+  WEFT_MATRIX_PLACES_OPERANDS(WEFT_MEMBER)
+};
+
 Result<std::vector<float>> on_device(const std::shared_ptr<Context>& context, Heap& heap, const Cases& cases,
                                      const std::string& cache_folder) {
   WEFT_TRY(const auto pipelines, Pipelines::create(context, cache_folder));
@@ -172,6 +176,22 @@ void judge_hardware(const Cases& cases, const std::vector<float>& got, const std
 }
 
 }  // namespace
+
+Result<bool> matrices_are_regular(const std::shared_ptr<Context>& context, Heap& heap, Pipelines& pipelines) {
+  constexpr std::size_t kSubgroup = 32, kElements = 8, kSide = 16;
+  WEFT_TRY(const auto recorder, Recorder::create(context, heap, pipelines));
+  std::array<std::uint32_t, kSubgroup * kElements> found{};
+  WEFT_TRY(const Buffer out, heap.allocate(sizeof found, "a look at matrices"));
+  recorder->dispatch(shader("matrix_places"), {}, MatrixPlacesPush{out.address()}, {1, 1}, {},
+                     {{out.address(), out.address() + sizeof found}});
+  WEFT_CHECK(recorder->download(out.data(), sizeof found, found.data()));
+  for (std::size_t lane = 0; lane < kSubgroup; ++lane)
+    for (std::size_t i = 0; i < kElements; ++i) {
+      const std::size_t row = lane / 4 + i / 4 * 8, output = lane % 4 * 2 + i % 2 + i / 2 % 2 * 8;
+      if (found[lane * kElements + i] != row * kSide + output) return false;
+    }
+  return true;
+}
 
 Result<SelfTest> prove(const std::shared_ptr<Context>& context, Heap& heap, const std::string& cache_folder) {
   struct Kind {

@@ -20,13 +20,25 @@ struct Row {
   float largest, sum, mean;
 };
 
-float score_of(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
+// tanh of a scaled score in parts of the cap.
+float share_of_cap(Call c, float scaled) { return exact_tanh(mul(scaled, flushed(c.inverse_cap))); }
+
+float scaled_score(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
   return mul(score(row.q, key_at(c, keys, session, kv, j), c.head_dim), flushed(c.scale));
+}
+float score_of(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
+  float scaled = scaled_score(c, keys, row, session, kv, j);
+  return c.score_cap == 0.0 ? scaled : mul(c.score_cap, share_of_cap(c, scaled));
 }
 
 // Weight of key j in the row's sums. The first pass also keeps the parts that others need.
 float weigh(Call c, Keys keys, inout Row row, uint session, uint kv, uint j, bool keeps) {
-  float e = exact_exp(sub(score_of(c, keys, row, session, kv, j), row.largest));
+  float scaled = scaled_score(c, keys, row, session, kv, j), u = 0.0;
+  if (c.score_cap != 0.0) {
+    u = share_of_cap(c, scaled);
+    scaled = mul(c.score_cap, u);
+  }
+  float e = exact_exp(sub(scaled, row.largest));
   if (!BACKWARD) {
     if (keeps) row.sum = add(row.sum, e);
     return e;
@@ -34,6 +46,7 @@ float weigh(Call c, Keys keys, inout Row row, uint session, uint kv, uint j, boo
   float share = mul(e, row.sum);
   float up = score(row.dy, value_at(c, keys, session, kv, j), c.head_dim);
   float slope = mul(mul(share, sub(up, row.mean)), flushed(c.scale));
+  if (c.score_cap != 0.0) slope = mul(slope, fused(negated(u), u, 1.0));
   if (keeps) {
     Floats(row.shares + j * 4ul).at[0] = share;
     Floats(row.slopes + j * 4ul).at[0] = slope;

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// y[b][t] = column x[b][t] of w, or (BACKWARD) dw[:, x[b][t]] + dy[b][t] for b, then t ascending: there a thread has
-// one feature and walks the tokens.
+// y[b][t] = entry x[b][t] of w, a column or a row, or (BACKWARD) that entry of dw + dy[b][t] for b, then t ascending:
+// there a thread has one feature and walks the tokens.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"
 
 layout(local_size_x = 64) in;
 layout(constant_id = 1) const bool BACKWARD = false;
+layout(constant_id = 2) const bool BY_ROW = false;  // entries are rows of w
 // y is dy when backward
 #include "move_operands.inc"
 #define WEFT_OPERANDS WEFT_EMBEDDING_OPERANDS
 #include "operands.glsl"
 
-uint column_of(float index) {
+// `columns`: entries, as a float.
+uint entry_of(float index) {
   if (!(index >= 1.0)) return 0;
-  return index >= columns ? inputs - 1 : uint(index);
+  return index >= columns ? (BY_ROW ? outputs : inputs) - 1 : uint(index);
 }
+uint features() { return BY_ROW ? inputs : outputs; }
 
 float value(uint k, uint o) {
   Weight weights = Weight(w, scales, zero_points, inputs);
@@ -26,21 +29,22 @@ float value(uint k, uint o) {
 }
 
 void forward() {
-  uint wide = tokens * outputs, count = rows * wide;
-  for (uint n = item(); n < count; n += items()) {
-    uint b = n / wide, j = n - b * wide, t = j / outputs;
-    row_at(y, b, y_stride).at[j] = value(column_of(row_at(x, b, x_stride).at[t]), j - t * outputs);
+  uint n = features(), wide = tokens * n, count = rows * wide;
+  for (uint i = item(); i < count; i += items()) {
+    uint b = i / wide, j = i - b * wide, t = j / n, entry = entry_of(row_at(x, b, x_stride).at[t]), feature = j - t * n;
+    row_at(y, b, y_stride).at[j] = BY_ROW ? value(feature, entry) : value(entry, feature);
   }
 }
 
 void backward() {
-  for (uint o = item(); o < outputs; o += items())
+  for (uint i = item(); i < features(); i += items())
     for (uint b = 0; b < rows; ++b)
       for (uint t = 0; t < tokens; ++t) {
-        uint k = column_of(row_at(x, b, x_stride).at[t]);
-        if (k == skipped) continue;
+        uint entry = entry_of(row_at(x, b, x_stride).at[t]);
+        if (entry == skipped) continue;
+        uint o = BY_ROW ? entry : i, k = BY_ROW ? i : entry;
         Floats to = Floats(w + ((uint64_t(o / 16) * inputs + k) * 16ul + o % 16) * 4ul);
-        to.at[0] = add(flushed(to.at[0]), flushed(row_at(y, b, y_stride).at[t * outputs + o]));
+        to.at[0] = add(flushed(to.at[0]), flushed(row_at(y, b, y_stride).at[t * features() + i]));
       }
 }
 

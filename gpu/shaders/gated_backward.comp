@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // dup = dy gate, dgate = (dy up) activation'(v): the reverse of a gated pair's product and activation
-// (kernels/gated.hpp).
+// (kernels/gated_linear.hpp).
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "activations.glsl"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operands of all forms of a linear layer, and the steps after a sum. With WEFT_GATED it is a gated pair of
-// them (kernels/gated.hpp): panel p of matrix m, 0 the gate and 1 the other branch, is panel 2 p + m of one layer that
+// them (kernels/gated_linear.hpp): panel p of matrix m, 0 the gate and 1 the other branch, is panel 2 p + m of one layer that
 // has both, so that the two sums of a product are in one group.
 #ifndef WEFT_LINEAR_SUMS
 #define WEFT_LINEAR_SUMS

@@ -90,8 +90,10 @@ uint share_thread() { return kShares == 1 ? gl_LocalInvocationID.x : gl_LocalInv
 uint item() { return gl_WorkGroupID.x * share_size() + share_thread(); }
 uint items() { return gl_NumWorkGroups.x * share_size(); }
 
-// False where there is no entry for this thread; it then has the last one's.
+// False where there is no entry for this thread; it then has the last one's. May be called again: operands that only a
+// shader's end needs then take no registers before.
 bool load_operands() {
+  operand_half_ = 0;
   if (ENTRIES == 0) {
     [[unroll]] for (uint word_ = 0; word_ < kOperandWords; ++word_) operand_words_[word_] = pushed.words_[word_];
     WEFT_OPERANDS(WEFT_TAKEN)

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // dw[o][k] = fma(dy[b][o], x[b][k], dw[o][k]) for b ascending: 4 outputs by 4 inputs a thread over tiles of 64 by 64,
-// or 8 by 8 over tiles of 128, samples streaming by.
+// samples streaming by.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "exact.glsl"
 #include "memory.glsl"
 
 layout(local_size_x = 256) in;
-layout(constant_id = 1) const bool LARGE = false;
 layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy and x begin at multiples of 16 bytes
 #include "linear_operands.inc"
 #define WEFT_OPERANDS WEFT_OUTER_OPERANDS
 #include "operands.glsl"
 // Samples of a step: each thread fetches four values of either side.
-const uint kStep = LARGE ? 8 : 16, kHalves = LARGE ? 2 : 1, kTile = 64 * kHalves, kQuads = 16 * kHalves;
+const uint kStep = 16, kTile = 64, kQuads = kTile / 4;
 shared vec4 ds[2][256];
 shared vec4 xs[2][256];
 
@@ -33,14 +32,13 @@ void main() {
   uint step_row = id / kQuads, step_quad = id % kQuads;
   for (uint o0 = gl_WorkGroupID.y * kTile; o0 < outputs; o0 += gl_NumWorkGroups.y * kTile)
     for (uint k0 = gl_WorkGroupID.x * kTile; k0 < inputs; k0 += gl_NumWorkGroups.x * kTile) {
-      vec4 sum[2][2][4];
-      [[unroll]] for (uint h = 0; h < kHalves; ++h)
-        [[unroll]] for (uint g = 0; g < kHalves; ++g)
-          [[unroll]] for (uint i = 0; i < 4; ++i) {
-            uint o = o0 + g * 64 + across * 4, k = k0 + h * 64 + down * 4 + i;
-            sum[h][g][i] = vec4(0.0);
-            if (o < outputs && k < inputs) sum[h][g][i] = operand(panel_at(dw, o / 16, inputs).at[k * 4 + o / 4 % 4]);
-          }
+      vec4 sum[4];
+      uint o = o0 + across * 4;
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint k = k0 + down * 4 + i;
+        sum[i] = vec4(0.0);
+        if (o < outputs && k < inputs) sum[i] = operand(panel_at(dw, o / 16, inputs).at[k * 4 + o / 4 % 4]);
+      }
       vec4 d = fetch(dy, dy_stride, outputs, step_row, o0 + step_quad * 4),
            v = fetch(x, x_stride, inputs, step_row, k0 + step_quad * 4);
       uint half_ = 0;
@@ -54,29 +52,22 @@ void main() {
         uint count = min(kStep, rows - b);
         WEFT_UNROLL for (uint s = 0; s < kStep; ++s) {
           if (s >= count) break;  // a step of +0 would turn -0 into +0
-          [[unroll]] for (uint g = 0; g < kHalves; ++g) {
-            vec4 d4 = ds[half_][s * kQuads + g * 16 + across];
-            [[unroll]] for (uint h = 0; h < kHalves; ++h) {
-              vec4 x4 = xs[half_][s * kQuads + h * 16 + down];
-              [[unroll]] for (uint i = 0; i < 4; ++i) sum[h][g][i] = fused(d4, x4[i], sum[h][g][i]);
-            }
-          }
+          vec4 d4 = ds[half_][s * kQuads + across], x4 = xs[half_][s * kQuads + down];
+          [[unroll]] for (uint i = 0; i < 4; ++i) sum[i] = fused(d4, x4[i], sum[i]);
         }
         half_ ^= 1;
       }
-      [[unroll]] for (uint h = 0; h < kHalves; ++h)
-        [[unroll]] for (uint g = 0; g < kHalves; ++g)
-          [[unroll]] for (uint i = 0; i < 4; ++i) {
-            uint o = o0 + g * 64 + across * 4, k = k0 + h * 64 + down * 4 + i;
-            if (o >= outputs || k >= inputs) continue;
-            Quads panel = panel_at(dw, o / 16, inputs);
-            uint at = k * 4 + o / 4 % 4;
-            // Lanes past the last output keep what they hold.
-            if (o + 4 <= outputs)
-              panel.at[at] = sum[h][g][i];
-            else
-              [[unroll]] for (uint j = 0; j < 4; ++j)
-                if (o + j < outputs) panel.at[at][j] = sum[h][g][i][j];
-          }
+      [[unroll]] for (uint i = 0; i < 4; ++i) {
+        uint k = k0 + down * 4 + i;
+        if (o >= outputs || k >= inputs) continue;
+        Quads panel = panel_at(dw, o / 16, inputs);
+        uint at = k * 4 + o / 4 % 4;
+        // Lanes past the last output keep what they hold.
+        if (o + 4 <= outputs)
+          panel.at[at] = sum[i];
+        else
+          [[unroll]] for (uint j = 0; j < 4; ++j)
+            if (o + j < outputs) panel.at[at][j] = sum[i][j];
+      }
     }
 }

@@ -29,7 +29,7 @@ uvec2 cosine_and_sine(uint64_t phase) {
   uint64_t sine = (quarter & 1u) != 0u ? c : s, cosine = (quarter & 1u) != 0u ? s : c;
   if ((quarter & 2u) != 0u) sine = negated64(sine);
   if ((quarter + 1u & 2u) != 0u) cosine = negated64(cosine);
-  return uvec2(narrowed(cosine), narrowed(sine));
+  return uvec2(narrowed(mul64(cosine, gain)), narrowed(mul64(sine, gain)));
 }
 
 void main() {

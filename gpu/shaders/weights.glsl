@@ -42,34 +42,43 @@ vec4 scale_quad(Weight w, uint p, uint k, uint quad) {
   uint64_t from = w.scales + scale_place(w, p, k, quad) * 4ul;
   return GRANULARITY == kTensor ? vec4(Floats(from).at[0]) : Quads(from).at[0];
 }
-uvec4 zero_quad(Weight w, uint p, uint k, uint quad) {
+// Zero points of those outputs as they lie in memory, and as numbers.
+uvec2 zero_words(Weight w, uint p, uint k, uint quad) {
   uint64_t place = scale_place(w, p, k, quad);
-  if (DTYPE == kUint16) {
-    if (GRANULARITY == kTensor) return uvec4(Words(w.zero_points).at[0] & 0xffffu);
-    uvec2 pair = Pairs(w.zero_points + place * 2ul).at[0];
-    return uvec4(pair.x & 0xffffu, pair.x >> 16, pair.y & 0xffffu, pair.y >> 16);
-  }
-  uint word = Words(w.zero_points + place).at[0];
-  if (GRANULARITY == kTensor) return uvec4(word & 0xffu);
-  return uvec4(word & 0xffu, word >> 8 & 0xffu, word >> 16 & 0xffu, word >> 24);
+  if (DTYPE != kUint16) return uvec2(Words(w.zero_points + place).at[0], 0);
+  if (GRANULARITY == kTensor) return uvec2(Words(w.zero_points + place * 2ul).at[0], 0);
+  return Pairs(w.zero_points + place * 2ul).at[0];
 }
+uvec4 zeros_of(uvec2 words) {
+  if (DTYPE == kUint16)
+    return GRANULARITY == kTensor ? uvec4(words.x & 0xffffu)
+                                  : uvec4(words.x & 0xffffu, words.x >> 16, words.y & 0xffffu, words.y >> 16);
+  if (GRANULARITY == kTensor) return uvec4(words.x & 0xffu);
+  return uvec4(words.x & 0xffu, words.x >> 8 & 0xffu, words.x >> 16 & 0xffu, words.x >> 24);
+}
+uvec4 zero_quad(Weight w, uint p, uint k, uint quad) { return zeros_of(zero_words(w, p, k, quad)); }
 
-// The codes of four outputs at input k, in the low bits.
-uvec4 code_quad(Weight w, uint p, uint k, uint quad) {
+const uint kWordPart = kWordBits == 0 ? 32 : kWordBits, kCodesOfWord = 32 / kWordPart;  // of codes that lie in words
+
+// The memory that holds the codes of four outputs at input k, and those codes, in the low bits.
+uvec4 code_words(Weight w, uint p, uint k, uint quad) {
   if (kWordBits != 0) {
-    const uint n = 32 / max(kWordBits, 1u);
-    uint64_t row = uint64_t(p) * ((w.inputs + n - 1) / n) + k / n;
-    uvec4 words = WordQuads(w.codes + (row * 16ul + quad * 4) * 4ul).at[0];
-    return words >> k % n * kWordBits & (kWordBits == 32 ? 0xffffffffu : (1u << kWordBits) - 1u);
+    uint64_t row = uint64_t(p) * ((w.inputs + kCodesOfWord - 1) / kCodesOfWord) + k / kCodesOfWord;
+    return WordQuads(w.codes + (row * 16ul + quad * 4) * 4ul).at[0];
   }
   uint64_t element = (uint64_t(p) * w.inputs + k) * 16ul + quad * 4;
-  if (DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2) {
-    uint word = Words(w.codes + element).at[0];
-    return uvec4(word & 0xffu, word >> 8 & 0xffu, word >> 16 & 0xffu, word >> 24);
-  }
-  uvec2 pair = Pairs(w.codes + element * 2ul).at[0];
-  return uvec4(pair.x & 0xffffu, pair.x >> 16, pair.y & 0xffffu, pair.y >> 16);
+  if (DTYPE == kFloat32) return WordQuads(w.codes + element * 4ul).at[0];
+  if (DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2) return uvec4(Words(w.codes + element).at[0], 0, 0, 0);
+  return uvec4(Pairs(w.codes + element * 2ul).at[0], 0, 0);
 }
+uvec4 codes_in(uvec4 words, uint k) {
+  if (kWordBits != 0) return words >> k % kCodesOfWord * kWordBits & (1u << kWordBits) - 1u;
+  if (DTYPE == kFloat32) return words;
+  if (DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2)
+    return uvec4(words.x & 0xffu, words.x >> 8 & 0xffu, words.x >> 16 & 0xffu, words.x >> 24);
+  return uvec4(words.x & 0xffffu, words.x >> 16, words.y & 0xffffu, words.y >> 16);
+}
+uvec4 code_quad(Weight w, uint p, uint k, uint quad) { return codes_in(code_words(w, p, k, quad), k); }
 
 // A small float: its sign, its other bits, and what its format is. Its subnormals are normal numbers here; exact.
 float small_float(uint negative, uint magnitude, uint mantissa_bits, uint bias, float smallest) {
@@ -96,15 +105,41 @@ float number_of(uint code) {
   return float(bitfieldExtract(int(code), 0, int(kWordBits)));
 }
 
-// The values of four outputs of panel p at input k, flushed.
-vec4 weight_quad(Weight w, uint p, uint k, uint quad) {
-  if (DTYPE == kFloat32) return operand(Quads(w.codes + (uint64_t(p) * w.inputs + k) * 64ul).at[quad]);
-  uvec4 codes = code_quad(w, p, k, quad);
-  vec4 numbers = kHasZero ? vec4(ivec4(codes) - ivec4(zero_quad(w, p, k, quad)))
+// The values of four outputs of panel p at input k as they lie in memory: nothing that waits for a load, so that it may
+// be under way while a shader computes.
+struct StoredQuad {
+  uvec4 codes;
+  uvec2 zero_points;
+  vec4 scales;
+};
+StoredQuad stored_quad(Weight w, uint p, uint k, uint quad) {
+  StoredQuad stored;
+  stored.codes = code_words(w, p, k, quad);
+  if (kHasZero) stored.zero_points = zero_words(w, p, k, quad);
+  if (DTYPE != kFloat32 && DTYPE != kFloat16 && DTYPE != kBfloat16) stored.scales = scale_quad(w, p, k, quad);
+  return stored;
+}
+// As numbers, flushed.
+vec4 quad_of(StoredQuad stored, uint k) {
+  if (DTYPE == kFloat32) return operand(uintBitsToFloat(stored.codes));
+  uvec4 codes = codes_in(stored.codes, k);
+  vec4 numbers = kHasZero ? vec4(ivec4(codes) - ivec4(zeros_of(stored.zero_points)))
                           : vec4(number_of(codes.x), number_of(codes.y), number_of(codes.z), number_of(codes.w));
   if (DTYPE == kFloat16 || DTYPE == kBfloat16) return operand(numbers);
-  vec4 scales = scale_quad(w, p, k, quad);
+  vec4 scales = stored.scales;
   return vec4(mul(scales.x, numbers.x), mul(scales.y, numbers.y), mul(scales.z, numbers.z), mul(scales.w, numbers.w));
+}
+vec4 weight_quad(Weight w, uint p, uint k, uint quad) { return quad_of(stored_quad(w, p, k, quad), k); }
+
+// Panel p alone, as a weight of one panel.
+Weight panel_of(Weight w, uint p) {
+  uint64_t codes = kWordBits != 0 ? (w.inputs + kCodesOfWord - 1) / kCodesOfWord * 64ul
+                   : DTYPE == kFloat32 ? w.inputs * 64ul
+                   : DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2 ? w.inputs * 16ul
+                                                            : w.inputs * 32ul;
+  uint64_t scales = GRANULARITY == kTensor ? 0ul : GRANULARITY == kChannel ? 16ul : (w.inputs + 31) / 32 * 16ul;
+  return Weight(w.codes + p * codes, w.scales + p * scales * 4ul,
+                w.zero_points + p * scales * (DTYPE == kUint16 ? 2ul : 1ul), w.inputs);
 }
 
 // One of them.

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "kernels/internal/code_value.hpp"
+#include "kernels/internal/dequantize_reference.hpp"
 #include "kernels/linear_dequantized.hpp"
 
 #include <cstddef>

@@ -48,11 +48,16 @@ struct TileWeights {
   std::int32_t* zero_points;
 };
 
-/// `count` <= 8 blocks of a part's rows, from an even block on, against unpacked panels; added to totals [R][P][16].
+/// `count` blocks of a part's rows, from an even block on, against unpacked panels; added to totals [R][P][16].
 using IntegerTile = void (*)(const TileWeights&, std::size_t count, const std::int8_t* codes, const float* scales,
                              const std::int32_t* zero_terms, float* totals) noexcept;
 /// The active instruction set's tiles of 1, 2, .. rows by `panels`, for codes of 8 bits (`bytes`) or fewer.
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept;
+/// True where tiles of two panels, whose sums stay in registers, are taken in place of those of four, whose sums pass
+/// through memory. It affects speed alone.
+bool prefers_register_tiles() noexcept;
+/// True where binary rows are computed by tables (binary_tables.hpp) in place of products. It affects speed alone.
+bool prefers_binary_tables() noexcept;
 
 /// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {
@@ -65,11 +70,12 @@ struct IntegerKernels {
   void (*run)(const ConstWeight& w, const float* bias, const PackedRows& x, std::size_t first, std::size_t last,
               Activation activation, const MatrixView& z, const MatrixView& y) noexcept;
 };
-/// The kernels of the active instruction set for codes of 8, 4, 2 and 1 bits (linear_integer_of_<bits>.cpp).
-const IntegerKernels& integer_kernels_of_8() noexcept;
-const IntegerKernels& integer_kernels_of_4() noexcept;
-const IntegerKernels& integer_kernels_of_2() noexcept;
-const IntegerKernels& integer_kernels_of_1() noexcept;
+/// The kernels of the active instruction set for `rows` rows and codes of 8, 4, 2 and 1 bits
+/// (linear_integer_of_<bits>.cpp).
+const IntegerKernels& integer_kernels_of_8(std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_4(std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_2(std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_1(std::size_t rows) noexcept;
 /// The reference for all of them: codes in order, each dequantized by itself.
 const IntegerKernels& scalar_integer_kernels() noexcept;
 

@@ -67,27 +67,29 @@ void sine_and_cosine(std::uint64_t phase, double& sine, double& cosine) noexcept
 }  // namespace
 
 std::vector<std::uint64_t> rope_turns(const RopeSettings& settings) {
-  const auto n = static_cast<double>(settings.head_dim);
+  const std::size_t dims = settings.dims ? settings.dims : settings.head_dim;
+  const auto n = static_cast<double>(dims);
   const double theta =
       settings.scaling == RopeScaling::ntk ? settings.theta * power_of(settings.factor, n / (n - 2)) : settings.theta;
-  std::vector<std::uint64_t> turns(settings.head_dim / 2);
+  std::vector<std::uint64_t> turns(dims / 2);
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    const double frequency = scaled(settings, power_of(theta, -2 * static_cast<double>(i) / n));
+    double frequency = scaled(settings, power_of(theta, -2 * static_cast<double>(i) / n));
+    if (!settings.divisors.empty()) frequency /= settings.divisors[i];
     turns[i] = static_cast<std::uint64_t>(frequency / (2 * std::numbers::pi) * kTurn);
   }
   return turns;
 }
 
 void rope_row(const Rope& rope, std::uint64_t position, float* row) noexcept {
-  const std::size_t n = rope.head_dim;
+  const std::size_t n = rope.dims();
   for (std::size_t i = 0; i < n / 2; ++i) {
     double sine, cosine;
     sine_and_cosine(rope.turns[i] * position, sine, cosine);
     const bool is_half = rope.pairs == RopePairs::half;
     const std::size_t a = is_half ? i : 2 * i, b = is_half ? i + n / 2 : 2 * i + 1;
-    row[a] = row[b] = static_cast<float>(cosine);
-    row[n + a] = -static_cast<float>(sine);
-    row[n + b] = static_cast<float>(sine);
+    row[a] = row[b] = static_cast<float>(cosine * rope.gain);
+    row[n + a] = -static_cast<float>(sine * rope.gain);
+    row[n + b] = static_cast<float>(sine * rope.gain);
   }
 }
 

@@ -94,8 +94,8 @@ struct Rope {
 
   static void operands(auto& op, auto&& visit) {
     const Extent all = matrix(op.y.rows, op.y.cols);
-    visit.constant(op.rope.turns, whole(op.rope.head_dim / 2));
-    visit.constant(op.rope.table, whole(op.rope.table_positions * 2 * op.rope.head_dim));
+    visit.constant(op.rope.turns, whole(op.rope.dims() / 2));
+    visit.constant(op.rope.table, whole(op.rope.table_positions * 2 * op.rope.dims()));
     visit.read(op.x, all);
     visit.read(op.state, matrix(all.rows, op.state.cols));
     visit.write(op.y, all);

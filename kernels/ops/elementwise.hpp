@@ -3,10 +3,10 @@
 #pragma once
 
 #include "kernels/binary.hpp"
-#include "kernels/distance.hpp"
 #include "kernels/log_softmax.hpp"
 #include "kernels/max_backward.hpp"
 #include "kernels/ops/operands.hpp"
+#include "kernels/squared_distance.hpp"
 #include "kernels/target_rules.hpp"
 #include "kernels/unary.hpp"
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/activation.hpp"
-#include "kernels/gated.hpp"
+#include "kernels/gated_linear.hpp"
 #include "kernels/ops/operands.hpp"
 
 namespace weft::kernels {
@@ -75,8 +75,8 @@ struct ColumnL1Norms {
   void compute() const;
 };
 
-/// z = x gate^T + bias, g = activation(z), u = x up^T + up bias and g u, into y's four blocks (kernels/gated.hpp).
-/// x [B, in], y [B, kGatedBlocks * out].
+/// z = x gate^T + bias, g = activation(z), u = x up^T + up bias and g u, into y's four blocks
+/// (kernels/gated_linear.hpp). x [B, in], y [B, kGatedBlocks * out].
 struct GatedLinear {
   GatedWeights w;
   ConstMatrixView x;

@@ -2,9 +2,9 @@
 
 #pragma once
 
-#include "kernels/distance.hpp"
 #include "kernels/mixture.hpp"
 #include "kernels/ops/operands.hpp"
+#include "kernels/squared_distance.hpp"
 
 /// Distances to points, and sums weighted by shares.
 namespace weft::kernels::ops {

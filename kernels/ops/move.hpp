@@ -21,35 +21,37 @@ struct Permute {
   void compute() const noexcept { kernels::permute(x, order, y); }
 };
 
-/// y[b][t] = column x[b][t] of w, dequantized; x holds whole numbers, and others name the nearest column below.
-/// x [B, T], w [out, columns], y [B, T * out].
+/// y[b][t] = entry x[b][t] of w, dequantized; x holds whole numbers, and others name the nearest entry below.
+/// x [B, T], w [out, in], y [B, T * out] (entries that are rows: T * in).
 struct Embedding {
   ConstWeight w;
   ConstMatrixView x;
   MatrixView y;
+  TableEntries entries = TableEntries::columns;
 
   static void operands(auto& op, auto&& visit) {
     const Extent indices = matrix(op.x.rows, op.x.cols);
     visit.read(op.w);
     visit.read(op.x, indices);
-    visit.write(op.y, matrix(indices.rows, indices.cols * op.w.out));
+    visit.write(op.y, matrix(indices.rows, indices.cols * (op.entries == TableEntries::rows ? op.w.in : op.w.out)));
   }
-  void compute() const noexcept { kernels::embedding(w, x, y); }
+  void compute() const noexcept { kernels::embedding(w, x, y, entries); }
 };
 
-/// dw[:, x[b][t]] += dy[b][t] for b, then t ascending; column `skipped` gets nothing.
+/// Entry x[b][t] of dw += dy[b][t] for b, then t ascending; entry `skipped` gets nothing.
 struct EmbeddingBackward {
   ConstMatrixView x, dy;
   std::size_t skipped;
   Panels dw;
+  TableEntries entries = TableEntries::columns;
 
   static void operands(auto& op, auto&& visit) {
     const Extent indices = matrix(op.x.rows, op.x.cols);
     visit.read(op.x, indices);
-    visit.read(op.dy, matrix(indices.rows, indices.cols * op.dw.out));
+    visit.read(op.dy, matrix(indices.rows, indices.cols * (op.entries == TableEntries::rows ? op.dw.in : op.dw.out)));
     visit.update(op.dw);
   }
-  void compute() const noexcept { kernels::embedding_backward(x, dy, skipped, dw); }
+  void compute() const noexcept { kernels::embedding_backward(x, dy, skipped, dw, entries); }
 };
 
 /// y[b][j] = value where j is labels[b], else 0. Labels below cols.

@@ -368,6 +368,20 @@ struct RowScores {
   std::size_t step, lo, hi;
 };
 
+/// tanh of raw scores, scaled, in parts of the cap.
+HWY_INLINE FloatVec capped_shares(FloatVec scores, float scale, float inverse_cap) {
+  const FloatTag d;
+  return formulas::exact_tanh(hn::Mul(hn::Mul(scores, hn::Set(d, scale)), hn::Set(d, inverse_cap)));
+}
+/// Raw scores become scaled and capped ones.
+HWY_INLINE void cap_scores(const RowScores& row, const AttentionShape& shape) {
+  const FloatTag d;
+  const FloatVec cap = hn::Set(d, shape.score_cap);
+  const float inverse = 1.0f / shape.score_cap;
+  row.each([&](float* at, std::size_t)
+               HWY_ATTR { hn::StoreU(hn::Mul(cap, capped_shares(hn::LoadU(d, at), shape.scale, inverse)), d, at); });
+}
+
 /// The largest scaled score; -inf takes the place of those that the row does not see. Scaling keeps order, so the
 /// largest is scaled alone.
 HWY_INLINE float largest_of(const RowScores& row, Range seen, float scale) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decoders: how the codes of each type become vectors of values. Text that is re-included once per ISA, see
-// kernels/foreach_isa.hpp. The scalar reference is kernels/internal/code_value.cpp.
+// kernels/foreach_isa.hpp. The scalar reference is kernels/internal/dequantize_reference.cpp.
 //
 // A decoder has
 //   kCodes       inputs of one unit, kUnitBytes of each panel
@@ -20,7 +20,7 @@
 #define WEFT_KERNELS_SIMD_DEQUANTIZE_INL
 #endif
 
-#include "kernels/internal/code_value.hpp"
+#include "kernels/internal/dequantize_reference.hpp"
 #include "kernels/simd/panel-inl.hpp"
 #include "kernels/weight.hpp"
 

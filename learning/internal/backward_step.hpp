@@ -93,9 +93,12 @@ class BackwardStep {
   void limit_displacement(const At& at, kernels::MatrixView residual) noexcept;
   /// Factors that keep the layer's step from passing its target.
   void limit_step(const At& at, const kernels::ConstMatrixView& x) noexcept;
+  /// scratch.limits = the factors of limit_rows. `normal`: a scratch of x's size.
+  void limit(const At& at, float most, bool is_square, const kernels::ConstMatrixView& x,
+             const kernels::MatrixView& normal) noexcept;
   void learn_inverse(const At& at, const mesh::BackwardArgs& args) noexcept;
-  void propagate_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual,
-                        kernels::MatrixView dx);
+  void propagate_target(const At& at, const Hop& hop, const mesh::BackwardArgs& past,
+                        const kernels::MatrixView& residual, const kernels::MatrixView& dx);
   void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
   /// Values that the layer published at `tick` and made them from: out of a record or the rings.
   Activation activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept;

@@ -121,9 +121,9 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
     const bool is_plain = !engine_.rule() && !has_feeds_or_sinks();  // it may go back in the middle
     if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
     done = run_host(executor, tick, 0, wait);
-    if (!engine_.halt()) recovery_.take(statistics_);
+    if (!engine_.is_halted()) recovery_.take(statistics_);
   }
-  while (done < steps && !engine_.halt()) {
+  while (done < steps && !engine_.is_halted()) {
     const std::uint64_t quiet = recovery_.is_held() ? steady_steps(tick, done, steps) : 0;
     if (quiet > 0)
       done += run_steady(executor, tick, done, quiet);

@@ -38,29 +38,31 @@ Cell* Mesh::Parts::find_cell(Coord at) const noexcept {
   return found == cells.end() || (*found)->at() != at ? nullptr : found->get();
 }
 
-Result<std::uint64_t> Mesh::Parts::tell(Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within) {
+Result<CellPlace> Mesh::Parts::check_letter(Coord to, const Message* message) const {
   const std::string object = "message to " + to_string(to) + ": ";
   if (!message) return fail(Errc::invalid_argument, object + "there is none");
   if (!graph.spec().grid.contains(to))
     return fail(Errc::out_of_range, object + "outside the grid " + to_string(graph.spec().grid));
   const auto node = graph.find_layer(to);
   if (!node) return fail(Errc::unknown_name, object + "no layer stands there");
-  if (const Halt* const halt = engine->halt())
+  if (const std::optional<Halt> halt = mailing.arrivals->halt().get())
     return fail(Errc::halted, object + "the mesh has stopped: cell " + to_string(cells[halt->cell]->at()) +
                                   " failed at tick " + std::to_string(halt->tick) + "; resume it, then send again");
   WEFT_CHECK(check_message(object, *message));
   const CellPlace place = place_of(*node);
-  const bool is_mail = message->type != MessageType::command;
-  if (is_mail && !cells[place.cell]->handles(*node, message->type))
+  if (message->type != MessageType::command && !cells[place.cell]->handles(*node, message->type))
     return fail(Errc::unsupported, object + graph.nodes()[*node].object + " handles no " +
                                        std::string(name(message->type)) + "; an actor does (register_cell)");
-  if (!message->claim()) return sent_before(object);
+  return place;
+}
+
+Result<std::uint64_t> Mesh::Parts::deliver(Coord to, const CellPlace& place, MessagePointer message,
+                                           std::optional<std::uint64_t> reply_within) {
+  const bool is_mail = message->type != MessageType::command;
   CellMail* const mail = is_mail ? cells[place.cell]->mail() : nullptr;
-  if (mail && !mail->admit()) {
-    message->release();
-    return fail(Errc::full, object + std::to_string(CellMail::kRoom) +
+  if (mail && !mail->admit())
+    return fail(Errc::full, "message to " + to_string(to) + ": " + std::to_string(CellMail::kRoom) +
                                 " messages wait there already; let its cell fire, then send again");
-  }
   message->level = place.level;
   message->sender = 0;
   if (is_mail) {
@@ -72,11 +74,17 @@ Result<std::uint64_t> Mesh::Parts::tell(Coord to, MessagePointer message, std::o
       own.deadline = *reply_within;
     }
   }
-  auto sent = engine->commands().post(place.cell, message);
-  if (!sent) {
-    message->release();
-    if (mail) mail->leave();
-  }
+  auto sent = mailing.arrivals->post(place.cell, std::move(message));
+  if (!sent && mail) mail->leave();
+  return sent;
+}
+
+Result<std::uint64_t> Mesh::Parts::tell(Coord to, const MessagePointer& message,
+                                        std::optional<std::uint64_t> reply_within) {
+  WEFT_TRY(const CellPlace place, check_letter(to, message.get()));
+  if (!message->claim()) return sent_before("message to " + to_string(to) + ": ");
+  auto sent = deliver(to, place, message, reply_within);
+  if (!sent) message->release();
   return sent;
 }
 
@@ -142,9 +150,7 @@ void Mesh::Parts::link_mail(const std::map<NodeId, MadeObserver>& senders) {
   }
 }
 
-Result<std::uint64_t> Mesh::tell(Coord to, MessagePointer message) {
-  return parts_->tell(to, std::move(message), std::nullopt);
-}
+Result<std::uint64_t> Mesh::tell(Coord to, MessagePointer message) { return parts_->tell(to, message, std::nullopt); }
 
 Result<MailPointer> Mesh::ask(Coord to, MailPointer mail, std::uint64_t ticks) {
   WEFT_TRY([[maybe_unused]] const std::uint64_t stamp, parts_->tell(to, mail, ticks));

@@ -163,6 +163,9 @@ Status Mesh::Parts::make_cells() {
     if (!cell->observers().empty()) mailing.observing.push_back(cell.get());
   registry = std::make_unique<actors::Registry>(cells.size());
   supervisor = std::make_unique<actors::Supervisor>(*registry);
+  std::vector<std::uint32_t> regions;
+  for (const auto& cell : cells) regions.push_back(layout.node_region[cell->first()]);
+  mailing.arrivals = std::make_unique<Arrivals>(cells, std::move(regions), layout.plan.regions.size());
   activity = std::make_unique<actors::ActivityTable>(layout.plan.regions.size());
   for (const auto& cell : cells) WEFT_CHECK(supervisor->set_rule(cell->id(), graph.spec().supervision));
   for (const LayerSpec& layer : graph.spec().layers) {
@@ -224,10 +227,9 @@ void Mesh::Parts::make_engine() {
   const DeviceStatistics statistics = device.run ? device.run->statistics() : DeviceStatistics();
   auto made = std::make_unique<Engine>(RunSetup{graph, weights, *state, layout.plan, layout.node_region, cells,
                                                 supervisor.get(), registry.get(), rule, layout.width, activity.get(),
-                                                mailing.links});
+                                                mailing.links, mailing.arrivals.get()});
   // Without memory, nothing has changed until here.
   device.run.reset();
-  if (engine && engine->halt()) made->note_halt(*engine->halt());
   if (engine) made->stop_by(engine->stop_flag());
   engine = std::move(made);
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, rule_state());

@@ -8,6 +8,7 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/address_book.hpp"
+#include "mesh/runtime/arrivals.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/engine.hpp"
 #include "mesh/runtime/state.hpp"
@@ -43,6 +44,7 @@ struct DeviceSide {
 
 /// Cells that act on others, and the way to a mesh's cells for senders that do not hold it.
 struct MailSide {
+  std::unique_ptr<Arrivals> arrivals;            // all that senders on other threads reach
   std::vector<Cell*> observing;                  // cells with observers
   std::vector<std::pair<NodeId, NodeId>> links;  // that mail takes
   std::optional<AddressEntry> address;           // once the mesh is built
@@ -59,6 +61,7 @@ struct Mesh::Parts {
   std::unique_ptr<actors::Registry> registry;
   std::unique_ptr<actors::Supervisor> supervisor;
   std::unique_ptr<actors::ActivityTable> activity;  // by region
+  MailSide mailing;                                 // before the engine, which needs its arrivals
   std::uint64_t visits = 0;                         // told on it outside `engine`
   std::unique_ptr<scheduler::Executor> executor;
   StepRule* rule = nullptr;
@@ -69,7 +72,6 @@ struct Mesh::Parts {
   std::uint64_t number = 0;            // no two meshes have the same
   std::optional<Hash128> digest;       // of the network, once asked for
   BatchCopy copies;                    // of a state in memory, used again
-  MailSide mailing;                    // last: its address goes first
 
   Parts(Graph g, MeshOptions o, topology::Machine m);
   /// Answers messages that wait: the mesh has ended.
@@ -87,8 +89,14 @@ struct Mesh::Parts {
   CellPlace place_of(NodeId node) const noexcept;
   /// The cell at a place, whatever its level; null: none.
   Cell* find_cell(Coord at) const noexcept;
-  /// With `reply_within` the message is a mail, and a question with so many ticks to its deadline; 0: none.
-  Result<std::uint64_t> tell(Coord to, MessagePointer message, std::optional<std::uint64_t> reply_within);
+  /// The place of a layer that would take the message. @thread any
+  Result<CellPlace> check_letter(Coord to, const Message* message) const;
+  /// A claimed message into a mailbox. With `reply_within` it is a mail, and a question with so many ticks to its
+  /// deadline; 0: none. @error full @thread any
+  Result<std::uint64_t> deliver(Coord to, const CellPlace& place, MessagePointer message,
+                                std::optional<std::uint64_t> reply_within);
+  /// Both. @thread any
+  Result<std::uint64_t> tell(Coord to, const MessagePointer& message, std::optional<std::uint64_t> reply_within);
   /// Commands that actors may have under way to cells, by Node::cell.
   std::map<std::size_t, std::size_t> count_commands() const;
   /// Layers that move towards targets, and who reads whose mail; by the node that sends.

@@ -9,7 +9,7 @@
 namespace weft::mesh {
 
 Status Mesh::Parts::halted_error() const {
-  const Halt* halt = engine->halt();
+  const std::optional<Halt> halt = mailing.arrivals->halt().get();
   if (!halt) return {};
   const std::string_view reason = halt->reason.data();
   return fail(Errc::halted, "cell " + to_string(cells[halt->cell]->at()) + " failed at tick " +

@@ -26,9 +26,11 @@ constexpr std::size_t kMostTokens = 16777216, kMostState = std::size_t{1} << 32;
 struct Settings {
   kernels::AttentionShape shape;
   kernels::RopeSettings rope;
+  double rope_gain = 1;
   bool has_rope = false, has_bias = true, has_out_bias = true;
   QkNorm norm = QkNorm::none;
-  float epsilon = 1e-5f;
+  bool has_out_norm = false;
+  float epsilon = 1e-5f, out_epsilon = 1e-5f;
   std::size_t query_width() const noexcept { return shape.heads * shape.head_dim; }
   std::size_t key_width() const noexcept { return shape.kv_heads * shape.head_dim; }
 };
@@ -46,11 +48,11 @@ class Attention final : public Layer {
         parameters_(std::move(parameters)) {
     if (!settings.has_rope) return;
     turns_ = kernels::rope_turns(settings.rope);
-    rope_ = {shape_.head_dim, settings.rope.pairs, turns_.data(), nullptr, 0};
+    rope_ = {shape_.head_dim, settings.rope.pairs, turns_.data(), nullptr, 0, settings.rope.dims, settings.rope_gain};
     // Ticks that stand alone know their positions.
-    if (shape_.context == 0) table_.resize(shape_.tokens * 2 * shape_.head_dim);
-    for (std::size_t p = 0; p < table_.size() / (2 * shape_.head_dim); ++p)
-      kernels::rope_row(rope_, p, table_.data() + p * 2 * shape_.head_dim);
+    const std::size_t row = 2 * rope_.dims();
+    if (shape_.context == 0) table_.resize(shape_.tokens * row);
+    for (std::size_t p = 0; p < table_.size() / row; ++p) kernels::rope_row(rope_, p, table_.data() + p * row);
     rope_.table = table_.data();
     rope_.table_positions = shape_.context == 0 ? shape_.tokens : 0;
   }
@@ -91,7 +93,13 @@ class Attention final : public Layer {
     }
     stream.attention(
         {shape_, {q, k, v, args.state}, y, part(args.cache, kStatistics), args.next_state, args.workspace});
-    project(stream, args.weights, kOutput, y, args.y);
+    if (settings_.has_out_norm) {
+      const MatrixView to = part(args.cache, kNormedY), numbers = part(args.cache, kYStatistics);
+      for (std::size_t b = 0; b < y.rows; ++b)
+        stream.rms_norm({tokens_of(y, b), args.weights.vector(out_gain()), settings_.out_epsilon, tokens_of(to, b),
+                         numbers.row(b)});
+    }
+    project(stream, args.weights, kOutput, settings_.has_out_norm ? part(args.cache, kNormedY) : y, args.y);
   }
 
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
@@ -104,8 +112,15 @@ class Attention final : public Layer {
                      dv = scratch(tokens * (2 * width + keys), tokens * keys),
                      through = scratch(2 * tokens * (width + keys), in());
     const ConstMatrixView y = part(args.cache, kY);
-    add_gradients(stream, args, kOutput, args.dy, y);
+    add_gradients(stream, args, kOutput, args.dy, settings_.has_out_norm ? part(args.cache, kNormedY) : y);
     send_back(stream, args.weights, kOutput, args.dy, dy);
+    if (settings_.has_out_norm) {
+      const ConstMatrixView numbers = part(args.cache, kYStatistics);
+      float* const dgain = args.gradients.data ? args.gradients[out_gain()] : nullptr;
+      for (std::size_t b = 0; b < dy.rows; ++b)
+        stream.rms_norm_backward({tokens_of(y, b), args.weights.vector(out_gain()), numbers.row(b), tokens_of(dy, b),
+                                  tokens_of(dy, b), dgain});
+    }
     stream.attention_backward({shape_,
                                {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state},
                                y,
@@ -132,8 +147,21 @@ class Attention final : public Layer {
   }
 
  private:
-  /// Parts of a row of the cache. The last four exist with norms only.
-  enum Part : std::size_t { kQ, kK, kV, kY, kStatistics, kRawQ, kRawK, kQStatistics, kKStatistics, kEnd };
+  /// Parts of a row of the cache. Those from kRawQ on exist with norms only: four of q and k, two of y.
+  enum Part : std::size_t {
+    kQ,
+    kK,
+    kV,
+    kY,
+    kStatistics,
+    kRawQ,
+    kRawK,
+    kQStatistics,
+    kKStatistics,
+    kNormedY,
+    kYStatistics,
+    kEnd
+  };
   std::size_t size(std::size_t i) const noexcept {
     const std::size_t q = shape_.tokens * settings_.query_width(), k = shape_.tokens * settings_.key_width();
     const std::size_t numbers = settings_.norm == QkNorm::none ? 0 : settings_.norm == QkNorm::rms ? 1 : 2;
@@ -152,8 +180,12 @@ class Attention final : public Layer {
         return numbers ? k : 0;
       case kQStatistics:
         return numbers * shape_.tokens * shape_.heads;
-      default:
+      case kKStatistics:
         return numbers * shape_.tokens * shape_.kv_heads;
+      case kNormedY:
+        return settings_.has_out_norm ? q : 0;
+      default:
+        return settings_.has_out_norm ? shape_.tokens : 0;
     }
   }
   std::size_t place(std::size_t end) const noexcept {
@@ -165,7 +197,14 @@ class Attention final : public Layer {
   View part(const View& cache, Part i) const noexcept {
     return {cache.data + place(i), cache.rows, size(i), cache.stride};
   }
-  std::size_t gain() const noexcept { return parameters_.size() - 2; }
+  /// Places of gains among the parameters: of q, followed by that of k; of the heads' results.
+  std::size_t gain() const noexcept { return parameters_.size() - 2 - (settings_.has_out_norm ? 1 : 0); }
+  std::size_t out_gain() const noexcept { return parameters_.size() - 1; }
+  /// All heads' results of each token of one session.
+  template <class View>
+  View tokens_of(const View& rows, std::size_t b) const noexcept {
+    return {rows.row(b), shape_.tokens, settings_.query_width(), settings_.query_width()};
+  }
 
   /// The bias of matrix i: its place among the parameters, or 0.
   std::size_t bias(std::size_t i) const noexcept {
@@ -263,6 +302,10 @@ Status read_heads(std::size_t width, OptionReader& options, Settings& settings) 
                        " values are more than " + std::to_string(kMostTokens) + " together");
   WEFT_TRY(const double scale, options.number("scale", 1 / std::sqrt(static_cast<double>(shape.head_dim))));
   shape.scale = static_cast<float>(scale);
+  WEFT_TRY(const double cap, options.number("score_cap"));
+  if (cap != 0 && cap < 1e-3)
+    return refused(options, "score_cap", std::to_string(cap) + " is neither 0 nor above 0.001");
+  shape.score_cap = static_cast<float>(cap);
   return {};
 }
 
@@ -289,7 +332,7 @@ Status read_scaling(OptionReader& options, kernels::RopeSettings& rope) {
   WEFT_TRY(const std::string scaling, options.text("rope_scaling"));
   if (scaling == "none") return {};
   rope.scaling = scaling == "linear" ? RopeScaling::linear : scaling == "ntk" ? RopeScaling::ntk : RopeScaling::llama3;
-  if (rope.scaling == RopeScaling::ntk && rope.head_dim <= 2)
+  if (rope.scaling == RopeScaling::ntk && (rope.dims ? rope.dims : rope.head_dim) <= 2)
     return refused(options, "rope_scaling", "ntk wants a head_dim above 2");
   WEFT_TRY(rope.factor, options.number("rope_factor"));
   if (rope.scaling != RopeScaling::llama3) return {};
@@ -298,6 +341,27 @@ Status read_scaling(OptionReader& options, kernels::RopeSettings& rope) {
   WEFT_TRY(rope.original_context, options.number("rope_original_context"));
   if (rope.high_frequency_factor <= rope.low_frequency_factor)
     return refused(options, "rope_high_freq_factor", "it must be above rope_low_freq_factor");
+  return {};
+}
+
+/// Elements that turn, and numbers that change their turns.
+Status read_turns(OptionReader& options, Settings& settings) {
+  const std::size_t head_dim = settings.shape.head_dim;
+  WEFT_TRY(settings.rope.dims, options.integer("rope_dims"));
+  if (settings.rope.dims % 2 != 0 || settings.rope.dims > head_dim)
+    return refused(
+        options, "rope_dims",
+        std::to_string(settings.rope.dims) + ", expected an even number up to head_dim, " + std::to_string(head_dim));
+  WEFT_TRY(settings.rope_gain, options.number("rope_gain"));
+  WEFT_TRY(settings.rope.divisors, options.numbers("rope_divisors"));
+  const std::size_t pairs = (settings.rope.dims ? settings.rope.dims : head_dim) / 2;
+  if (!settings.rope.divisors.empty() && settings.rope.divisors.size() != pairs)
+    return refused(options, "rope_divisors",
+                   std::to_string(settings.rope.divisors.size()) + " numbers, expected " + std::to_string(pairs) +
+                       ", one for each pair of elements that turns");
+  for (const double divisor : settings.rope.divisors)
+    if (divisor < 1e-3 || divisor > 1e9)
+      return refused(options, "rope_divisors", std::to_string(divisor) + " is outside [0.001, 1000000000]");
   return {};
 }
 
@@ -310,10 +374,17 @@ Status read_rope(OptionReader& options, Settings& settings) {
   if (settings.shape.head_dim % 2 != 0)
     return refused(options, "rope", "a head_dim of " + std::to_string(settings.shape.head_dim) + " has no pairs");
   WEFT_TRY(settings.rope.theta, options.number("rope_theta"));
+  WEFT_CHECK(read_turns(options, settings));
   return read_scaling(options, settings.rope);
 }
 
 Status read_norm(OptionReader& options, Settings& settings) {
+  WEFT_TRY(const std::string out_norm, options.text("out_norm"));
+  settings.has_out_norm = out_norm == "rms";
+  if (settings.has_out_norm) {
+    WEFT_TRY(const double epsilon, options.number("out_epsilon"));
+    settings.out_epsilon = static_cast<float>(epsilon);
+  }
   WEFT_TRY(const std::string norm, options.text("qk_norm"));
   if (norm == "none") return {};
   settings.norm = norm == "rms" ? QkNorm::rms : QkNorm::layer;
@@ -339,6 +410,7 @@ Result<std::vector<ParameterSpec>> make_parameters(const Settings& settings, std
   if (settings.norm != QkNorm::none)
     for (const char* name : {"query_gain", "key_gain"})
       all.push_back({name, settings.shape.head_dim, 0, false, constant(1.0f)});
+  if (settings.has_out_norm) all.push_back({"out_gain", query, 0, false, constant(1.0f)});
   return all;
 }
 
@@ -353,6 +425,7 @@ LayerDeclaration declare_attention() {
        option::whole("kv_heads", option::computed("heads"), 1, 65536, "-", "key and value heads; divides heads"),
        option::whole("head_dim", 0, 0, 65536, "values", "width of a head; 0: the input's width / heads"),
        option::number("scale", option::computed("1 / sqrt(head_dim)"), 1e-6, 1e6, "-", "of the scores"),
+       option::number("score_cap", 0, 0, 1e6, "-", "c: scaled scores s become c tanh(s / c); 0: they stay"),
        option::whole("context", 0, 0, 16777216, "tokens", "what a session remembers; 0: nothing"),
        option::flag("causal", option::computed("whether there is a context"),
                     "whether a token does not see later ones; a context wants true"),
@@ -371,8 +444,19 @@ LayerDeclaration declare_attention() {
                          option::number("rope_high_freq_factor", 4, 1e-3, 1e6, "-", "of llama3; above the low one")),
        option::only_with("rope_scaling=llama3",
                          option::number("rope_original_context", 8192, 1, 1e9, "tokens", "of llama3")),
+       option::only_with("rope=half|interleaved",
+                         option::whole("rope_dims", 0, 0, 65536, "values",
+                                       "first elements of a head that turn, with pairs among themselves; 0: all")),
+       option::only_with("rope=half|interleaved",
+                         option::numbers("rope_divisors", option::none(), "-",
+                                         "of the frequencies, after the scaling: one for each pair that turns")),
+       option::only_with("rope=half|interleaved",
+                         option::number("rope_gain", 1, 1e-3, 1e3, "-", "factor of cosines and sines")),
        option::choice("qk_norm", "none", {"none", "rms", "layer"}, "norm of q and k, head by head, with learned gains"),
        option::only_with("qk_norm=rms|layer", option::number("epsilon", 1e-5, 1e-12, 1, "-", "of the norms")),
+       option::choice("out_norm", "none", {"none", "rms"},
+                      "norm of all heads' results together, with learned gains, before W_o"),
+       option::only_with("out_norm=rms", option::number("out_epsilon", 1e-5, 1e-12, 1, "-", "of that norm")),
        option::flag("bias", true, "whether b_q, b_k and b_v exist; they start at 0"),
        option::flag("out_bias", option::computed("as bias"), "whether b_o exists; it starts at 0"),
        option::init("xavier")}};

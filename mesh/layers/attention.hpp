@@ -10,7 +10,7 @@ namespace weft::mesh {
 
 /// Multi-head self-attention:
 ///   q = rope(norm(W_q x + b_q)),  k = rope(norm(W_k x + b_k)),  v = W_v x + b_v, of each head
-///   y = W_o concat over heads of softmax(scale q k^T) v + b_o
+///   y = W_o norm(concat over heads of softmax(cap(scale q k^T)) v) + b_o, the norm and cap only where asked for
 /// Query head h reads key and value head h / (heads / kv_heads): fewer kv_heads are grouped queries, one is
 /// multi-query. A tick takes one token or a sequence of them. With `context` each session remembers its last keys and
 /// values: a sequence in one tick gives the bits that its tokens give one by one, and a token sees the last `context`

@@ -8,7 +8,8 @@
 
 namespace weft::mesh {
 
-/// Gated feed-forward block: y = W_down (act(W_gate x + b_gate) (W_up x + b_up)) + b_down.
+/// Gated feed-forward block: y = W_down norm(act(W_gate x + b_gate) (W_up x + b_up)) + b_down, the norm only where
+/// asked for.
 /// Its output grows with the square of its input and is not bounded: fw_dtp and dfa, which do not send true gradients,
 /// want a norm after it or small steps (adamw).
 /// @shape  x [rows, in], W_gate, W_up [hidden, in], W_down [out, hidden] -> y [rows, out]; biases only with `bias`

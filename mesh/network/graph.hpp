@@ -117,7 +117,7 @@ class Graph {
   }
   Status check_shape(NodeId node, const Layer& layer) const;
   Result<std::shared_ptr<const Layer>> lend(Coord at) const;
-  void find_owners(const std::vector<LayerSpec>& inside, std::set<NodeId>& owners) const;
+  void find_owners(const LayerSpec& layer, bool is_inside, std::set<NodeId>& owners) const;
   void place_concat_sources();
   Status limit_indices();
   void find_components();

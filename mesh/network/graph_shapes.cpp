@@ -13,8 +13,11 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <variant>
+#include <vector>
 
 namespace weft::mesh {
 
@@ -61,6 +64,19 @@ Status check_learning_keys(std::size_t position, const LayerSpec& spec, const La
     return fail(Errc::unsupported,
                 key + ": a " + spec.type + " layer has no weights that learning moves; leave it away");
   return {};
+}
+
+/// The place whose weights a layer asks for by its type, or by an option `weight`.
+std::optional<Coord> wanted_weights(const LayerSpec& layer, bool is_inside) {
+  if (layer.type == "shared" && is_inside) return layer.at;
+  const auto option = layer.options.find("weight");
+  if (option == layer.options.end()) return std::nullopt;
+  const auto* const place = std::get_if<std::vector<double>>(&option->second);
+  if (!place || place->size() != 4) return std::nullopt;
+  const auto axis = [&](std::size_t i) {
+    return static_cast<std::uint32_t>(std::clamp((*place)[i], 0.0, 4294967295.0));
+  };
+  return Coord{axis(0), axis(1), axis(2), axis(3)};
 }
 
 }  // namespace
@@ -152,13 +168,12 @@ Result<std::shared_ptr<const Layer>> Graph::lend(Coord at) const {
   return nodes_[*owner].layer;
 }
 
-// Layers of the grid whose weights the layers inside a container are to share, as far as they exist.
-void Graph::find_owners(const std::vector<LayerSpec>& inside, std::set<NodeId>& owners) const {
-  for (const LayerSpec& layer : inside) {
-    find_owners(layer.layers, owners);
-    if (layer.type != "shared" || !spec_.grid.contains(layer.at)) continue;
-    if (const auto owner = find_layer(layer.at)) owners.insert(*owner);
-  }
+// Layers of the grid whose weights a layer, or those inside it, are to share, as far as they exist.
+void Graph::find_owners(const LayerSpec& layer, bool is_inside, std::set<NodeId>& owners) const {
+  for (const LayerSpec& each : layer.layers) find_owners(each, true, owners);
+  const auto at = wanted_weights(layer, is_inside);
+  if (!at || !spec_.grid.contains(*at)) return;
+  if (const auto owner = find_layer(*at)) owners.insert(*owner);
 }
 
 Status Graph::check_shape(NodeId id, const Layer& layer) const {
@@ -192,10 +207,10 @@ Status Graph::infer_shapes() {
   // A container that shares weights waits until their owner is made too.
   std::map<NodeId, std::vector<NodeId>> tied_layers;
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
-    const std::vector<LayerSpec>& inside = spec_.layers[layer_position_[id]].layers;
-    if (inside.empty()) continue;
+    const LayerSpec& layer = spec_.layers[layer_position_[id]];
+    if (layer.layers.empty() && layer.options.empty()) continue;
     std::set<NodeId> owners;
-    find_owners(inside, owners);
+    find_owners(layer, false, owners);
     for (const NodeId owner : owners) tied_layers[owner].push_back(id);
     unknown[id] += static_cast<std::uint32_t>(owners.size());
   }

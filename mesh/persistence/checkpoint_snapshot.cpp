@@ -72,7 +72,7 @@ Status take_without_cell_snapshots(Mesh& mesh, bool live, CheckpointSnapshot& to
     to.changes_ = mesh.registry().changes();
   }
   to.halt_.reset();
-  if (const Halt* const halt = MeshAccess::halt(mesh)) to.halt_ = *halt;
+  if (const auto halt = MeshAccess::halt(mesh)) to.halt_ = *halt;
   return {};
 }
 

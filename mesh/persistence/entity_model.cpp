@@ -317,10 +317,10 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
     if (auto loaded = restore_session(mesh, s, history, file); !loaded)
       return fail(std::move(loaded).error().within(session_name(s)));
   WEFT_TRY(const auto cells, file.values<std::uint64_t>("state/cells"));
+  MeshAccess::engine(mesh).commands().forget_mail();
   WEFT_CHECK(restore_cells(mesh, cells));
   WEFT_CHECK(file.intact());
   MeshAccess::engine(mesh).clear_halt();
-  MeshAccess::engine(mesh).commands().forget_mail();
   MeshAccess::engine(mesh).commands().expect_deferred();
   if (halt) MeshAccess::engine(mesh).note_halt(*halt);
   mesh.take_cell_snapshots();

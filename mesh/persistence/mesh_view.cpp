@@ -205,7 +205,7 @@ MeshView view_of(const Mesh& mesh, bool live) {
   auto cells = std::make_shared<std::vector<std::uint64_t>>();
   add_cell_words(mesh, *cells);
   view.cells = std::move(cells);
-  if (const Halt* const halt = MeshAccess::halt(mesh)) view.halt = *halt;
+  if (const auto halt = MeshAccess::halt(mesh)) view.halt = *halt;
   return view;
 }
 

@@ -100,8 +100,7 @@ void Mesh::take_snapshot(Snapshot& to, SnapshotWeights weights) {
 
   if (!is_known || to.changes_ != p.registry->changes()) p.take_cells(to);
   for (const Cell* cell : p.mailing.observing) cell->record_observers(to.cells_[cell->id()].record);
-  const Halt* const halt = p.engine->halt();
-  if (halt || to.halt_) to.halt_ = halt ? std::optional(*halt) : std::nullopt;
+  if (p.engine->is_halted() || to.halt_) to.halt_ = p.engine->halt();
 
   if (to.holds_weights_)
     to.weights_.take(p.weights, true, p.copies);

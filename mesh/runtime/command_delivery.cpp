@@ -3,20 +3,19 @@
 #include "mesh/runtime/command_delivery.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace weft::mesh {
 
-Result<std::uint64_t> CommandDelivery::post(std::size_t cell, MessagePointer message) {
-  auto sent = cells_[cell]->mailbox().push(std::move(message));
-  if (!sent)
-    return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
-                                std::to_string(cells_[cell]->mailbox().capacity()) +
-                                " commands that no tick has taken yet; tick, then send again");
-  // Pairs with the exchange in deliver_now.
-  regions_[plan_.region_of_cell(cell)].posted.fetch_add(1, std::memory_order_release);
-  return sent;
+CommandDelivery::CommandDelivery(const RegionPlan& plan, std::span<const std::unique_ptr<Cell>> cells,
+                                 Arrivals* arrivals, actors::Registry* registry)
+    : cells_(cells),
+      registry_(registry),
+      own_(arrivals ? nullptr : std::make_unique<Arrivals>(cells, std::vector<std::uint32_t>(), plan.regions().size())),
+      arrivals_(arrivals ? *arrivals : *own_),
+      regions_(plan.regions().size()),
+      plan_(plan) {
+  for (std::uint32_t cell = 0; cell < cells_.size(); ++cell) regions_[plan.region_of_cell(cell)].cells.push_back(cell);
 }
 
 void CommandDelivery::keep(std::size_t cell, CommandMessage message) {
@@ -25,31 +24,31 @@ void CommandDelivery::keep(std::size_t cell, CommandMessage message) {
   regions_[plan_.region_of_cell(cell)].has_deferred = true;
 }
 
+// Each cell's messages come in the order of their stamps; which cell comes first changes nothing, since no command
+// touches another cell's state or a weight that another layer owns.
 void CommandDelivery::deliver_now(std::size_t region, std::uint64_t tick) noexcept {
   Region& here = regions_[region];
-  here.posted.exchange(0, std::memory_order_acquire);
+  arrivals_.take(region);
   here.has_deferred = false;
-  for (const auto* parts : {&plan_.region(region).interior, &plan_.region(region).boundary})
-    for (const RegionPart& part : *parts) {
-      if (part.layers == 0 || cells_.empty()) continue;
-      Cell& cell = *cells_[part.cell];
-      cell.run_deferred(tick);  // sent earlier than what is delivered now
-      cell.deliver(tick, *registry_);
-      here.has_deferred |= !cell.deferred().empty();
-    }
+  std::vector<std::uint32_t> drawn;
+  if (order_) [[unlikely]] {
+    drawn = here.cells;
+    scheduler::arrange(drawn.begin(), drawn.end(), *order_);
+  }
+  for (const std::uint32_t id : order_ ? drawn : here.cells) {
+    Cell& cell = *cells_[id];
+    cell.run_deferred(tick);  // sent earlier than what is delivered now
+    cell.deliver(tick, *registry_);
+    here.has_deferred |= !cell.deferred().empty();
+  }
 }
 
 void CommandDelivery::deliver_all(std::uint64_t tick) noexcept {
   for (std::size_t r = 0; r < regions_.size(); ++r) deliver(r, tick);
 }
 
-bool CommandDelivery::has_mail() const noexcept {
-  return std::any_of(regions_.begin(), regions_.end(),
-                     [](const Region& region) { return region.posted.load(std::memory_order_acquire) != 0; });
-}
-
 void CommandDelivery::forget_mail() noexcept {
-  for (Region& region : regions_) region.posted.store(0, std::memory_order_relaxed);
+  for (std::size_t r = 0; r < regions_.size(); ++r) arrivals_.take(r);
 }
 
 bool CommandDelivery::has_deferred() const noexcept {

@@ -16,8 +16,8 @@ std::vector<std::pair<NodeId, NodeId>> links_of(const StepRule* rule) {
 Engine::Engine(const RunSetup& setup)
     : plan_(setup.graph, setup.plan, setup.node_region, links_of(setup.rule), setup.mail_links),
       runner_(setup, plan_),
-      commands_(plan_, setup.cells, setup.registry),
-      faults_(setup.cells, setup.supervisor, setup.registry),
+      commands_(plan_, setup.cells, setup.arrivals, setup.registry),
+      faults_(setup.cells, setup.supervisor, setup.registry, commands_.arrivals().halt()),
       exceptions_(setup.cells, setup.registry),
       regions_(plan_.regions().size()),
       threads_(runner_.streams().threads()),
@@ -54,6 +54,11 @@ void Engine::run_interior(std::size_t region, std::uint64_t step) noexcept {
   // The interior comes first in every step, even when it is empty.
   if (now.fires) commands_.deliver(region, now.tick);
   runner_.run(plan_.region(region).interior, may_fuse_ ? &*here.interior : nullptr, now, *this);
+}
+
+void Engine::use_order(scheduler::Order* order) noexcept {
+  commands_.use_order(order);
+  runner_.use_order(order);
 }
 
 void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {

@@ -21,7 +21,7 @@
 namespace weft::mesh {
 
 /// Runs ticks of one State over a network: regions in step, the delivery of commands, the answers to faults.
-/// @thread run: one at a time; commands().post: any
+/// @thread run: one at a time; commands().post, halt: any, while it lasts (Arrivals outlives it)
 class Engine final : public scheduler::TickProgram, private StepEvents {
  public:
   explicit Engine(const RunSetup& setup);
@@ -53,9 +53,10 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
 
   /// A fault of the cell that holds `node`, found between runs at tick `tick`. Ignored for a cell that is isolated.
   void report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind, const char* reason = "") noexcept;
-  const Halt* halt() const noexcept { return faults_.halt(); }
-  void note_halt(const Halt& halt) noexcept { faults_.note_halt(halt); }
-  void clear_halt() noexcept { faults_.clear_halt(); }
+  bool is_halted() const noexcept { return commands_.arrivals().halt().is_set(); }
+  std::optional<Halt> halt() const noexcept { return commands_.arrivals().halt().get(); }
+  void note_halt(const Halt& halt) noexcept { commands_.arrivals().halt().note(halt); }
+  void clear_halt() noexcept { commands_.arrivals().halt().clear(); }
 
   std::size_t region_count() const noexcept override { return regions_.size(); }
   std::span<const std::uint32_t> neighbours(std::size_t region) const noexcept override {
@@ -64,7 +65,8 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   std::uint32_t own_core(std::size_t region) const noexcept override { return plan_.region(region).core; }
   void run_interior(std::size_t region, std::uint64_t step) noexcept override;
   void run_boundary(std::size_t region, std::uint64_t step) noexcept override;
-  bool should_stop(std::uint64_t) noexcept override { return halt() || (stop_ && stop_->load() != 0); }
+  bool should_stop(std::uint64_t) noexcept override { return is_halted() || (stop_ && stop_->load() != 0); }
+  void use_order(scheduler::Order* order) noexcept override;
   bool wants_team() const noexcept override { return threads_ > 1; }
   void use_team(scheduler::Team* team) noexcept override { runner_.streams().use_team(team); }
 

@@ -94,7 +94,9 @@ void StepRunner::run(const std::vector<RegionPart>& parts, FusedCells* fused, co
     run_part(parts[in_order(parts.size(), n)], parts[in_order(parts.size(), std::min(n + 1, parts.size() - 1))], at,
              context ? &*context : nullptr, events);
   };
-  if (!fused) {
+  if (order_) [[unlikely]] {
+    run_in(*order_, parts, fused, at, context ? &*context : nullptr, events);
+  } else if (!fused) {
     for (std::size_t n = 0; n < parts.size(); ++n) run_one(n);
   } else {
     fused->refresh({layers_, weights_, state_, cells_, registry_}, parts);
@@ -110,6 +112,28 @@ void StepRunner::run(const std::vector<RegionPart>& parts, FusedCells* fused, co
     }
   }
   if (activity_) activity_->leave(at.region);
+}
+
+// Batches of cells computed by one call come in any order too, or one by one. Prefetches of the next part are left out:
+// they cost no bit.
+void StepRunner::run_in(scheduler::Order& order, const std::vector<RegionPart>& parts, FusedCells* fused,
+                        const RegionStep& at, StepContext* context, StepEvents& events) noexcept {
+  const auto run_each = [&](std::vector<RegionPart> drawn) {
+    scheduler::arrange(drawn.begin(), drawn.end(), order);
+    for (const RegionPart& part : drawn) run_part(part, part, at, context, events);
+  };
+  std::vector<FusedCells::Batch> batches;
+  if (fused) {
+    fused->refresh({layers_, weights_, state_, cells_, registry_}, parts);
+    batches.assign(fused->batches().begin(), fused->batches().end());
+  }
+  const bool are_fused = std::any_of(batches.begin(), batches.end(), [](const auto& batch) { return batch.is_fused; });
+  if (!are_fused || order.pick(2) == 0) return run_each(parts);
+  scheduler::arrange(batches.begin(), batches.end(), order);
+  for (const FusedCells::Batch& batch : batches) {
+    const auto first = parts.begin() + batch.first;
+    batch.is_fused ? run_batch(parts, *fused, batch, at, events) : run_each({first, first + batch.count});
+  }
 }
 
 void StepRunner::run_part(const RegionPart& part, const RegionPart& next, const RegionStep& at, StepContext* context,

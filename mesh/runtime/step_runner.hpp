@@ -14,6 +14,8 @@
 
 #include "actors/activity_table.hpp"
 
+#include "scheduler/order.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -22,6 +24,8 @@
 #include <vector>
 
 namespace weft::mesh {
+
+class Arrivals;
 
 /// Everything that steps of a mesh run on. All of it outlives them.
 struct RunSetup {
@@ -37,6 +41,7 @@ struct RunSetup {
   Width width{};
   actors::ActivityTable* activity = nullptr;  // each region tells there at which cell it is
   std::span<const std::pair<NodeId, NodeId>> mail_links{};
+  Arrivals* arrivals = nullptr;  // from outside; null: nothing comes from there
 };
 
 /// Faults and commands of a step, for its caller.
@@ -94,6 +99,8 @@ class StepRunner {
   std::span<const std::unique_ptr<Cell>> cells() const noexcept { return cells_; }
   const actors::Registry* registry() const noexcept { return registry_; }
   StepRule* rule() const noexcept { return rule_; }
+  /// Sets who says which part of a half-step comes first; null: the runner's own order. @thread as run
+  void use_order(scheduler::Order* order) noexcept { order_ = order; }
   void forget_rule() noexcept { rule_ = nullptr; }
   const LayerRunner& layers() const noexcept { return layers_; }
   CellOutputs& outputs() noexcept { return outputs_; }
@@ -104,6 +111,8 @@ class StepRunner {
   std::uint64_t& serial() noexcept { return serial_; }
 
  private:
+  void run_in(scheduler::Order& order, const std::vector<RegionPart>& parts, FusedCells* fused, const RegionStep& at,
+              StepContext* context, StepEvents& events) noexcept;
   void run_part(const RegionPart& part, const RegionPart& next, const RegionStep& at, StepContext* context,
                 StepEvents& events) noexcept;
   void run_batch(const std::vector<RegionPart>& parts, const FusedCells& fused, const FusedCells::Batch& batch,
@@ -127,6 +136,7 @@ class StepRunner {
   CellOutputs outputs_;
   RegionStreams streams_;
   RunBuffers buffers_;
+  scheduler::Order* order_ = nullptr;
   std::uint64_t serial_ = 0;
 };
 

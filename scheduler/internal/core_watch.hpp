@@ -46,6 +46,8 @@ class CoreWatch {
   /// The thread slept by itself: what follows is a new window.
   void restart() noexcept { last_.wall = Nanoseconds(0); }
   Nanoseconds rest_ends() const noexcept { return rest_ends_; }
+  /// It is needed: nobody else works.
+  void end_rest(Nanoseconds time) noexcept { rest_ends_ = std::min(rest_ends_, time); }
 
  private:
   static constexpr std::uint32_t kStepsALook = 32;

@@ -12,10 +12,11 @@
 
 namespace weft::scheduler::internal {
 
-/// Queue into which one thread posts tasks and others take them. A word holds the number of the posting, how many tasks
-/// it has and how many are taken; who moves that word on owns a task, and until its task is done the poster cannot go
-/// on, so the other members do not change meanwhile. One exchange to take a task, one addition to report it done, no
-/// lock.
+/// Queue into which one thread posts tasks and others take them. A word holds the number of the posting and the first
+/// and the last task that nobody has taken; who moves that word on owns a task, and until its task is done the poster
+/// cannot go on, so the other members do not change meanwhile. One exchange to take a task, one addition to report it
+/// done, no lock. The poster takes tasks from the front and others from the back: of two threads each gets the same
+/// part of every posting, and finds in its cache what it wrote there in the last one.
 class TaskQueue {
  public:
   static constexpr std::size_t kMostTasks = 0xffff;
@@ -31,13 +32,16 @@ class TaskQueue {
     word_.store(posting << 32 | std::uint64_t{count} << 16, std::memory_order_release);
   }
 
-  /// Does tasks as long as there are any; how many.
-  std::size_t work() noexcept {
+  /// Does tasks as long as there are any; how many. `is_poster`: from the front.
+  std::size_t work(bool is_poster) noexcept {
     std::size_t tasks = 0;
     std::uint64_t word = word_.load(std::memory_order_relaxed);
-    while ((word & 0xffff) < (word >> 16 & 0xffff)) {
-      if (!word_.compare_exchange_weak(word, word + 1, std::memory_order_acquire, std::memory_order_relaxed)) continue;
-      body_(context_, word & 0xffff);
+    for (;;) {
+      const std::uint64_t next = word & 0xffff, end = word >> 16 & 0xffff;
+      if (next >= end) break;
+      const std::uint64_t left = is_poster ? word + 1 : word - (std::uint64_t{1} << 16);
+      if (!word_.compare_exchange_weak(word, left, std::memory_order_acquire, std::memory_order_relaxed)) continue;
+      body_(context_, is_poster ? next : end - 1);
       done_.fetch_add(1, std::memory_order_release);  // pairs with the acquire in await
       ++tasks;
       word = word_.load(std::memory_order_relaxed);

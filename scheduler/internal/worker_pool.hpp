@@ -31,7 +31,8 @@ namespace weft::scheduler::internal {
 /// the owner touches the rest. It is taken by compare-exchange (acquire) and given back by a release store, which hands
 /// over all that the last owner wrote. Each region has an assigned worker. Where the assigned worker is not in the run,
 /// any worker that stalls adopts the region, works it among its own, and gives it back between steps once the assigned
-/// worker has come.
+/// worker has come. Each takes its fair share of such regions first, and gives back what is more than that when others
+/// have come: the one with the most regions is the one that all wait for.
 ///
 /// Waiting: look again, then spin, then yield, then sleep. The caller, before it sleeps, adopts every region that
 /// nobody works, so whatever can go on has somebody awake or to be woken. Who publishes progress looks for sleepers
@@ -40,6 +41,7 @@ namespace weft::scheduler::internal {
 ///
 /// Rest. A worker that finds its core used by others leaves the run for a while: it gives its regions back, which
 /// others adopt, and sleeps (core_watch.hpp). The caller stays, and works nothing meanwhile unless nobody else does.
+/// A thread that works alone does not rest.
 ///
 /// Help. A program that wants a team is run by the caller alone, and the workers of its run poll the task queue where
 /// the caller posts tasks of a step.
@@ -49,6 +51,7 @@ class WorkerPool final : public Team {
     Nanoseconds spin{0}, linger{0};
     ThreadHooks hooks{};
     bool watches_cores = false;
+    ThreadTimes (*times)() noexcept = thread_times;  // of the thread that asks
   };
   using Request = std::function<bool(std::size_t worker)>;
 
@@ -125,7 +128,9 @@ class WorkerPool final : public Team {
     std::uint32_t first = kNone;    // list of owned, unfinished regions
     std::uint32_t unclaimed = 0;    // home regions, from own_begin on, not yet owned nor finished
     std::uint32_t next_orphan = 0;  // where to look on for orphans
-    std::uint32_t unfinished = 0;   // caller only: all regions before it stand at the limit
+    std::uint32_t adopted = 0;      // owned regions of other workers
+    std::uint32_t passes = 0;
+    std::uint32_t unfinished = 0;  // caller only: all regions before it stand at the limit
     bool armed = false;
     bool rests = false;            // others use the core
     std::uint64_t steps_seen = 0;  // of all regions, when the resting caller looked last
@@ -146,11 +151,16 @@ class WorkerPool final : public Team {
   void begin_rest(Shift& shift) noexcept;
   void end_rest(Shift& shift) noexcept;
   bool is_standing_still(Shift& shift) const noexcept;
+  /// True when another thread works in this run.
+  bool has_help(const Shift& shift) const noexcept;
   bool pass(Shift& shift) noexcept;
   std::uint32_t reversed(std::uint32_t list) noexcept;
   bool advance(Shift& shift, Region& region, std::uint32_t r) noexcept;
   void claim_homes(Shift& shift) noexcept;
-  bool adopt(Shift& shift, bool all) noexcept;
+  enum class Adopt { share, one, all };
+  bool adopt(Shift& shift, Adopt wanted) noexcept;
+  std::uint32_t fair_share(const Shift& shift) const noexcept;
+  bool has_too_many(Shift& shift) const noexcept;
   bool is_over(Shift& shift) noexcept;
   void wait(Shift& shift) noexcept;
   bool is_cut_short(Shift& shift) noexcept;

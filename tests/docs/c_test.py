@@ -4,26 +4,17 @@
 
   c_test.py SOURCE PROGRAM...      programs: c_xor, c_late, c_agent
 """
-import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
+from quoted_programs import quoted, run
+
 source, *programs = sys.argv[1:]
-PROGRAMS = {pathlib.Path(program).name.removeprefix("c_"): program for program in programs}
-DOCUMENT = (pathlib.Path(source) / "docs/c.md").read_text()
-
-
-def run(program, *words, expected=0):
-    done = subprocess.run([program, *words], capture_output=True, text=True)
-    assert done.returncode == expected, f"{program}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout if expected == 0 else done.stderr
+PROGRAMS = quoted(source, "docs/c.md", "examples/c", "c_", programs)
 
 
 def main():
-    for name in PROGRAMS:
-        assert f"quote: examples/c/{name}.c" in DOCUMENT, f"docs/c.md does not quote {name}.c"
     learned = run(PROGRAMS["xor"])
     assert learned.startswith("0 xor 0 = 0\n0 xor 1 = 1\n1 xor 0 = 1\n1 xor 1 = 0\nstate "), learned
     assert learned == run(PROGRAMS["xor"])

@@ -5,25 +5,16 @@
   embedding_test.py WEFT SOURCE PROGRAM...      programs: load, predict_while_learning, sixty_hz, two_agents, rollback,
       late_labels
 """
-import pathlib
-import subprocess
 import sys
 import tempfile
 
+from quoted_programs import quoted, run
+
 weft, source, *programs = sys.argv[1:]
-PROGRAMS = {pathlib.Path(program).name.removeprefix("embedding_"): program for program in programs}
-DOCUMENT = (pathlib.Path(source) / "docs/embedding.md").read_text()
-
-
-def run(program, *words, expected=0):
-    done = subprocess.run([program, *words], capture_output=True, text=True)
-    assert done.returncode == expected, f"{program}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout if expected == 0 else done.stderr
+PROGRAMS = quoted(source, "docs/embedding.md", "examples/embedding", "embedding_", programs)
 
 
 def main():
-    for name in PROGRAMS:
-        assert f"quote: examples/embedding/{name}.cpp" in DOCUMENT, f"docs/embedding.md does not quote {name}.cpp"
     with tempfile.TemporaryDirectory() as folder:
         entity = folder + "/digits.entity"
         run(weft, "run", source + "/examples/digits.json", "--quiet", "--max-samples", "300", "--save", entity)

@@ -357,7 +357,7 @@ TEST(Flags, SayWhatIsNotFiniteAndWhatIsAllZero) {
 }
 
 TEST(Flags, OfZerosSeeAllOfMoreThanOnePart) {
-  // gpu/stream_rows.cpp cuts them into parts of 2^20.
+  // gpu/stream_reductions.cpp cuts them into parts of 2^20.
   constexpr std::size_t kPart = std::size_t{1} << 20, kCount = 2 * kPart + 5;
   const auto stream = make_stream();
   const Buffer z = on_device(*stream, std::vector<float>(kCount)), words = on_device(*stream, std::vector<float>(1));

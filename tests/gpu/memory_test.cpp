@@ -2,6 +2,8 @@
 
 #include "gpu/memory.hpp"
 
+#include "gpu/internal/heap.hpp"
+
 #include "tests/gpu/gpu_testing.hpp"
 #include <map>
 
@@ -110,14 +112,15 @@ TEST(Memory, ManyThatTogetherPassTheBudgetAreRefused) {
   memory.trim();
   EXPECT_EQ(memory.use().budget, budget);
   // Each of these fits by far, and is too large to share a block.
+  constexpr std::uint64_t kEach = 40 * kMiB + Heap::kReadBeyond;
   std::vector<Buffer> held;
   auto made = memory.allocate(40 * kMiB, "layer 'one of many'");
   for (; made && held.size() < 100; made = memory.allocate(40 * kMiB, "layer 'one of many'"))
     held.push_back(std::move(*made));
-  EXPECT_EQ(held.size(), (budget - (memory.use().reserved - held.size() * 40 * kMiB)) / (40 * kMiB));
+  EXPECT_EQ(held.size(), (budget - (memory.use().reserved - held.size() * kEach)) / kEach);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code(), Errc::too_large);
-  for (const std::string& part : {std::string("layer 'one of many'"), std::to_string(40 * kMiB),
+  for (const std::string& part : {std::string("layer 'one of many'"), std::to_string(kEach),
                                   std::to_string(memory.use().reserved), std::to_string(budget)})
     EXPECT_NE(made.error().text().find(part), std::string::npos) << made.error().text();
   EXPECT_LE(memory.use().reserved, budget);
@@ -149,7 +152,7 @@ TEST(Memory, WhatStreamsStageCountsToo) {
   const std::uint64_t staged = memory.use().reserved - before;
   const std::uint64_t each = staged / streams.size() / kMiB;
   EXPECT_TRUE(each == 0 || each == 8 || each == 16 || each == 24) << each;
-  EXPECT_EQ(static_cast<bool>(memory.allocate(100 * kMiB - before, "all of it")), staged == 0);
+  EXPECT_EQ(static_cast<bool>(memory.allocate(100 * kMiB - before - Heap::kReadBeyond, "all of it")), staged == 0);
   streams.clear();
   EXPECT_EQ(memory.use().reserved, before);
   EXPECT_TRUE(small->make_stream());

@@ -60,6 +60,51 @@ TEST(StreamLinear, LargeTilesHaveTheCpusBits) {
   expect_cpus_bits(outer.make("", kernels::ops::OuterAccumulate{dy, of, outer.panels(1283, 1270)}));
 }
 
+// From sixteen tiles and four chunks of inputs on, four chunks are summed at once: whole rounds of them, then what is
+// left, with a last chunk that is not full.
+TEST(StreamLinear, FourChunksAtOnceHaveTheCpusBits) {
+  std::size_t seed = 20;
+  for (const std::size_t in : {256, 335, 840})
+    for (const Encoding& encoding : {Encoding(Dtype::float32), Encoding(Dtype::bfloat16), Encoding(Dtype::uint4)}) {
+      if (encoding.dtype != Dtype::float32 && in != 335) continue;
+      Operands o(++seed, in == 335);
+      const std::size_t rows = 260, out = 258, aligned = in % 4 == 0 ? 4 : 5;  // gaps between rows
+      const kernels::ConstWeight w = o.weight(encoding, out, in, Activations::float32);
+      const float* const bias = o.values(out);
+      const MatrixView x = o.matrix(rows, in, aligned);
+      const std::string what = ", in " + std::to_string(in) + ", " + to_string(encoding);
+      expect_cpus_bits(o.make(what, kernels::ops::Linear{w, bias, x, Activation::relu, {}, o.matrix(rows, out, 2)}),
+                       encoding.dtype == Dtype::float32);
+    }
+  Operands gated(30, false);
+  const ConstPanels gate = gated.panels(130, 335), up = gated.panels(130, 335);
+  const MatrixView x = gated.matrix(260, 335), y = gated.matrix(260, kernels::kGatedBlocks * 130);
+  expect_cpus_bits(gated.make("", kernels::ops::GatedLinear{{gate, up, nullptr, nullptr}, x, Activation::relu, y}));
+}
+
+// A hundred tiles of many rows and outputs: lanes of which the last ones have an output less, zeros of either sign.
+TEST(StreamLinear, LargeTransposedTilesHaveTheCpusBits) {
+  for (const bool is_special : {false, true}) {
+    Operands o(is_special ? 31 : 32, is_special);
+    const std::size_t rows = 290, out = is_special ? 515 : 512, in = 330;
+    const MatrixView dy = o.matrix(rows, out, is_special ? 5 : 4);
+    const ConstPanels w = o.panels(out, in);
+    expect_cpus_bits(o.make("", kernels::ops::LinearTransposed{w, dy, o.matrix(rows, in, 2)}), is_special);
+  }
+}
+
+// A layer of at most 16 outputs, as classifiers end in.
+TEST(StreamLinear, TransposedPanelsHaveTheCpusBits) {
+  for (const std::size_t out : {1, 10, 16})
+    for (const Encoding& encoding : {Encoding(Dtype::float32), Encoding(Dtype::int4)}) {
+      Operands o(40 + out, out != 16);
+      const kernels::ConstWeight w = o.weight(encoding, out, 270, Activations::float32);
+      const MatrixView dy = o.matrix(19, out);
+      const std::string what = ", out " + std::to_string(out) + ", " + to_string(encoding);
+      expect_cpus_bits(o.make(what, kernels::ops::LinearTransposed{w, dy, o.matrix(19, 270)}));
+    }
+}
+
 // Weights that exceed what a device binds at once (lavapipe: 128 MiB): operands are addresses, so no range ends in
 // them.
 TEST(StreamLinear, WeightsBeyondABoundRangeHaveTheCpusBits) {

@@ -2,7 +2,7 @@
 // Every set of options can be written by naming the one that matters, without a warning of the others.
 
 #include "learning/learner.hpp"
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include "mesh/mesh.hpp"
 

@@ -79,6 +79,10 @@ static std::vector<Size> stored_sizes(bool is_broad, bool is_integer, bool is_sp
                          {40, 19, 129}});
   for (std::size_t in = 2; is_integer && in <= 130; in += 1 + in / 20) all.push_back({in % 4, 19, in});
   for (std::size_t batch = 1; is_integer && is_special && batch <= 40; ++batch) all.push_back({batch, 49, 96});
+  // Around tiles of rows and panels, pairs of blocks and their odd tails; many panels of one row, for tables.
+  for (std::size_t i = 0; is_integer && i < 13; ++i)
+    all.push_back({1 + (is_special ? i : 12 - i), 16 * (1 + i % 5) - i % 3, 32 + i * 42 + i / 12 * 8});
+  if (is_integer) all.insert(all.end(), {{1, 128, 32}, {1, 177, 544}, {1, 205, 2113}, {17, 33, 544}});
   return all;
 }
 /// make(operands, encoding, activations, size, turn) -> Case of every stored type, granularity and way to compute.
@@ -301,11 +305,20 @@ void embedding(Table& t) {
     return o.make("", ops::Embedding{w, columns(o, 9, 12), o.matrix(2, 9 * 21)});
   };
   stored(t, of_type, false);
+  const auto of_rows = [](Operands& o, const Encoding& encoding, Activations activations, const Size&, std::size_t) {
+    const ConstWeight w = o.weight(encoding, 21, 12, activations);
+    return o.make(" of rows", ops::Embedding{w, columns(o, 9, 21), o.matrix(2, 9 * 12), TableEntries::rows});
+  };
+  stored(t, of_rows, false);
 }
 void embedding_backward(Table& t) {
   t.each(std::vector<std::size_t>{3, kNoColumn}, [](Operands& o, std::size_t skipped) {
     const MatrixView x = columns(o, 9, 12), dy = o.matrix(2, 9 * 21);
     return o.make("", ops::EmbeddingBackward{x, dy, skipped, o.sums(21, 12)});
+  });
+  t.each(std::vector<std::size_t>{3, kNoColumn}, [](Operands& o, std::size_t skipped) {
+    const MatrixView x = columns(o, 9, 21), dy = o.matrix(2, 9 * 12);
+    return o.make(" of rows", ops::EmbeddingBackward{x, dy, skipped, o.sums(21, 12), TableEntries::rows});
   });
 }
 

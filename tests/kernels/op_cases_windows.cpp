@@ -222,10 +222,11 @@ template <class Make>
 void attend(Table& t, const Make& make, std::optional<std::size_t> first = std::nullopt) {
   std::size_t turn = first.value_or(0);
   std::vector<AttentionShape> all = {
-      {1, 1, 1, 1, 0, 0, false, 1.0f},   {7, 2, 1, 5, 0, 0, false, 0.5f},   {9, 3, 3, 16, 0, 0, true, 0.25f},
-      {70, 2, 2, 20, 0, 0, true, 0.3f},  {67, 4, 2, 8, 0, 9, false, 0.7f},  {40, 2, 1, 70, 0, 5, true, 0.1f},
-      {1, 4, 2, 12, 20, 0, true, 0.3f},  {5, 4, 4, 33, 70, 0, true, 0.2f},  {3, 6, 2, 24, 33, 10, true, 0.3f},
-      {40, 2, 1, 18, 16, 0, true, 0.3f}, {2, 1, 1, 300, 8, 0, true, 0.05f}, {6, 3, 1, 4, 130, 0, true, 1.0f}};
+      {1, 1, 1, 1, 0, 0, false, 1.0f},       {7, 2, 1, 5, 0, 0, false, 0.5f},        {9, 3, 3, 16, 0, 0, true, 0.25f},
+      {70, 2, 2, 20, 0, 0, true, 0.3f},      {67, 4, 2, 8, 0, 9, false, 0.7f},       {40, 2, 1, 70, 0, 5, true, 0.1f},
+      {1, 4, 2, 12, 20, 0, true, 0.3f},      {5, 4, 4, 33, 70, 0, true, 0.2f},       {3, 6, 2, 24, 33, 10, true, 0.3f},
+      {40, 2, 1, 18, 16, 0, true, 0.3f},     {2, 1, 1, 300, 8, 0, true, 0.05f},      {6, 3, 1, 4, 130, 0, true, 1.0f},
+      {9, 2, 1, 20, 0, 4, true, 0.3f, 2.5f}, {3, 4, 2, 16, 40, 0, true, 0.3f, 0.75f}};
   if (t.is_broad())
     for (const AttentionShape& s : std::initializer_list<AttentionShape>{{130, 1, 1, 32, 0, 0, true, 0.18f},
                                                                          {150, 2, 1, 8, 0, 65, true, 0.35f},
@@ -272,6 +273,7 @@ void attention_backward(Table& t) {
 struct Turn {
   RopeSettings settings;
   bool has_state, transposed;
+  double gain = 1;
 };
 void rope(Table& t) {
   std::vector<Turn> all;
@@ -281,16 +283,20 @@ void rope(Table& t) {
         RopeSettings settings;
         settings.head_dim = n, settings.pairs = pairs;
         all.push_back({settings, (variant & 1) != 0, (variant & 2) != 0});
+        if (n != 34) continue;
+        settings.dims = 12, settings.divisors = {1, 1, 1.25, 3, 8, 8};
+        all.push_back({settings, (variant & 1) != 0, (variant & 2) != 0, 1.1386294361119891});
       }
   t.each(all, [](Operands& o, const Turn& turn) {
     constexpr std::size_t kTokens = 5, kHeads = 3;
     const std::size_t n = turn.settings.head_dim, width = kTokens * kHeads * n;
     // Interleaved ones find a table of the first positions, of all that a call without a state asks for.
     const std::size_t positions = turn.settings.pairs == RopePairs::interleaved ? kTokens : 0;
-    Rope rope{n, turn.settings.pairs, o.words(rope_turns(turn.settings)), nullptr, positions};
-    std::vector<float> table(positions * 2 * n);
-    for (std::size_t p = 0; p < positions; ++p)
-      rope_row({n, rope.pairs, rope.turns, nullptr, 0}, p, table.data() + p * 2 * n);
+    Rope rope{n,        turn.settings.pairs, o.words(rope_turns(turn.settings)), nullptr, positions, turn.settings.dims,
+              turn.gain};
+    const std::size_t row = 2 * rope.dims();
+    std::vector<float> table(positions * row);
+    for (std::size_t p = 0; p < positions; ++p) rope_row(rope, p, table.data() + p * row);
     if (positions) rope.table = o.values_of(table);
     const MatrixView state =
         turn.has_state ? o.matrix_of(4, 2, {0, 0, 16777215, 0, 12345, 677, 3.5f, -1}) : MatrixView{nullptr, 4, 2, 2};

@@ -144,22 +144,28 @@ static std::size_t column(float index, std::size_t columns) {
   return floor >= 1 ? static_cast<std::size_t>(std::min(floor, static_cast<double>(columns - 1))) : 0;
 }
 WEFT_ORACLE(Embedding) {
+  const bool by_row = op.entries == TableEntries::rows;
   if constexpr (std::is_same_v<T, float>)
     each_element(op.x, [&](std::size_t b, std::size_t t) {
-      for (std::size_t o = 0; o < op.w.out; ++o)
+      for (std::size_t k = 0; k < op.w.in && by_row; ++k)
+        to(op.y, b, t * op.w.in + k, testing_coded::value_at(op.w, column(op.x.row(b)[t], op.w.out), k));
+      for (std::size_t o = 0; o < op.w.out && !by_row; ++o)
         to(op.y, b, t * op.w.out + o, testing_coded::value_at(op.w, o, column(op.x.row(b)[t], op.w.in)));
     });
 }
 WEFT_ORACLE(EmbeddingBackward) {
   const auto dy = numbers<T>(op.dy);
+  const bool by_row = op.entries == TableEntries::rows;
+  const std::size_t entries = by_row ? op.dw.out : op.dw.in, features = by_row ? op.dw.in : op.dw.out;
   for (std::size_t o = 0; o < op.dw.out; ++o)
     for (std::size_t k = 0; k < op.dw.in; ++k) {
+      const std::size_t entry = by_row ? o : k, feature = by_row ? k : o;
       const float* const at = op.dw.data + panel_index(op.dw.in, o, k);
       T sum = *at;
       bool is_named = false;
       each_element(op.x, [&](std::size_t b, std::size_t t) {
-        if (k == op.skipped || column(op.x.row(b)[t], op.dw.in) != k) return;
-        sum = sum + dy(b, t * op.dw.out + o), is_named = true;
+        if (entry == op.skipped || column(op.x.row(b)[t], entries) != entry) return;
+        sum = sum + dy(b, t * features + feature), is_named = true;
       });
       if (is_named)
         to(at, sum);

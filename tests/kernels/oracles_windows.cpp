@@ -233,9 +233,19 @@ static T over_keys(std::uint64_t first, std::uint64_t last, const Step& step) {
   return total + 0.0f;
 }
 template <class T>
-static T score_of(const Session& s, const float* q, std::size_t kv, std::uint64_t j) {
+static T scaled_score(const Session& s, const float* q, std::size_t kv, std::uint64_t j) {
   return chunks<T>(s.shape.head_dim, [&](T sum, std::size_t i) { return fused(s.key_at<T>(kv, j, i), T(q[i]), sum); }) *
          s.shape.scale;
+}
+/// tanh of a scaled score in parts of the cap.
+template <class T>
+static T capped_share(const Session& s, const T& scaled) {
+  return activated(Activation::tanh, scaled * (1.0f / s.shape.score_cap));
+}
+template <class T>
+static T score_of(const Session& s, const float* q, std::size_t kv, std::uint64_t j) {
+  const T scaled = scaled_score<T>(s, q, kv, j);
+  return s.shape.score_cap == 0 ? scaled : capped_share(s, scaled) * s.shape.score_cap;
 }
 static void expect_next_state(const Session& s, const MatrixView& next, std::size_t b, Expected<float>& to) {
   const AttentionShape& shape = s.shape;
@@ -314,6 +324,10 @@ WEFT_ORACLE(AttentionBackward) {
             const T along =
                 chunks<T>(n, [&](T sum, std::size_t i) { return fused(s.value_at<T>(kv, j, i), dy(at + i), sum); });
             slope.push_back(p.back() * (along - mean) * shape.scale);
+            if (shape.score_cap != 0) {
+              const T u = capped_share(s, scaled_score<T>(s, op.from.q.row(b) + at, kv, j));
+              slope.back() = slope.back() * fused(-u, u, T(1.0f));
+            }
           }
           for (std::size_t i = 0; i < n; ++i) {
             to(op.gradients.dq, b, at + i, over_keys<T>(first, last, [&](T sum, std::uint64_t j) {
@@ -346,15 +360,19 @@ WEFT_ORACLE(AttentionBackward) {
 
 /// Cosines and sines: rope_test.cpp.
 WEFT_ORACLE(Rope) {
-  const std::size_t n = op.rope.head_dim;
+  const std::size_t n = op.rope.dims();
   const auto x = numbers<T>(op.x);
   std::vector<float> turn(2 * n);
   for (std::size_t b = 0; b < op.x.rows; ++b)
     for (std::size_t j = 0; j < op.x.cols; ++j) {
-      const std::size_t token = j / (op.x.cols / op.tokens), i = j % n;
+      const std::size_t token = j / (op.x.cols / op.tokens), i = j % op.rope.head_dim;
       if (j % (op.x.cols / op.tokens) == 0)
-        rope_row({n, op.rope.pairs, op.rope.turns, nullptr, 0},
+        rope_row({op.rope.head_dim, op.rope.pairs, op.rope.turns, nullptr, 0, op.rope.turned, op.rope.gain},
                  (op.state.data ? position_of(op.state.row(b)) : 0) + token, turn.data());
+      if (i >= n) {
+        to.move(op.y, b, j, op.x.row(b)[j]);
+        continue;
+      }
       const std::size_t partner = j - i + (op.rope.pairs == RopePairs::half ? (i + n / 2) % n : i ^ 1);
       to(op.y, b, j, fused(x(b, j), turn[i], x(b, partner) * (op.transposed ? -turn[n + i] : turn[n + i])));
     }

@@ -3,7 +3,7 @@
 // exactness_test.cpp.
 
 #include "learning/learner.hpp"
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -158,15 +158,17 @@ TEST(Losses, AStreamRefusesTargetsOfAnotherKind) {
     data.labels = {0, 1, 0, 1};
     const std::string which = "learning.loss: " + std::string(name(loss)) + " learns ";
     if (targets_of(loss) == LossTargets::values)
-      expect_error(Stream::build(*learner, data, {}), Errc::unsupported, {which + "values"});
+      expect_error(SampleStream::build(*learner, data, {}), Errc::unsupported, {which + "values"});
     if (targets_of(loss) == LossTargets::head_labels)
-      expect_error(Stream::build(*learner, data, {}), Errc::shape_mismatch, {"1 labels to learn a sample", "takes 3"});
+      expect_error(SampleStream::build(*learner, data, {}), Errc::shape_mismatch,
+                   {"1 labels to learn a sample", "takes 3"});
     data.labels.clear();
     data.values = {1, 2, 3, 4};
     if (targets_of(loss) == LossTargets::values)
-      expect_error(Stream::build(*learner, data, {}), Errc::shape_mismatch, {"1 values to learn a sample", "takes 9"});
+      expect_error(SampleStream::build(*learner, data, {}), Errc::shape_mismatch,
+                   {"1 values to learn a sample", "takes 9"});
     else
-      expect_error(Stream::build(*learner, data, {}), Errc::unsupported, {which + "classes"});
+      expect_error(SampleStream::build(*learner, data, {}), Errc::unsupported, {which + "classes"});
   }
 }
 

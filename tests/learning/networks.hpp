@@ -3,7 +3,7 @@
 #pragma once
 
 #include "learning/learner.hpp"
-#include "learning/stream.hpp"
+#include "learning/sample_stream.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"

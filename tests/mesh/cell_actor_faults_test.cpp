@@ -137,6 +137,42 @@ TEST(CellActorFaults, NothingThatAHandlerDidBeforeItThrewIsDone) {
   }
 }
 
+/// It throws in every handler: numbers, and what is derived of nothing.
+class Wild final : public CellActorOf<Wild> {
+ public:
+  template <class Self, class Archive>
+  static void fields(Self&, Archive&) {}
+  void on_message(const message::User& mail, CellContext& self) override {
+    self.reply({1});
+    if (mail.number == 1) throw 7;
+    throw "a text";
+  }
+  void on_target(const message::Target&, CellContext& self) override {
+    sent(self.tell({0, 0, 1, 0}, make_mail(kNote, {13.0f})));
+    throw std::bad_alloc();
+  }
+};
+
+TEST(CellActorFaults, AnythingMayBeThrown) {
+  static const Status done = register_cell<Wild>("wild");
+  must(done);
+  const Coord left{0, 0, 1, 0}, wild{0, 0, 2, 0};
+  Mesh mesh = mesh_of(between_clerks("wild", Policy::hold)), quiet = mesh_of(between_clerks("wild", Policy::hold));
+  const std::vector<MailPointer> all{make_mail(1), make_mail(2), make_target({0}, 1)};
+  for (const MailPointer& one : all) must(mesh.tell(wild, one));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_FALSE(all[i]->is_done()) << "one a firing";
+    must(mesh.tick());
+    must(quiet.tick());
+    expect_error(all[i]->status(), Errc::internal, {"[0,0,2,0]", "handler threw"});
+    EXPECT_TRUE(all[i]->answer().empty()) << "a reply of a handler that threw";
+  }
+  must(mesh.tick(2));
+  must(quiet.tick(2));
+  EXPECT_EQ(view_of(mesh, wild).faults, 3u);
+  EXPECT_EQ(output_of(mesh, left), output_of(quiet, left));
+}
+
 /// Asks its right neighbour by number 1 and its left one by 2, throws by 3, and puts out what it was answered last.
 class Inquirer final : public CellActorOf<Inquirer> {
  public:

@@ -7,6 +7,7 @@
 #include "clerks.hpp"
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
 
 namespace weft::mesh::cell_actor_mail_test {
@@ -29,6 +30,60 @@ TEST(CellActorMail, RefusesWhatCannotBeSent) {
             (std::vector<float>{code(Errc::unknown_name), code(Errc::invalid_argument), code(Errc::invalid_argument),
                                 code(Errc::unsupported), code(Errc::shape_mismatch), code(Errc::not_finite),
                                 code(Errc::out_of_range)}));
+}
+
+/// A message of a type, empty.
+MessagePointer message_of(MessageType type) {
+  if (type == MessageType::command) return make_command(CommandKind::probe);
+  return std::make_shared<Mail>(type);
+}
+
+TEST(CellActorMail, TakesOrRefusesEveryTypeAtEveryPlace) {
+  register_clerk();
+  NetworkSpec spec = NetworkBuilder("places", {1, 1, 4, 1})
+                         .input("in", 2)
+                         .dense({0, 0, 0, 0}, 2)
+                         .layer({0, 0, 2, 0}, "clerk")
+                         .from({Coord{0, 0, 0, 0}})
+                         .option("friend", 0.0)
+                         .spec();
+  spec.supervision.policy = actors::Policy::halt;
+  const Coord dense{0, 0, 0, 0}, clerk{0, 0, 2, 0}, hole{0, 0, 1, 0}, outside{0, 0, 4, 0};
+  std::optional<Mesh> mesh = mesh_of(spec);
+  const std::uint64_t number = mesh->number();
+  const auto expect = [&](Coord at, MessageType type, std::optional<Errc> refusal) {
+    const auto by_address = tell({number, at}, message_of(type));
+    EXPECT_EQ(by_address ? std::nullopt : std::optional(by_address.error().code()), refusal)
+        << name(type) << " to " << to_string(at);
+    if (!mesh) return;
+    const auto told = mesh->tell(at, message_of(type));
+    EXPECT_EQ(told ? std::nullopt : std::optional(told.error().code()), refusal) << name(type);
+  };
+  const auto all = [&](Coord at, Errc refusal) {
+    for (std::uint32_t type = 0; type < kMessageTypeCount; ++type) expect(at, static_cast<MessageType>(type), refusal);
+  };
+  using enum MessageType;
+  for (const MessageType type : {activation, gradient}) {
+    expect(dense, type, Errc::unsupported);
+    expect(clerk, type, Errc::unsupported);
+  }
+  for (const MessageType type : {target, user}) {
+    expect(dense, type, Errc::unsupported);
+    expect(clerk, type, std::nullopt);
+  }
+  for (const Coord at : {dense, clerk}) expect(at, command, std::nullopt);
+  all(hole, Errc::unknown_name);
+  all(outside, Errc::out_of_range);
+  must(mesh->tick());
+  must(mesh->tell(clerk, make_mail(kThrow)));
+  EXPECT_FALSE(mesh->tick());
+  all(dense, Errc::halted);
+  all(clerk, Errc::halted);
+  mesh->resume();
+  expect(clerk, user, std::nullopt);
+  mesh.reset();
+  all(clerk, Errc::not_found);
+  all(hole, Errc::not_found);
 }
 
 TEST(CellActorMail, RefusesForgedSendersAndReplies) {

@@ -92,7 +92,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
                     {"sessions_created", MeshAccess::sessions_created(mesh)},
                     {"depth", MeshAccess::state(mesh).depth()},
                     {"keeps_history", MeshAccess::state(mesh).options().keeps_history}};
-    if (const Halt* halt = MeshAccess::engine(mesh).halt())
+    if (const auto halt = MeshAccess::engine(mesh).halt())
       meta["live"]["halt"] = {{"tick", halt->tick},
                               {"cell", halt->cell},
                               {"kind", static_cast<int>(halt->kind)},

@@ -225,32 +225,60 @@ inline Model gru(std::size_t n, bool has_bias) {
   };
 }
 
-/// Parameters: gate, up, down and their biases.
-inline Model swiglu(std::size_t hidden, bool has_bias, Activation gate) {
-  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
+/// Parameters: gate, up, down and their biases; with an epsilon the gains of a norm of the product.
+inline Model swiglu(std::size_t hidden, bool has_bias, Activation gate, double norm_epsilon = 0) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
     const auto bias = [&](std::size_t i) { return has_bias ? &p[3 + i] : nullptr; };
     Vector product = affine(p[0], bias(0), x);
     const Vector up = affine(p[1], bias(1), x);
     for (std::size_t j = 0; j < hidden; ++j) product[j] = activate(gate, product[j]) * up[j];
+    if (norm_epsilon > 0) product = rms_norm(norm_epsilon)({p.back()}, product, state).y;
     return Outcome{affine(p[2], bias(2), product), {}};
   };
 }
 
-/// Of one token alone, which sees but itself: W_o (W_v x + b_v) + b_o. Several tokens: attention_test.cpp.
-inline Model lone_attention() {
-  return [](const std::vector<Vector>& p, const Vector& x, const Vector&) {
-    return Outcome{affine(p[3], &p[7], affine(p[2], &p[6], x)), {}};
+/// Of one token alone, which sees but itself: W_o norm(W_v x + b_v) + b_o, the norm with an epsilon only. Several
+/// tokens: attention_test.cpp.
+inline Model lone_attention(double norm_epsilon = 0) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    Vector values = affine(p[2], &p[6], x);
+    if (norm_epsilon > 0) values = rms_norm(norm_epsilon)({p.back()}, values, state).y;
+    return Outcome{affine(p[3], &p[7], values), {}};
+  };
+}
+
+inline Model soft_cap(double cap) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(cap * std::tanh(v / cap));
+    return outcome;
+  };
+}
+
+/// The table is [features, positions].
+inline Model position_embedding(std::size_t tokens, std::size_t positions) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    const std::size_t features = x.size() / tokens;
+    const double last = static_cast<double>(positions - 1);
+    Outcome outcome{x, state};
+    for (std::size_t t = 0; t < tokens; ++t) {
+      const double at = static_cast<double>(t) + (state.empty() ? 0.0 : state[0]);
+      const auto k = static_cast<std::size_t>(std::clamp(std::floor(at), 0.0, last));
+      for (std::size_t i = 0; i < features; ++i) outcome.y[t * features + i] += p[0][i * positions + k];
+    }
+    for (double& v : outcome.next) v = state[0] + static_cast<double>(tokens);
+    return outcome;
   };
 }
 
 /// Indices that are no whole numbers, or none of the table, name the nearest entry below, or the nearest. The table is
 /// [features, vocabulary].
-inline Model embedding(std::size_t vocabulary) {
+inline Model embedding(std::size_t vocabulary, double scale = 1) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
     Outcome outcome;
     for (const double v : x) {
       const auto k = static_cast<std::size_t>(std::clamp(std::floor(v), 0.0, static_cast<double>(vocabulary - 1)));
-      for (std::size_t i = k; i < p[0].size(); i += vocabulary) outcome.y.push_back(p[0][i]);
+      for (std::size_t i = k; i < p[0].size(); i += vocabulary) outcome.y.push_back(p[0][i] * scale);
     }
     return outcome;
   };

@@ -168,9 +168,12 @@ std::vector<Case> cases() {
       all.add("rnn", options, {in}, models::rnn(n, bias, Activation::tanh));
       all.add("lstm", options, {in}, models::lstm(n, bias));
       all.add("gru", options, {in}, models::gru(n, bias));
-      for (const Activation gate : {Activation::silu, Activation::gelu, Activation::relu2})
-        all.add("swiglu", options + R"(, "hidden": 9, "gate": ")" + std::string(kernels::name(gate)) + '"', {in},
-                models::swiglu(9, bias, gate));
+      for (const Activation gate : {Activation::silu, Activation::gelu, Activation::relu2, Activation::gelu_tanh}) {
+        const std::string gated = options + R"(, "hidden": 9, "gate": ")" + std::string(kernels::name(gate)) + '"';
+        all.add("swiglu", gated, {in}, models::swiglu(9, bias, gate));
+        all.add("swiglu", gated + R"(, "inner_norm": "rms", "epsilon": 0.01)", {in},
+                models::swiglu(9, bias, gate, 0.01));
+      }
     }
   all.add("rnn", R"("out": 9, "activation": "relu")", {6}, models::rnn(9, true, Activation::relu));
   all.add("swiglu", "", {7}, models::swiglu(32, false, Activation::silu));
@@ -194,6 +197,17 @@ std::vector<Case> cases() {
   for (const int heads : {1, 2, 6})
     all.add("attention", R"("out": 5, "head_dim": 3, "heads": )" + std::to_string(heads), {6},
             models::lone_attention());
+  for (const int heads : {1, 4})
+    all.add("attention",
+            R"("out": 5, "head_dim": 3, "out_norm": "rms", "out_epsilon": 0.1, "heads": )" + std::to_string(heads), {6},
+            models::lone_attention(0.1));
+  for (const double cap : {0.5, 30.0})
+    all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
+  for (const std::size_t tokens : {1, 4})
+    for (const char* stateful : {"false", "true"})
+      all.add("position_embedding", R"("positions": 5, "stateful": )" + std::string(stateful), {tokens, 3},
+              models::position_embedding(tokens, 5));
+  all.add("embedding", R"("out": 5, "vocabulary": 3, "scale": 2.5)", {4}, models::embedding(3, 2.5));
   for (const std::size_t tokens : {1, 4})
     all.add("embedding", R"("out": 5, "vocabulary": 3)", {tokens}, models::embedding(3));
   return std::move(all.all);

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "checked_program.hpp"
+#include "order_walk.hpp"
+#include <set>
+#include <string>
 
 namespace weft::scheduler::deterministic_test {
 namespace {
@@ -78,6 +81,63 @@ TEST(DeterministicExecutor, AsksAtBlocksAndStops) {
     EXPECT_EQ(program.questions, (std::vector<std::uint64_t>{8, 16}));
     EXPECT_EQ(program.broken, 0);
   }
+}
+
+/// Four things of each half-step that may come in any order, and all sequences of halves and things that were seen.
+class FreeThings final : public CheckedProgram {
+ public:
+  FreeThings() : CheckedProgram(2, 1) {}
+  void use_order(Order* order) noexcept override { order_ = order; }
+  void run_interior(std::size_t r, std::uint64_t step) noexcept override {
+    CheckedProgram::run_interior(r, step);
+    std::string things = "abc";
+    if (order_) arrange(things.begin(), things.end(), *order_);
+    sequence += std::to_string(r) + things;
+  }
+  void run_boundary(std::size_t r, std::uint64_t step) noexcept override {
+    CheckedProgram::run_boundary(r, step);
+    sequence += std::to_string(r);
+  }
+  std::string sequence;
+
+ private:
+  Order* order_ = nullptr;
+};
+
+TEST(DeterministicExecutor, FollowsEveryOrderOnce) {
+  CheckedProgram reference(2, 1);
+  DeterministicExecutor().run(reference, 1);
+  DeterministicExecutor executor;
+  test::OrderWalk walk;
+  executor.follow(&walk);
+  std::set<std::string> seen;
+  std::size_t runs = 0;
+  do {
+    FreeThings program;
+    ASSERT_EQ(executor.run(program, 1), 1u);
+    ASSERT_EQ(program.digest(), reference.digest());
+    ASSERT_FALSE(walk.is_broken());
+    seen.insert(program.sequence);
+    ++runs;
+  } while (walk.next());
+  EXPECT_EQ(runs, 6u * 6 * 6) << "two halves of two regions, three things in each interior";
+  EXPECT_EQ(seen.size(), runs);
+  executor.follow(nullptr);
+  FreeThings program;
+  executor.run(program, 1);
+  EXPECT_EQ(program.sequence, "0abc01abc1");
+}
+
+TEST(DeterministicExecutor, DrawsTheOrderOfWhatAProgramLeavesOpen) {
+  std::set<std::string> seen;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    FreeThings program, again;
+    DeterministicExecutor(seed).run(program, 3);
+    DeterministicExecutor(seed).run(again, 3);
+    EXPECT_EQ(program.sequence, again.sequence);
+    seen.insert(program.sequence);
+  }
+  EXPECT_GT(seen.size(), 35u);
 }
 
 TEST(DeterministicExecutor, StepsOneEventAtATime) {

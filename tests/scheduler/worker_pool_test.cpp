@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -231,6 +232,80 @@ TEST(WorkerPool, EndsWhileWorkersRest) {
     ASSERT_EQ(done, 600u);
     ASSERT_EQ(program.broken, 0);
     ASSERT_EQ(program.digest(), expected_digest(5 * workers, 3, 600));
+  }
+}
+
+// Of regions whose worker never comes each of the others takes its share, also where one was alone at first.
+TEST(WorkerPool, SharesTheRegionsOfAnAbsentWorker) {
+  Rig rig(4, [](std::size_t request) { return request < 2 ? 0us : -1us; },
+          {.spin = std::chrono::minutes(5), .linger = 50us, .hooks = {}});
+  std::atomic<int> begun{0};
+  rig.pool.gate = [&] {
+    while (begun < 12) std::this_thread::sleep_for(100us);
+  };
+  CheckedProgram program(12, 7);
+  constexpr std::uint64_t kSteps = 600;
+  std::array<std::thread::id, 12> last{};
+  program.work = [&](std::size_t r, std::uint64_t step) {
+    if (step == 0) ++begun;
+    if (step == kSteps - 1) last[r] = std::this_thread::get_id();
+    const auto end = std::chrono::steady_clock::now() + 5us;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  };
+  std::uint64_t done = 0;
+  ASSERT_TRUE(rig.worker_pool.run(program, kSteps, done));
+  EXPECT_EQ(program.digest(), expected_digest(12, 7, kSteps));
+  EXPECT_EQ(std::set<std::thread::id>(last.begin() + 9, last.end()).size(), 3u);
+}
+
+/// Times of a thread that is switched out half of the time.
+ThreadTimes on_a_taken_core() noexcept {
+  static std::atomic<std::uint64_t> switches{0};
+  const Nanoseconds time = now();
+  return {time, time / 2, ++switches};
+}
+
+// A caller whose core is taken has nobody to leave its regions to, so it goes on.
+TEST(WorkerPool, DoesNotRestWhereNobodyHasCome) {
+  Rig rig(8, [](std::size_t) { return -1us; },
+          {.spin = 5us, .linger = 50us, .hooks = {}, .watches_cores = true, .times = on_a_taken_core});
+  CheckedProgram program(16, 3);
+  program.work = [](std::size_t, std::uint64_t) {
+    const auto end = std::chrono::steady_clock::now() + 5us;
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  };
+  std::atomic<bool> is_over{false};
+  int asleep = 0;
+  const pid_t caller = gettid();
+  std::thread looker([&] {
+    for (; !is_over; std::this_thread::sleep_for(1ms)) asleep += sleeps(caller);
+  });
+  std::uint64_t done = 0;
+  const bool ran = rig.worker_pool.run(program, 1500, done);
+  is_over = true;
+  looker.join();
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(asleep, 0);
+  EXPECT_EQ(program.digest(), expected_digest(16, 3, 1500));
+}
+
+// Everybody's core is taken, and some come late or never: whoever is left last works on.
+TEST(WorkerPool, RestsInTurnsWhereAllCoresAreTaken) {
+  for (const std::size_t come : {1u, 3u}) {
+    Rig rig(6, [&](std::size_t request) { return request < come ? 0us : -1us; },
+            {.spin = 5us, .linger = 50us, .hooks = {}, .watches_cores = true, .times = on_a_taken_core});
+    CheckedProgram program(12, 3);
+    program.work = [](std::size_t, std::uint64_t) {
+      const auto end = std::chrono::steady_clock::now() + 5us;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+    };
+    std::uint64_t done = 0;
+    ASSERT_TRUE(rig.worker_pool.run(program, 1500, done));
+    EXPECT_EQ(program.broken, 0);
+    EXPECT_EQ(program.digest(), expected_digest(12, 3, 1500));
   }
 }
 

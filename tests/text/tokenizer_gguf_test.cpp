@@ -8,9 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include <zstd.h>
-
 #include "tests/support/shared_data.hpp"
+#include "tests/text/golden_files.hpp"
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -23,18 +22,8 @@ namespace {
 using formats::GgufArray;
 using formats::GgufMetadata;
 
-std::string read(const std::string& path) {
-  const auto bytes = storage::real_file_system().read(path, std::size_t{1} << 30);
-  if (!bytes) return {};
-  const ByteSpan stored = *bytes;
-  if (!path.ends_with(".zst")) return std::string(as_text(stored));
-  std::string text(ZSTD_getFrameContentSize(stored.data(), stored.size()), '\0');
-  text.resize(ZSTD_decompress(text.data(), text.size(), stored.data(), stored.size()));
-  return text;
-}
-
 GgufMetadata metadata_of(const std::string& path) {
-  const std::string text = read(path);
+  const std::string text = read_golden(path);
   ByteBuffer bytes(text.size());
   std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.data()));
   const auto file = formats::decode_gguf(storage::MappedFile(std::move(bytes)), path);
@@ -90,9 +79,9 @@ TEST_P(GgufGoldens, AreThoseOfTokenizerJson) {
   if (const char* const folder = std::getenv("WEFT_TOKENIZERS"); file.empty() && folder)
     file = std::string(folder) + "/" + row.shared + ".json";
   if (goldens.empty() || file.empty()) GTEST_SKIP() << "no ../shared/data, or no WEFT_TOKENIZERS";
-  const Json all = *parse_json(read(goldens), goldens);
+  const Json all = *parse_json(read_golden(goldens), goldens);
   const GgufMetadata metadata =
-      row.pre ? converted(*parse_json(read(file), file,
+      row.pre ? converted(*parse_json(read_golden(file), file,
                                       {.max_bytes = std::size_t{1} << 28, .max_values = std::size_t{1} << 24}),
                           row.pre)
               : metadata_of(file);
@@ -129,8 +118,8 @@ INSTANTIATE_TEST_SUITE_P(All, GgufGoldens, ::testing::ValuesIn(kRows), [](const 
 
 /// llama.cpp's 46 texts with the ids that Hugging Face's tokenizer gives them, without what is added around a text.
 void compare(const std::string& name, const GgufMetadata& metadata) {
-  const std::string in = read(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.inp"));
-  std::istringstream out(read(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.out")));
+  const std::string in = read_golden(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.inp"));
+  std::istringstream out(read_golden(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.out")));
   const auto tokenizer = Tokenizer::from_gguf(metadata, name);
   ASSERT_TRUE(tokenizer) << tokenizer.error().text();
   const std::string mark = "\n__ggml_vocab_test__\n";
@@ -154,7 +143,7 @@ TEST(TokenizerGguf, GivesTheIdsOfLlamaCppsTexts) {
   for (const std::string name : {"gpt-2", "phi-3", "bert-bge"})
     compare(name, metadata_of(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf")));
   const std::string qwen = shared_data("language/tokenizers-more/qwen3.tokenizer.json.zst");
-  compare("qwen2", converted(*parse_json(read(qwen), qwen), "qwen2"));
+  compare("qwen2", converted(*parse_json(read_golden(qwen), qwen), "qwen2"));
 }
 
 /// Two letters that join, and what a change makes of them.

@@ -7,25 +7,14 @@
 
 #include <gtest/gtest.h>
 
-#include <zstd.h>
-
 #include "tests/support/shared_data.hpp"
+#include "tests/text/golden_files.hpp"
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 namespace weft::text::tokenizer_golden_test {
 namespace {
-
-std::string read(const std::string& path) {
-  const auto bytes = storage::real_file_system().read(path, std::size_t{1} << 30);
-  if (!bytes) return {};
-  const ByteSpan stored = *bytes;
-  if (!path.ends_with(".zst")) return std::string(as_text(stored));
-  std::string text(ZSTD_getFrameContentSize(stored.data(), stored.size()), '\0');
-  text.resize(ZSTD_decompress(text.data(), text.size(), stored.data(), stored.size()));
-  return text;
-}
 
 /// The path of a tokenizer's file; WEFT_TOKENIZERS names a folder with NAME.json for those that must not be copied.
 std::string find_file(const std::string& name, const char* shared) {
@@ -54,8 +43,8 @@ TEST_P(Goldens, AreThoseOfTheRustTokenizers) {
   const Row row = GetParam();
   const std::string goldens = shared_data("language/tokenizer_goldens.json"), file = find_file(row.name, row.shared);
   if (goldens.empty() || file.empty()) GTEST_SKIP() << "no ../shared/data, or no WEFT_TOKENIZERS";
-  const Json all = *parse_json(read(goldens), goldens);
-  const auto tokenizer = Tokenizer::from_json(read(file), row.name);
+  const Json all = *parse_json(read_golden(goldens), goldens);
+  const auto tokenizer = Tokenizer::from_json(read_golden(file), row.name);
   ASSERT_TRUE(tokenizer) << tokenizer.error().text();
   const Json& expected = all["tokenizers"][row.name];
   int differences = 0;

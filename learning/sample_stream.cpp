@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/sample_stream.hpp"
+
+#include "learning/column_statistics.hpp"
+#include "learning/internal/sample_rings.hpp"
+#include "learning/internal/shuffle.hpp"
+#include "learning/split.hpp"
+
+#include "mesh/mesh_access.hpp"
+
+#include "core/json_reader.hpp"
+#include "core/philox.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace weft::learning {
+namespace {
+
+/// Samples put together for one call of the learner.
+constexpr std::uint64_t kBlock = 256;
+/// The window counts as recovered at this share of the accuracy before the drift.
+constexpr double kRecovered = 0.95;
+
+// Random streams of the data: places no grid reaches, so that they share no numbers with weights.
+constexpr std::uint64_t kDriftPlace = (std::uint64_t{1} << 35) + 1, kEpochPlace = kDriftPlace + 1;
+
+// Held-out samples shown at once: bounds the memory that measuring takes.
+constexpr std::size_t kShown = 4096;
+
+std::string label_range(const ClassSet& classes) {
+  if (classes.names.empty()) return "labels up to " + std::to_string(classes.count - 1);
+  return std::to_string(classes.count) + " classes";
+}
+
+/// True where a call's work is going to be undone, its scores too.
+bool is_interrupted(const Status& status) { return !status && status.error().code() == Errc::interrupted; }
+
+std::vector<std::uint32_t> iota(std::size_t n) {
+  std::vector<std::uint32_t> items(n);
+  std::iota(items.begin(), items.end(), 0u);
+  return items;
+}
+
+}  // namespace
+
+Result<SampleStream> SampleStream::build(Learner& learner, Dataset data, StreamOptions options) {
+  return make(learner, std::move(data), std::move(options), false);
+}
+
+Result<SampleStream> SampleStream::build_fed(Learner& learner, Dataset data, StreamOptions options) {
+  if (options.drift != Drift::none)
+    return fail(Errc::unsupported, "stream.drift: its place is a share of the stream, which has no end that is known");
+  return make(learner, std::move(data), std::move(options), true);
+}
+
+Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOptions options, bool is_fed) {
+  const mesh::Graph& graph = learner.mesh().graph();
+  const auto& spec = graph.spec();
+  if (options.input.empty()) {
+    if (spec.inputs.size() != 1)
+      return fail(Errc::invalid_argument, "stream.input: the network has " + std::to_string(spec.inputs.size()) +
+                                              " inputs; name the one that the samples go to");
+    options.input = spec.inputs[0].name;
+  }
+  if (options.output.empty()) {
+    if (spec.outputs.size() != 1)
+      return fail(Errc::invalid_argument, "stream.output: the network has " + std::to_string(spec.outputs.size()) +
+                                              " outputs; name the one that should give the label");
+    options.output = spec.outputs[0].name;
+  }
+  const auto input = graph.find_port(options.input);
+  const auto output = graph.find_output(options.output);
+  if (!input) return fail(Errc::unknown_name, "stream.input: no input is named '" + options.input + "'");
+  if (!output) return fail(Errc::unknown_name, "stream.output: no output is named '" + options.output + "'");
+  if (graph.nodes()[*input].width != data.features)
+    return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
+                                          options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
+  SampleStream stream(learner);
+  stream.is_fed_ = is_fed;
+  stream.data_ = std::move(data);
+  stream.options_ = std::move(options);
+  WEFT_CHECK(stream.check_targets());
+  stream.units_ = TargetUnits(stream.options_.table);
+  Split split = split_rows(stream.data_, stream.options_.held_out, stream.options_.stratified,
+                           stream.options_.split_seed.value_or(stream.options_.seed));
+  WEFT_CHECK(fill_missing(stream.data_, split.train, stream.options_.table.fill));
+  stream.train_ = std::move(split.train);
+  stream.held_out_ = std::move(split.held_out);
+  stream.validation_ = std::move(split.validation);
+  stream.draw();
+  if (stream.train_.empty() && !is_fed)
+    return fail(Errc::invalid_argument,
+                "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
+  stream.begin_anew();
+  return stream;
+}
+
+void SampleStream::begin_anew() {
+  next_ = 0;
+  if (is_fed_) total_ = options_.max_samples ? options_.max_samples : UINT64_MAX;
+  scores_ = {};
+  scores_.hits.assign(options_.window, 0);
+  scores_.losses.assign(options_.window, 0.0f);
+}
+
+/// The data's labels or values against the output and its loss.
+Status SampleStream::check_targets() const {
+  const LearningOptions& learning = learner_->options();
+  const mesh::Graph& graph = learner_->mesh().graph();
+  const mesh::Node& output = graph.nodes()[*graph.find_output(options_.output)];
+  const LossTargets kind = targets_of(learning.loss);
+  if (data_.has_values() != (kind == LossTargets::values))
+    return fail(Errc::unsupported, "learning.loss: " + std::string(name(learning.loss)) + " learns " +
+                                       (data_.has_values() ? "classes, and the table's targets are values"
+                                                           : "values, and the table's targets are classes"));
+  const std::size_t parts = data_.has_values() ? output.width : parts_of(output, learning).size() - 1;
+  if (data_.targets != parts)
+    return fail(Errc::shape_mismatch,
+                "stream.csv: " + std::to_string(data_.targets) + (data_.has_values() ? " values" : " labels") +
+                    " to learn a sample; output '" + options_.output + "' takes " + std::to_string(parts));
+  if (options_.drift != Drift::none && (data_.targets != 1 || data_.has_values()))
+    return fail(Errc::unsupported, "stream.drift: is measured by the accuracy of one label a sample");
+  if (options_.stratified && (data_.targets != 1 || data_.has_values()))
+    return fail(Errc::unsupported, "stream.stratified: needs one label a sample");
+  if (data_.has_values()) return {};
+  for (std::size_t i = 0; i < data_.heads.size(); ++i)
+    if (data_.heads[i].count > learning.heads[i])
+      return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.heads[i]) + " of label " +
+                                            std::to_string(i + 1) + "; learning.heads gives it " +
+                                            std::to_string(learning.heads[i]) + " values");
+  if (const std::size_t width = output.width / parts; data_.heads.empty() && width < data_.classes)
+    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.classes_of(0)) + "; output '" +
+                                          options_.output + "' has " + std::to_string(width) + " values");
+  return {};
+}
+
+void SampleStream::draw() {
+  total_ = options_.epochs * train_.size();
+  if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
+  if (options_.drift != Drift::none)
+    drift_sample_ = static_cast<std::uint64_t>(std::llround(options_.drift_at * static_cast<double>(total_)));
+  const RandomStream random(options_.seed, kDriftPlace, RandomPurpose::shuffle);
+  label_map_ = iota(data_.targets == 1 && !data_.has_values() ? data_.classes_of(0).count : data_.classes);
+  pixel_map_ = iota(data_.features);
+  // A turn by one along a shuffled cycle leaves none of its members in place.
+  const auto turn = [&](std::vector<std::uint32_t>& map) {
+    auto cycle = iota(map.size());
+    shuffle(cycle, random);
+    const auto wanted = static_cast<std::size_t>(std::llround(options_.drift_share * static_cast<double>(map.size())));
+    cycle.resize(std::clamp<std::size_t>(wanted, std::min<std::size_t>(2, map.size()), map.size()));
+    for (std::size_t i = 0; i < cycle.size(); ++i) map[cycle[i]] = cycle[(i + 1) % cycle.size()];
+  };
+  if (options_.drift == Drift::labels) turn(label_map_);
+  if (options_.drift == Drift::pixels) turn(pixel_map_);
+}
+
+void SampleStream::shuffle_epoch(std::uint64_t epoch) {
+  if (order_epoch_ == epoch) return;
+  order_ = train_;
+  shuffle(order_, RandomStream(options_.seed, kEpochPlace + epoch, RandomPurpose::shuffle));
+  order_epoch_ = epoch;
+}
+
+void SampleStream::put_inputs(std::uint64_t sample, std::size_t row, float* to) const {
+  const float* values = data_.row(row);
+  const bool drifted = has_drifted(sample);
+  for (std::size_t j = 0; j < data_.features; ++j) to[j] = values[drifted ? pixel_map_[j] : j];
+}
+
+void SampleStream::put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const {
+  for (std::size_t j = 0; j < data_.targets; ++j) {
+    const std::uint32_t label = data_.labels[row * data_.targets + j];
+    to[j] = has_drifted(sample) ? label_map_[label] : label;
+  }
+}
+
+void SampleStream::put_values(std::size_t row, float* to) const {
+  for (std::size_t j = 0; j < data_.targets; ++j) to[j] = units_.learned(data_.values[row * data_.targets + j], j);
+}
+
+Status SampleStream::advance(std::uint64_t samples) {
+  const std::size_t sessions = learner_->mesh().sessions(), learners = learner_->options().learners;
+  const std::size_t targets = data_.targets;
+  while (samples > 0 && !is_done()) {
+    const std::uint64_t now = std::min({kBlock, samples, total_ - next_});
+    inputs_.resize(now * sessions * data_.features);
+    (data_.has_values() ? values_.resize(now * learners * targets) : labels_.resize(now * learners * targets));
+    for (std::uint64_t i = 0; i < now; ++i) {
+      const std::uint64_t sample = next_ + i;
+      shuffle_epoch(sample / train_.size());
+      const std::size_t row = order_[sample % train_.size()];
+      float* first = inputs_.data() + i * sessions * data_.features;
+      put_inputs(sample, row, first);
+      for (std::size_t b = 1; b < sessions; ++b) std::copy_n(first, data_.features, first + b * data_.features);
+      for (std::size_t b = 0; b < learners; ++b) {
+        const std::size_t at = (i * learners + b) * targets;
+        if (data_.has_values())
+          put_values(row, values_.data() + at);
+        else
+          put_labels(sample, row, labels_.data() + at);
+      }
+    }
+    const mesh::RunInput input{options_.input, inputs_};
+    const Target target{options_.output, labels_, values_};
+    // Counted before: an agent may take a checkpoint with the record of the samples.
+    next_ += now;
+    const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
+                                           : learner_->learn({&input, 1}, {&target, 1}, now);
+    if (!learned) next_ -= now;
+    if (!is_interrupted(learned)) take_scores();
+    WEFT_CHECK(learned);
+    samples -= now;
+  }
+  return {};
+}
+
+Status SampleStream::finish() {
+  const Status drained = training_.drain ? training_.drain() : learner_->drain();
+  if (!is_interrupted(drained)) take_scores();
+  return drained;
+}
+
+void SampleStream::replayed(std::uint64_t samples) {
+  take_scores();
+  next_ = std::min(next_ + samples, total_);
+}
+
+void SampleStream::take_scores() {
+  for (const Score& s : learner_->scores()) score(s);
+  learner_->clear_scores();
+}
+
+void SampleStream::score(const Score& score) {
+  // Sessions live the same stream; the first one is the one watched. Other outputs have no labels here.
+  if (score.learner != 0 || score.label == kNoLabel) return;
+  if (options_.drift != Drift::none && scores_.scored == drift_sample_)
+    scores_.before_drift = progress().prequential_accuracy;
+  const std::size_t slot = scores_.scored % options_.window;
+  const std::uint8_t hit = score.prediction == score.label;
+  scores_.hit_count += hit;
+  scores_.hit_count -= scores_.hits[slot];
+  scores_.hits[slot] = hit;
+  scores_.losses[slot] = score.loss;
+  scores_.all_hits += hit;
+  ++scores_.scored;
+  if (!scores_.before_drift || scores_.recovery_samples || scores_.scored < drift_sample_ + options_.window) return;
+  if (static_cast<double>(scores_.hit_count) >= kRecovered * *scores_.before_drift * options_.window)
+    scores_.recovery_samples = scores_.scored - drift_sample_;
+}
+
+StreamProgress SampleStream::progress() const noexcept {
+  StreamProgress p;
+  p.samples = next_;
+  p.has_accuracy = !data_.has_values();
+  p.total = total_ == UINT64_MAX ? 0 : total_;
+  p.epoch = is_fed_ ? 0 : next_ / std::max<std::uint64_t>(train_.size(), 1);
+  const auto filled =
+      static_cast<double>(std::max<std::uint64_t>(1, std::min<std::uint64_t>(scores_.scored, options_.window)));
+  p.prequential_accuracy = static_cast<double>(scores_.hit_count) / filled;
+  p.overall_accuracy =
+      static_cast<double>(scores_.all_hits) / static_cast<double>(std::max<std::uint64_t>(1, scores_.scored));
+  p.mean_loss = std::accumulate(scores_.losses.begin(), scores_.losses.end(), 0.0) / filled;
+  p.before_drift = scores_.before_drift;
+  p.recovery_samples = scores_.recovery_samples;
+  return p;
+}
+
+Result<Evaluation> SampleStream::measure_held_out() const {
+  if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
+  return measure(held_out_);
+}
+
+Result<Evaluation> SampleStream::measure(const std::vector<std::uint32_t>& rows) const {
+  const std::uint64_t sample = next_ ? next_ - 1 : 0;
+  const mesh::Graph& graph = learner_->mesh().graph();
+  const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
+  std::vector<std::uint32_t> classes;
+  for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
+    classes.push_back(data_.classes_of(i).count);
+  Evaluation evaluation(node, learner_->options(), classes, units_);
+  std::vector<float> inputs, outputs, values;
+  std::vector<std::uint32_t> labels;
+  for (std::size_t first = 0; first < rows.size(); first += kShown) {
+    const std::size_t n = std::min(kShown, rows.size() - first);
+    inputs.resize(n * data_.features);
+    outputs.resize(n * node.width);
+    for (std::size_t i = 0; i < n; ++i) put_inputs(sample, rows[first + i], inputs.data() + i * data_.features);
+    const mesh::RunInput input{options_.input, inputs};
+    const mesh::RunOutput output{options_.output, outputs};
+    WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
+    const kernels::ConstMatrixView answers{outputs.data(), n, node.width, node.width};
+    if (data_.has_values()) {
+      values.clear();
+      for (std::size_t i = 0; i < n; ++i) {
+        const float* const from = data_.values.data() + rows[first + i] * data_.targets;
+        values.insert(values.end(), from, from + data_.targets);
+      }
+      evaluation.add(answers, std::span<const float>(values));
+    } else {
+      labels.resize(n * data_.targets);
+      for (std::size_t i = 0; i < n; ++i) put_labels(sample, rows[first + i], labels.data() + i * data_.targets);
+      evaluation.add(answers, std::span<const std::uint32_t>(labels));
+    }
+  }
+  return evaluation;
+}
+
+Result<double> SampleStream::held_out_accuracy() const {
+  WEFT_TRY(const Evaluation evaluation, measure_held_out());
+  return evaluation.accuracy();
+}
+
+std::string SampleStream::save_cursor() const {
+  Json out{{"next", next_},
+           {"scored", scores_.scored},
+           {"hits", scores_.all_hits},
+           {"window_hits", scores_.hits},
+           {"window_losses", scores_.losses},
+           {"total", total_}};
+  if (scores_.before_drift) out["before_drift"] = *scores_.before_drift;
+  if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
+  return out.dump();
+}
+
+Status SampleStream::load_cursor(std::string_view text) {
+  WEFT_TRY(const auto document, parse_json(text, "stream cursor"));
+  WEFT_TRY(JsonReader reader, JsonReader::open(document, "cursor"));
+  WEFT_TRY(const std::uint64_t total, reader.u64("total"));
+  if (total != total_ && options_.drift != Drift::none)
+    return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +
+                                          " samples, this one " + std::to_string(total_) +
+                                          "; resume with the same data, epochs, held-out share and bound");
+  WEFT_TRY(const std::uint64_t next, reader.u64("next", 0, total));
+  if (next > total_)
+    return fail(Errc::invalid_argument, "cursor.next: the stream stands at sample " + std::to_string(next) +
+                                            ", and this one ends at " + std::to_string(total_) +
+                                            "; give more epochs, or the same data");
+  next_ = next;
+  const std::uint64_t labels = data_.has_values() ? 1 : data_.targets;
+  WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_ * labels));
+  WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
+  WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));
+  WEFT_TRY(const auto losses, reader.array("window_losses", options_.window, options_.window));
+  scores_.hit_count = 0;
+  for (std::size_t i = 0; i < options_.window; ++i) {
+    WEFT_TRY(const std::uint32_t hit, hits[i].u32(0, 1));
+    scores_.hits[i] = static_cast<std::uint8_t>(hit);
+    scores_.hit_count += hit;
+    WEFT_TRY(scores_.losses[i], losses[i].f32());
+  }
+  scores_.before_drift.reset();
+  scores_.recovery_samples.reset();
+  if (const auto before = reader.find("before_drift")) {
+    WEFT_TRY(scores_.before_drift, before->f64(0.0, 1.0));
+  }
+  if (const auto recovery = reader.find("recovery_samples")) {
+    WEFT_TRY(scores_.recovery_samples, recovery->u64());
+  }
+  return reader.finish();
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "mesh/runtime/arrivals.hpp"
+
+#include "mesh/runtime/cell.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weft::mesh {
+
+Arrivals::Arrivals(std::span<const std::unique_ptr<Cell>> cells, std::vector<std::uint32_t> region_of_cell,
+                   std::size_t regions)
+    : cells_(cells), region_of_cell_(std::move(region_of_cell)), regions_(regions) {}
+
+Result<std::uint64_t> Arrivals::post(std::size_t cell, MessagePointer message) {
+  auto sent = cells_[cell]->mailbox().push(std::move(message));
+  if (!sent)
+    return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
+                                std::to_string(cells_[cell]->mailbox().capacity()) +
+                                " commands that no tick has taken yet; tick, then send again");
+  // Pairs with the exchange in take.
+  regions_[region_of_cell_[cell]].posted.fetch_add(1, std::memory_order_release);
+  return sent;
+}
+
+bool Arrivals::has_mail() const noexcept {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [](const Region& region) { return region.posted.load(std::memory_order_acquire) != 0; });
+}
+
+}  // namespace weft::mesh

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/mesh.hpp"
+
+#include "text/tokenizer.hpp"
+
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace weft::models {
+
+/// A network as models/import.hpp makes it, of so many tokens a pass, whose layers remember `context` tokens (0: as
+/// they are).
+/// @error shape_mismatch: no input "tokens" of one axis, or no output "logits"; unsupported: links backwards
+Result<mesh::NetworkSpec> remembering(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context);
+
+/// One sequence of tokens through a language model, whose layers remember what they have seen. Each token passes all
+/// layers at once, in topological order; the prompt by blocks of tokens, with the same bits.
+/// @thread one at a time; the mesh lends its weights and stays as it is
+class Decoding {
+ public:
+  /// @error as `remembering`; too_large: its memory, by estimate
+  static Result<Decoding> begin(const mesh::Mesh& mesh, std::size_t context, std::uint64_t max_memory = 0);
+  Decoding(Decoding&&) noexcept;
+  Decoding& operator=(Decoding&&) noexcept;
+  ~Decoding();
+
+  /// Takes tokens, at least one, and gives the logits after the last; they stay until the next call.
+  /// @error out_of_range: an id outside the vocabulary; full: more tokens than the context holds; not_finite: a logit
+  Result<std::span<const float>> accept(std::span<const text::TokenId> ids);
+  /// Tokens that it has taken, and those that it can take.
+  std::size_t position() const noexcept;
+  std::size_t context() const noexcept;
+
+ private:
+  struct Parts;
+  explicit Decoding(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace weft::models

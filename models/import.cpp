@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/import.hpp"
+
+#include "models/decoder_network.hpp"
+#include "models/weight_plan.hpp"
+
+#include "mesh/memory/memory_estimate.hpp"
+#include "mesh/persistence/foreign_weights.hpp"
+
+#include "storage/file_system.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace weft::models {
+namespace {
+
+constexpr std::size_t kTokensAtOnce = 64;
+
+std::string model_name(const std::string& path) {
+  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
+  const std::string last = (name.has_filename() ? name : name.parent_path()).stem().string();
+  return last.empty() || last == "." ? "model" : last;
+}
+
+/// The types of a layer's matrices in the file, by depth.
+std::map<std::uint32_t, std::set<std::string>> types_of(const DecoderNetwork& network, const WeightPlan& plan) {
+  std::map<std::uint32_t, std::set<std::string>> types;
+  for (const ParameterPlace& place : network.places)
+    if (place.in != 0) types[place.z].insert(plan.origins.at({place.z, place.parameter}).type);
+  return types;
+}
+
+/// Sets the types of layers with matrices, and says where a file's type is not kept.
+void set_encodings(const ImportOptions& options, const WeightPlan& plan, DecoderNetwork& network,
+                   std::vector<std::string>& notes) {
+  std::set<std::string> widened;
+  for (const auto& [z, types] : types_of(network, plan)) {
+    mesh::LayerSpec& layer = network.spec.layers[z];
+    if (options.encoding) {
+      layer.dtype = options.encoding->dtype;
+      if (has_scale(layer.dtype)) layer.granularity = options.encoding->granularity;
+      continue;
+    }
+    const bool is_kept = types.size() == 1 && (*types.begin() == "float16" || *types.begin() == "bfloat16");
+    if (is_kept) layer.dtype = *parse_dtype(*types.begin());
+    for (const std::string& type : types)
+      if (!is_kept && type != "float32") widened.insert(type);
+  }
+  for (const std::string& type : widened)
+    notes.push_back("weights of " + type + " become float32" +
+                    (type == "float64" ? ", each the nearest one" : ", which holds them exactly") +
+                    "; --dtype makes them smaller");
+}
+
+std::vector<formats::Tensor> kept_tensors(const Checkpoint& checkpoint) {
+  std::vector<formats::Tensor> tensors;
+  for (const KeptFile& file : checkpoint.kept) {
+    formats::Tensor tensor{"model/" + file.name, "bytes", Shape{file.bytes->size()}, {}};
+    tensor.produce = [bytes = file.bytes](const ByteSource::Sink& sink) {
+      return formats::each_part(as_bytes(*bytes), 1, sink);
+    };
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace
+
+Result<Decoder> describe_decoder(const Checkpoint& checkpoint) {
+  ConfigReader config(checkpoint.config, checkpoint.is_gguf ? "metadata" : "config.json");
+  Decoder decoder;
+  checkpoint.family->describe(config, decoder);
+  if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, checkpoint.path);
+  return decoder;
+}
+
+Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path, const ImportOptions& options) {
+  WEFT_TRY(const Checkpoint checkpoint, open_checkpoint(files, path));
+  ImportedModel model;
+  model.family = checkpoint.family;
+  WEFT_TRY(model.decoder, describe_decoder(checkpoint));
+  const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
+  DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
+  WEFT_TRY(WeightPlan plan, plan_weights(checkpoint, model.decoder, network));
+  model.notes = checkpoint.warnings;
+  model.notes.insert(model.notes.end(), plan.notes.begin(), plan.notes.end());
+  set_encodings(options, plan, network, model.notes);
+  auto graph = mesh::Graph::build(network.spec);
+  if (!graph) return fail(std::move(graph).error().within(path));
+  model.graph = std::make_shared<const mesh::Graph>(*std::move(graph));
+  for (const ParameterPlace& place : network.places) {
+    const std::uint64_t count = place.out * std::max<std::size_t>(place.in, 1);
+    model.parameters += count;
+    model.largest_tensor = std::max(model.largest_tensor, count * sizeof(float));
+  }
+  // The largest tensor as the file has it, as float32 and quantized.
+  mesh::MemoryEstimate estimate;
+  estimate.add("the largest tensor", 3 * model.largest_tensor);
+  WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
+  Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", checkpoint.config}}}};
+  WEFT_TRY(const std::string meta_text, write_json(meta));
+  auto content = mesh::entity_of(model.graph, parameter_reader(checkpoint.tensors, std::move(plan)),
+                                 kept_tensors(checkpoint), meta_text);
+  if (!content) return fail(std::move(content).error().within(path));
+  model.content = *std::move(content);
+  return model;
+}
+
+}  // namespace weft::models

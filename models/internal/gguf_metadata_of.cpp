@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/internal/gguf_metadata_of.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace weft::models::internal {
+
+Result<formats::GgufMetadata> gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name) {
+  formats::GgufMetadata to;
+  const std::string prefix = std::string(family.gguf) + ".";
+  const auto count = [&](const char* key, std::size_t value) {
+    to.set(prefix + key, static_cast<std::uint32_t>(value));
+  };
+  const auto real = [&](const char* key, double value) { to.set(prefix + key, static_cast<float>(value)); };
+  to.set("general.architecture", std::string(family.gguf));
+  to.set("general.name", name);
+  count("vocab_size", decoder.vocabulary);
+  count("context_length", decoder.context);
+  count("embedding_length", decoder.width);
+  count("block_count", decoder.blocks);
+  count("feed_forward_length", decoder.hidden);
+  count("attention.head_count", decoder.heads);
+  count("attention.head_count_kv", decoder.kv_heads);
+  real(decoder.has_layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", decoder.epsilon);
+  if (decoder.head_dim * decoder.heads != decoder.width) {
+    count("attention.key_length", decoder.head_dim);
+    count("attention.value_length", decoder.head_dim);
+  }
+  const auto& windows = decoder.windows;
+  const std::size_t window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end());
+  if (window != 0 || family.gguf == "phi3") count("attention.sliding_window", window);
+  if (decoder.score_cap != 0) real("attn_logit_softcapping", decoder.score_cap);
+  if (decoder.logit_cap != 0) real("final_logit_softcapping", decoder.logit_cap);
+  const DecoderRope& rope = decoder.rope;
+  if (rope.dims == 0) return to;
+  count("rope.dimension_count", rope.dims);
+  real("rope.freq_base", rope.theta);
+  if (rope.gain != 1)
+    return fail(Errc::unsupported, "rotary positions with a gain (yarn, longrope) are not written to GGUF files yet");
+  return to;
+}
+
+}  // namespace weft::models::internal

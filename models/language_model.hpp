@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "models/decoding.hpp"
+#include "models/sampler.hpp"
+
+#include "mesh/mesh.hpp"
+
+#include "storage/fwd.hpp"
+#include "text/tokenizer.hpp"
+
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::models {
+
+/// A language model ready to write: weights, tokenizer, and the tokens that end a text.
+struct LanguageModel {
+  std::unique_ptr<mesh::Mesh> mesh;
+  std::optional<text::Tokenizer> tokenizer;
+  std::vector<text::TokenId> ends;
+  std::size_t context = 0;  // positions that it was made for; 0: not known
+};
+
+/// A file that weft import made, or a folder or GGUF file that it would take. `tokenizer`: a file or folder with the
+/// tokenizer, one of those or of another program's, else the model's own.
+/// @error as Mesh::load, import_model and text::load_tokenizer; not_found: no tokenizer
+Result<LanguageModel> load_language_model(storage::FileSystem& files, const std::string& path,
+                                          const std::string& tokenizer = "", mesh::MeshOptions options = {});
+
+struct GenerateOptions {
+  SamplerOptions sampler;
+  std::size_t most_tokens = 128;
+  std::size_t context = 0;  // 0: the model's, or as many tokens as are wanted where that is less
+  std::vector<std::string> stops;
+  bool ignores_ends = false;
+  std::uint64_t max_memory = 0;
+};
+struct Generated {
+  std::vector<text::TokenId> prompt, ids;
+  std::string text;
+  std::string_view end;  // "end", a token that ends a text; "stop", a stop string; "length"
+  double prompt_seconds = 0, seconds = 0;
+};
+
+/// Writes on from a prompt; `give` gets the text as it becomes certain, whole characters only.
+/// @exact  the text is a function of model, prompt and options
+/// @error as Tokenizer::encode and Decoding; full: a prompt beyond the context; what `give` fails with
+Result<Generated> generate(const LanguageModel& model, std::string_view prompt, const GenerateOptions& options,
+                           const std::function<Status(std::string_view)>& give);
+
+}  // namespace weft::models

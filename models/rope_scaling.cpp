@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary positions of families: every named scaling becomes divisors of the frequencies and a gain.
+
+#include "models/family.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace weft::models {
+namespace {
+
+constexpr double kTurn = 2 * std::numbers::pi;
+
+/// Numbers that the scalings have in common.
+struct RopeScale {
+  double theta = 10000, factor = 1, original = 0, most = 0;  // original, most: positions
+  std::size_t dims = 0;
+  double frequency(std::size_t i) const {
+    return std::pow(theta, -2 * static_cast<double>(i) / static_cast<double>(dims));
+  }
+};
+
+/// Llama 3.1: long wavelengths are divided, short ones stay, those between are mixed. As GGUF files hold them, in
+/// float32.
+std::vector<double> llama3_divisors(ConfigReader& config, const RopeScale& scale) {
+  const double low = config.number("low_freq_factor", 1), high = config.number("high_freq_factor", 4);
+  if (high <= low) config.refuse("high_freq_factor", "must be above low_freq_factor");
+  std::vector<double> divisors;
+  for (std::size_t i = 0; i < scale.dims / 2; ++i) {
+    const double wavelength = kTurn / scale.frequency(i);
+    double divisor = 1;
+    if (wavelength > scale.original / low) {
+      divisor = scale.factor;
+    } else if (wavelength >= scale.original / high) {
+      const double share = (scale.original / wavelength - low) / (high - low);
+      divisor = 1 / ((1 - share) / scale.factor + share);
+    }
+    divisors.push_back(static_cast<double>(static_cast<float>(divisor)));
+  }
+  return divisors;
+}
+
+/// Peng et al. 2023, arXiv:2309.00071, as transformers computes it.
+void describe_yarn(ConfigReader& config, const RopeScale& scale, DecoderRope& rope) {
+  const auto n = static_cast<double>(scale.dims);
+  const auto corrected = [&](double turns) {
+    return n * std::log(scale.original / (turns * kTurn)) / (2 * std::log(scale.theta));
+  };
+  const bool truncates = config.flag("truncate", true);
+  double low = corrected(config.number("beta_fast", 32)), high = corrected(config.number("beta_slow", 1));
+  if (truncates) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, n - 1);
+  for (std::size_t i = 0; i < scale.dims / 2; ++i) {
+    const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
+    rope.divisors.push_back(1 / ((1 - ramp) + ramp / scale.factor));
+  }
+  const auto gain = [&](double share) { return scale.factor <= 1 ? 1 : 0.1 * share * std::log(scale.factor) + 1; };
+  if (config.has("attention_factor"))
+    rope.gain = config.number("attention_factor", 1);
+  else if (config.has("mscale") && config.has("mscale_all_dim"))
+    rope.gain = gain(config.number("mscale", 1)) / gain(config.number("mscale_all_dim", 1));
+  else
+    rope.gain = gain(1);
+}
+
+/// Phi-3's: factors by frequency, one list for contexts up to the original one and one for longer ones.
+void describe_longrope(ConfigReader& config, const RopeScale& scale, DecoderRope& rope) {
+  const char* const key = scale.most > scale.original ? "long_factor" : "short_factor";
+  for (const double divisor : config.numbers(key)) rope.divisors.push_back(static_cast<float>(divisor));
+  if (rope.divisors.size() != scale.dims / 2)
+    config.refuse(key, std::to_string(rope.divisors.size()) + " factors, expected " + std::to_string(scale.dims / 2) +
+                           ", half of the elements that turn");
+  const double factor = scale.most / scale.original;
+  rope.gain = config.has("attention_factor") ? config.number("attention_factor", 1)
+              : factor <= 1                  ? 1
+                                             : std::sqrt(1 + std::log(factor) / std::log(scale.original));
+}
+
+void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) {
+  const std::string type = config.text("rope_type", config.text("type", "default"));
+  const bool has_original = config.has("original_max_position_embeddings");
+  scale.original = config.number("original_max_position_embeddings", scale.original);
+  const double fallback = has_original || type == "yarn" ? std::max(scale.most / scale.original, 1.0) : 1;
+  scale.factor = config.number("factor", fallback);
+  // With as many positions as it was trained on, "dynamic" is no scaling.
+  if (type == "default" || type == "none" || type == "dynamic") return;
+  if (type == "linear")
+    rope.divisors.assign(scale.dims / 2, scale.factor);
+  else if (type == "llama3")
+    rope.divisors = llama3_divisors(config, scale);
+  else if (type == "yarn")
+    describe_yarn(config, scale, rope);
+  else if (type == "longrope" || type == "su")
+    describe_longrope(config, scale, rope);
+  else if (type == "divisors")  // of a GGUF file's tensor
+    rope.divisors = config.numbers("divisors");
+  else
+    config.refuse("rope_type",
+                  "'" + type + "' is not known; expected default, linear, dynamic, yarn, longrope or llama3");
+  if (!rope.divisors.empty() && rope.divisors.size() != scale.dims / 2)
+    config.refuse("divisors", std::to_string(rope.divisors.size()) + " divisors, expected " +
+                                  std::to_string(scale.dims / 2) + ", half of the elements that turn");
+}
+
+}  // namespace
+
+void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
+  DecoderRope& rope = decoder.rope;
+  rope.theta = config.number("rope_theta", theta);
+  const double share = config.number("partial_rotary_factor", 1);
+  rope.dims = static_cast<std::size_t>(share * static_cast<double>(decoder.head_dim));
+  if (config.has("rope_dimension_count")) rope.dims = config.size("rope_dimension_count");
+  const Json* scaling = config.object("rope_parameters");
+  const char* key = "rope_parameters";
+  if (!scaling) scaling = config.object(key = "rope_scaling");
+  // transformers 5 keeps a set for each kind of layer; those of one kind alone are read.
+  if (scaling && scaling->contains("full_attention")) {
+    if (scaling->contains("sliding_attention") && !((*scaling)["full_attention"] == (*scaling)["sliding_attention"]))
+      config.refuse(key, "layers with different rotary positions are not imported");
+    scaling = &(*scaling)["full_attention"];
+  }
+  if (scaling) {
+    ConfigReader inner = config.inside(*scaling, key);
+    rope.theta = inner.number("rope_theta", rope.theta);
+    const double partial = inner.number("partial_rotary_factor", share);
+    if (partial != share) rope.dims = static_cast<std::size_t>(partial * static_cast<double>(decoder.head_dim));
+    const auto most = static_cast<double>(decoder.context);
+    describe_scaling(inner, {rope.theta, 1, config.number("original_max_position_embeddings", most), most, rope.dims},
+                     rope);
+    config.take(inner);
+  }
+  if (rope.dims % 2 != 0 || rope.dims == 0 || rope.dims > decoder.head_dim)
+    config.refuse("partial_rotary_factor", std::to_string(rope.dims) + " of the " + std::to_string(decoder.head_dim) +
+                                               " elements of a head turn; expected an even number of them");
+}
+
+}  // namespace weft::models

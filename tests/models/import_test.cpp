@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/import.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+
+#include "formats/entity/entity.hpp"
+#include "formats/safetensors/safetensors.hpp"
+
+#include "core/numeric.hpp"
+
+#include "tests/models/imported.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+namespace weft::models::import_test {
+namespace {
+
+/// A llama of 2 blocks, 8 wide, whose files can be changed before they are written.
+class TinyLlama : public ::testing::Test {
+ protected:
+  TinyLlama() {
+    config_ = *parse_json(R"({"model_type": "llama", "vocab_size": 12, "hidden_size": 8, "num_hidden_layers": 2,
+        "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 32,
+        "tie_word_embeddings": false})",
+                          "config");
+    put("model.embed_tokens.weight", {12, 8});
+    put("model.norm.weight", {8});
+    put("lm_head.weight", {12, 8});
+    for (const std::string block : {"model.layers.0.", "model.layers.1."}) {
+      put(block + "input_layernorm.weight", {8});
+      put(block + "post_attention_layernorm.weight", {8});
+      put(block + "self_attn.q_proj.weight", {8, 8});
+      put(block + "self_attn.k_proj.weight", {4, 8});
+      put(block + "self_attn.v_proj.weight", {4, 8});
+      put(block + "self_attn.o_proj.weight", {8, 8});
+      put(block + "mlp.gate_proj.weight", {16, 8});
+      put(block + "mlp.up_proj.weight", {16, 8});
+      put(block + "mlp.down_proj.weight", {8, 16});
+    }
+  }
+
+  struct Values {
+    Shape shape;
+    std::vector<float> numbers;
+  };
+  /// Numbers that differ from tensor to tensor, and are bfloat16's too.
+  void put(const std::string& name, const Shape& shape) {
+    Values& values = tensors_[name];
+    values.shape = shape;
+    values.numbers.resize(shape[0] * (shape.size() == 2 ? shape[1] : 1));
+    for (float& number : values.numbers) number = static_cast<float>(seed_++ * 37 % 61) / 64.0f - 0.45f;
+    for (float& number : values.numbers) number = numeric::Bfloat16::decode(numeric::Bfloat16::encode(number));
+  }
+  std::vector<formats::Tensor> all() const {
+    std::vector<formats::Tensor> tensors;
+    for (const auto& [name, values] : tensors_)
+      tensors.push_back(formats::make_tensor<float>(name, values.shape, values.numbers));
+    return tensors;
+  }
+  void write_text(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_.path() + "/" + name) << text;
+  }
+  void write(const formats::SafetensorsNotes& notes = {}) const {
+    write_text("config.json", *write_json(config_));
+    const Status saved =
+        formats::save_safetensors(storage::real_file_system(), folder_.path() + "/model.safetensors", all(), notes);
+    ASSERT_TRUE(saved) << saved.error().text();
+  }
+  Result<ImportedModel> import(const ImportOptions& options = {}) const {
+    return import_model(storage::real_file_system(), folder_.path(), options);
+  }
+  std::string refusal() const {
+    const auto model = import();
+    return model ? "" : model.error().text();
+  }
+  std::string hash(const ImportOptions& options = {}) const {
+    const auto mesh = imported_mesh(folder_.path(), options);
+    EXPECT_TRUE(mesh) << mesh.error().text();
+    return mesh ? to_string(mesh->state_hash()) : "";
+  }
+
+  storage::TemporaryDirectory folder_;
+  Json config_;
+  std::map<std::string, Values> tensors_;
+  int seed_ = 1;
+};
+
+TEST_F(TinyLlama, BecomesANetworkOfOrdinaryLayers) {
+  write();
+  const auto model = import();
+  ASSERT_TRUE(model) << model.error().text();
+  EXPECT_EQ(model->family->name, "llama");
+  EXPECT_EQ(model->graph->nodes().size(), 6u) << "the input, embedding, two blocks, norm, head";
+  EXPECT_EQ(model->parameters, 12u * 8 * 2 + 8 + 2 * (2 * 8 + 2 * 64 + 2 * 32 + 3 * 128));
+  EXPECT_TRUE(model->notes.empty());
+  const auto mesh = imported_mesh(folder_.path(), {});
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  EXPECT_EQ(mesh->graph().spec().inputs[0].shape, Shape{32}) << "as many tokens as it has positions";
+}
+
+TEST_F(TinyLlama, TellsAllMissingWrongAndUnknownTensorsAtOnce) {
+  tensors_.erase("model.layers.1.mlp.up_proj.weight");
+  put("model.norm.weight", {9});
+  put("model.layers.0.self_attn.q_norm.weight", {4});
+  write();
+  const std::string text = refusal();
+  EXPECT_NE(text.find("tensor 'model.layers.1.mlp.up_proj.weight' [16, 8] is not there"), text.npos) << text;
+  EXPECT_NE(text.find("tensor 'model.norm.weight': [9], expected [8]"), text.npos) << text;
+  EXPECT_NE(text.find("'model.layers.0.self_attn.q_norm.weight' [4] belongs to no part of a llama"), text.npos) << text;
+}
+
+TEST_F(TinyLlama, TellsAllOfADescriptionThatItCannotBe) {
+  config_["hidden_act"] = "gelu";
+  config_["num_experts"] = 8;
+  config_["rope_scaling"] = {{"rope_type", "spiral"}};
+  config_.erase("hidden_size");
+  write();
+  const std::string text = refusal();
+  for (const char* part : {"config.json.hidden_act: 'gelu'", "config.json.num_experts: 8",
+                           "config.json.rope_scaling.rope_type: 'spiral'", "config.json.hidden_size: is not there"})
+    EXPECT_NE(text.find(part), text.npos) << text;
+}
+
+TEST_F(TinyLlama, RefusesAFamilyThatItDoesNotKnow) {
+  config_["model_type"] = "mamba";
+  write();
+  EXPECT_NE(refusal().find("'mamba' is no family that is imported; expected one of llama"), std::string::npos)
+      << refusal();
+}
+
+TEST_F(TinyLlama, IsAMistralWithItsWindow) {
+  write();
+  const std::vector<float> ids{1, 7, 3, 11, 0, 2};
+  const auto logits = [&] {
+    write();
+    const auto mesh = imported_mesh(folder_.path(), {.tokens = 6});
+    EXPECT_TRUE(mesh) << mesh.error().text();
+    return logits_of(*mesh, ids, 12);
+  };
+  const std::vector<float> llama = logits();
+  config_["model_type"] = "mistral";
+  config_["sliding_window"] = Json();
+  EXPECT_EQ(logits(), llama);
+  config_.erase("sliding_window");
+  EXPECT_EQ(logits(), llama) << "4096, more than there are tokens";
+  config_["sliding_window"] = 2;
+  const std::vector<float> narrow = logits();
+  EXPECT_TRUE(std::equal(narrow.begin(), narrow.begin() + 24, llama.begin())) << "two tokens see all there is";
+  EXPECT_NE(narrow, llama);
+}
+
+TEST_F(TinyLlama, RefusesWeightsThatAreNotFinite) {
+  tensors_["model.layers.0.mlp.down_proj.weight"].numbers[19] = INFINITY;
+  write();
+  EXPECT_NE(refusal().find("weight 19 is inf; weights must be finite"), std::string::npos) << refusal();
+}
+
+TEST_F(TinyLlama, TakesTheNamesOfABareModel) {
+  write();
+  const std::string whole = hash();
+  const auto named = tensors_;
+  tensors_.clear();
+  for (const auto& [name, values] : named) tensors_[name.starts_with("model.") ? name.substr(6) : name] = values;
+  write();
+  EXPECT_EQ(hash(), whole);
+}
+
+TEST_F(TinyLlama, TakesWhicheverOfTwoTiedTensorsThereIs) {
+  config_["tie_word_embeddings"] = true;
+  tensors_["lm_head.weight"] = tensors_["model.embed_tokens.weight"];
+  write();
+  const std::string both = hash();
+  const Values head = tensors_["lm_head.weight"];
+  tensors_.erase("lm_head.weight");
+  write();
+  EXPECT_EQ(hash(), both);
+  tensors_.erase("model.embed_tokens.weight");
+  tensors_["lm_head.weight"] = head;
+  write();
+  EXPECT_EQ(hash(), both);
+  write({{"format", "pt"}, {"model.embed_tokens.weight", "lm_head.weight"}});
+  EXPECT_EQ(hash(), both) << "a note says under which name it was kept";
+}
+
+TEST_F(TinyLlama, SaysThatATiedHeadOfItsOwnIsNotUsed) {
+  config_["tie_word_embeddings"] = true;
+  write();
+  const auto model = import();
+  ASSERT_TRUE(model) << model.error().text();
+  ASSERT_EQ(model->notes.size(), 1u);
+  EXPECT_NE(model->notes[0].find("'lm_head.weight', which differs"), std::string::npos) << model->notes[0];
+}
+
+TEST_F(TinyLlama, ReadsShards) {
+  write();
+  const std::string whole = hash();
+  std::filesystem::remove(folder_.path() + "/model.safetensors");
+  Json map = Json::object();
+  std::vector<formats::Tensor> parts[2];
+  for (formats::Tensor& tensor : all()) {
+    const int part = tensor.name.find("layers.1") != std::string::npos;
+    map[tensor.name] = part ? "model-00002-of-00002.safetensors" : "model-00001-of-00002.safetensors";
+    parts[part].push_back(std::move(tensor));
+  }
+  write_text("model.safetensors.index.json", *write_json(Json{{"metadata", Json::object()}, {"weight_map", map}}));
+  for (const int part : {0, 1})
+    ASSERT_TRUE(formats::save_safetensors(
+        storage::real_file_system(),
+        folder_.path() + (part ? "/model-00002-of-00002.safetensors" : "/model-00001-of-00002.safetensors"),
+        parts[part]));
+  EXPECT_EQ(hash(), whole);
+}
+
+TEST_F(TinyLlama, KeepsTheTypesOfItsFiles) {
+  write_text("config.json", *write_json(config_));
+  std::vector<std::vector<std::uint16_t>> codes;
+  std::vector<formats::Tensor> tensors;
+  for (const auto& [name, values] : tensors_) {
+    codes.emplace_back();
+    for (const float number : values.numbers) codes.back().push_back(numeric::Bfloat16::encode(number));
+    tensors.push_back({name, "bfloat16", values.shape, std::as_bytes(std::span(codes.back()))});
+  }
+  ASSERT_TRUE(formats::save_safetensors(storage::real_file_system(), folder_.path() + "/model.safetensors", tensors));
+  const auto model = import();
+  ASSERT_TRUE(model) << model.error().text();
+  for (const mesh::LayerSpec& layer : model->graph->spec().layers)
+    EXPECT_EQ(layer.dtype, layer.type == "rms_norm" ? Dtype::float32 : Dtype::bfloat16) << layer.type;
+  const std::string as_it_is = hash(), wide = hash({.encoding = Encoding(Dtype::float32)});
+  write();
+  EXPECT_EQ(hash(), wide);
+  EXPECT_EQ(hash({.encoding = Encoding(Dtype::bfloat16)}), as_it_is);
+}
+
+TEST_F(TinyLlama, IsQuantizedWhileItIsReadAsAMeshWouldBe) {
+  write();
+  for (const Encoding encoding : {Encoding(Dtype::int8), Encoding(Dtype::int4), Encoding(Dtype::uint4),
+                                  Encoding(Dtype::ternary), Encoding(Dtype::float16), Encoding(Dtype::fp4)}) {
+    SCOPED_TRACE(to_string(encoding));
+    const auto small = imported_mesh(folder_.path(), {.encoding = encoding, .tokens = 4});
+    ASSERT_TRUE(small) << small.error().text();
+    // The same network, its float32 weights quantized by the mesh.
+    const auto model = import({.encoding = Encoding(Dtype::float32), .tokens = 4});
+    const auto bytes = collect(model->content);
+    auto file = formats::decode_entity(ByteSpan(*bytes), "float32");
+    auto wide = mesh::Mesh::build(small->spec(), {.keeps_masters = true});
+    ASSERT_TRUE(wide) << wide.error().text();
+    const Status restored = mesh::restore_weights(*wide, *file);
+    ASSERT_TRUE(restored) << restored.error().text();
+    const std::vector<float> ids{1, 7, 3, 11};
+    EXPECT_EQ(logits_of(*small, ids, 12), logits_of(*wide, ids, 12));
+  }
+}
+
+}  // namespace
+}  // namespace weft::models::import_test

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/gguf/gguf.hpp"
+#include "formats/gguf/gguf_blocks.hpp"
+#include "formats/gguf/gguf_quantize.hpp"
+
+#include "tests/models/imported.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace weft::models::quantized_import_test {
+namespace {
+
+TEST(QuantizedImport, TakesTheValuesThatBlocksStandFor) {
+  const std::string source = shared_data("language/families/llama/model-f32.gguf");
+  if (source.empty()) GTEST_SKIP() << "no ../shared/data";
+  auto& files = storage::real_file_system();
+  const auto file = formats::load_gguf(files, source);
+  ASSERT_TRUE(file) << file.error().text();
+  const storage::TemporaryDirectory folder;
+  for (const std::string type : {"q8_0", "q4_0", "q5_1"}) {
+    std::vector<ByteBuffer> blocks;
+    std::vector<std::vector<float>> values;
+    std::vector<formats::Tensor> small, wide;
+    blocks.reserve(file->tensors().size());
+    values.reserve(file->tensors().size());
+    for (const formats::Tensor& tensor : file->tensors()) {
+      small.push_back(tensor), wide.push_back(tensor);
+      if (tensor.shape.size() != 2) continue;
+      const auto quantized = formats::quantized(tensor, type);
+      ASSERT_TRUE(quantized) << quantized.error().text();
+      const std::size_t count = tensor.shape[0] * tensor.shape[1];
+      const auto format = *formats::find_gguf_type(type);
+      blocks.push_back(*collect(ByteSource(count / format.elements * format.bytes, quantized->produce)));
+      values.emplace_back(count);
+      ASSERT_TRUE(formats::dequantize(type, blocks.back(), values.back()));
+      small.back().type = type;
+      small.back().bytes = blocks.back();
+      wide.back().bytes = std::as_bytes(std::span(values.back()));
+    }
+    const std::string of_blocks = folder.path() + "/small.gguf", of_values = folder.path() + "/wide.gguf";
+    ASSERT_TRUE(formats::save_gguf(files, of_blocks, file->metadata(), small));
+    ASSERT_TRUE(formats::save_gguf(files, of_values, file->metadata(), wide));
+    const auto model = import_model(files, of_blocks);
+    ASSERT_TRUE(model) << model.error().text();
+    ASSERT_EQ(model->notes.size(), 1u);
+    EXPECT_EQ(model->notes[0],
+              "weights of " + type + " become float32, which holds them exactly; --dtype makes them smaller");
+    const auto a = imported_mesh(of_blocks, {}), b = imported_mesh(of_values, {});
+    ASSERT_TRUE(a) << a.error().text();
+    ASSERT_TRUE(b) << b.error().text();
+    EXPECT_EQ(to_string(a->state_hash()), to_string(b->state_hash())) << type;
+  }
+}
+
+}  // namespace
+}  // namespace weft::models::quantized_import_test
