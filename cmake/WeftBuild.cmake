@@ -41,7 +41,7 @@ if(WEFT_SANITIZE)
   add_link_options(-fsanitize=${WEFT_SANITIZE})
   add_compile_definitions(WEFT_SANITIZED)
 endif()
-if(WEFT_SANITIZE MATCHES undefined OR WEFT_FUZZ)
+if(WEFT_SANITIZE MATCHES undefined)
   # Its checks of undefined behaviour would take compilers minutes for each of these files.
   file(GLOB wide CONFIGURE_DEPENDS kernels/linear_integer_*.cpp)
   set_source_files_properties(${wide} PROPERTIES COMPILE_OPTIONS -fno-sanitize=undefined)
