@@ -9,6 +9,7 @@
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/csv/gzip.hpp"
+#include "formats/entity/entity.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "storage/checkpoint.hpp"
 #include "storage/file_system.hpp"
@@ -65,7 +66,7 @@ Result<Model> read_model(const std::string& path) {
     WEFT_CHECK(import(std::move(bytes), model));
     return model;
   }
-  if (!as_text(bytes.bytes()).starts_with("ENTITY")) {
+  if (!formats::is_entity(bytes.bytes())) {
     auto spec = mesh::read_network(as_text(bytes.bytes()), path);
     WEFT_CHECK(bytes.intact());
     if (!spec && is_table(as_text(bytes.bytes())))

@@ -2,7 +2,6 @@
 
 #include "cli/setup.hpp"
 
-#include "formats/csv/gzip.hpp"
 #include "formats/idx/idx.hpp"
 
 #include "gpu/device.hpp"
@@ -86,13 +85,13 @@ Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
   return {};
 }
 
-/// By its first bytes, of a packed file by its name too: a table's labels are in the table.
-bool may_be_idx(const std::string& path) {
+/// A table's labels are in the table.
+bool has_labels_beside(const std::string& path) {
   std::array<std::byte, 4> first{};
   std::ifstream file(path, std::ios::binary);
   file.read(reinterpret_cast<char*>(first.data()), first.size());
   const ByteSpan bytes(first.data(), static_cast<std::size_t>(file.gcount()));
-  return formats::is_idx(bytes) || (formats::is_gzip(bytes) && path.find("idx") != path.npos);
+  return formats::may_be_idx(bytes, path);
 }
 
 FeedOptions feed_options(const RunRequest& request) {
@@ -144,7 +143,8 @@ std::vector<NamedFile> inputs_of(const Model& model) {
           std::pair("stream.test", &stream->test)})
       if (!path->empty()) {
         inputs.push_back({role, path_within(model.folder, *path)});
-        if (const auto labels = learning::label_file(inputs.back().path); labels && may_be_idx(inputs.back().path))
+        if (const auto labels = learning::label_file(inputs.back().path);
+            labels && has_labels_beside(inputs.back().path))
           inputs.push_back({role, *labels});
       }
   return inputs;

@@ -72,7 +72,7 @@ Status read_tokenizer(storage::FileSystem& files, const std::string& path, Langu
   std::error_code unknown;
   if (!std::filesystem::is_directory(path, unknown)) {
     WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestModel));
-    if (as_text(bytes.bytes()).starts_with("ENTITY")) {
+    if (formats::is_entity(bytes.bytes())) {
       WEFT_TRY(const formats::EntityFile file, formats::decode_entity(std::move(bytes), path));
       return read_kept(file, model);
     }
@@ -85,8 +85,8 @@ Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::s
   std::error_code unknown;
   if (!std::filesystem::is_directory(path, unknown)) {
     WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestModel));
-    if (as_text(bytes.bytes()).starts_with("ENTITY")) return formats::decode_entity(std::move(bytes), path);
-    if (!as_text(bytes.bytes()).starts_with("GGUF"))
+    if (formats::is_entity(bytes.bytes())) return formats::decode_entity(std::move(bytes), path);
+    if (!formats::is_gguf(bytes.bytes()))
       return fail(Errc::parse_failed, path + ": is neither an .entity file nor a GGUF file");
   }
   WEFT_TRY(const ImportedModel imported, import_model(files, path));

@@ -15,7 +15,7 @@ Result<Tokenizer> load_tokenizer(storage::FileSystem& files, const std::string& 
   std::error_code unknown;
   const std::string name = std::filesystem::is_directory(path, unknown) ? path + "/tokenizer.json" : path;
   WEFT_TRY(storage::MappedFile file, files.map(name, std::size_t{1} << 44));
-  if (as_text(file.bytes()).starts_with("GGUF")) {
+  if (formats::is_gguf(file.bytes())) {
     WEFT_TRY(const formats::GgufFile model, formats::decode_gguf(std::move(file), name));
     return Tokenizer::from_gguf(model.metadata(), name);
   }

@@ -3,6 +3,7 @@
 #include "formats/csv/csv.hpp"
 
 #include "formats/csv/gzip.hpp"
+#include "formats/entity/entity.hpp"
 
 #include "core/printable.hpp"
 
@@ -122,7 +123,6 @@ Result<CsvReader> CsvReader::open(CsvSource source, std::string source_name, con
   return reader;
 }
 
-constexpr std::string_view kEntity = "ENTITY";
 constexpr std::string_view kNaming = "sep=";
 constexpr std::string_view kSeparators = "\t;,|";  // the likeliest first
 constexpr std::size_t kProbed = 64;                // bytes that tell another format from a table
@@ -131,7 +131,7 @@ constexpr std::size_t kProbed = 64;                // bytes that tell another fo
 static bool is_undecided(std::string_view text) {
   if (text.find('\n') == text.npos && text.size() < 7 && (text.starts_with(kNaming) || kNaming.starts_with(text)))
     return true;
-  return text.size() < kProbed && (kEntity.starts_with(text) || text.find_first_not_of(" \t\r\n") == text.npos);
+  return text.size() < kProbed && (kEntityBegin.starts_with(text) || text.find_first_not_of(" \t\r\n") == text.npos);
 }
 
 /// The first line where it does no more than name the separator, as "sep=;" does for Excel, with its line break.
@@ -146,7 +146,7 @@ static std::string_view naming_line(std::string_view text) {
 /// Name of the format of what is no table; nothing for what may be one.
 static std::string_view other_format(std::string_view text) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) return "is UTF-16; save the table as UTF-8";
-  if (text.starts_with(kEntity)) return "is a model (.entity), and no table of samples";
+  if (is_entity(as_bytes(text))) return "is a model (.entity), and no table of samples";
   const auto begin = text.substr(0, kProbed).find_first_not_of(" \t\r\n");
   if (begin == text.npos || (text[begin] != '{' && text[begin] != '[')) return {};
   return "is JSON, such as a network file, and no table of samples";

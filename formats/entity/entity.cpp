@@ -292,6 +292,8 @@ Status EntityFile::Content::decode(const EntityLimits& limits) {
   return {};
 }
 
+bool is_entity(ByteSpan bytes) noexcept { return as_text(bytes).starts_with(kEntityBegin); }
+
 Result<EntityFile> decode_entity(storage::MappedFile file, std::string_view source_name, const EntityLimits& limits) {
   auto content = std::make_shared<EntityFile::Content>(std::move(file));
   Status status = content->decode(limits);

@@ -95,6 +95,11 @@ Result<EntityFile> decode_entity(ByteBuffer bytes, std::string_view source_name 
 Result<EntityFile> decode_entity(ByteSpan bytes, std::string_view source_name = "entity",
                                  const EntityLimits& limits = {});
 
+/// The first bytes of an `.entity` file, of every version.
+inline constexpr std::string_view kEntityBegin = "ENTITY";
+/// True when the bytes begin as an `.entity` file does, of whatever version: formats/loom reads version 1.
+bool is_entity(ByteSpan bytes) noexcept;
+
 /// Maps the file where that can be done.
 Result<EntityFile> load_entity(storage::FileSystem& files, const std::string& path);
 /// Streams it, durably.

@@ -277,6 +277,8 @@ Result<GgufParts> decode_gguf_header(ByteSpan bytes) {
 
 }  // namespace
 
+bool is_gguf(ByteSpan bytes) noexcept { return as_text(bytes).starts_with(gguf::kMagic); }
+
 Result<GgufFile> decode_gguf(storage::MappedFile file, std::string_view source_name) {
   WEFT_TRY(GgufParts parts, GgufFile::decoded(file, source_name, decode_gguf_header));
   return GgufFile(std::move(file), std::move(parts.tensors), std::move(parts.metadata));

@@ -37,6 +37,8 @@ class GgufFile final : public MappedTensorFile {
 ///        the format or whose values are in tables that Weft has not; corrupt: cut short, counts, lengths or offsets
 ///        that leave the file or are not as the format demands; duplicate_name; too_large; storage
 Result<GgufFile> decode_gguf(storage::MappedFile file, std::string_view source_name = "gguf");
+/// True when the bytes begin as a GGUF file does, of whatever version.
+bool is_gguf(ByteSpan bytes) noexcept;
 /// Maps the file where that can be done.
 Result<GgufFile> load_gguf(storage::FileSystem& files, const std::string& path);
 

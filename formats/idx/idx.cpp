@@ -2,6 +2,8 @@
 
 #include "formats/idx/idx.hpp"
 
+#include "formats/csv/gzip.hpp"
+
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -30,6 +32,10 @@ bool is_idx(ByteSpan bytes) noexcept {
   if (bytes.size() < kBegin || bytes[0] != std::byte{0} || bytes[1] != std::byte{0}) return false;
   const auto axes = std::to_integer<std::size_t>(bytes[3]);
   return bytes_of(std::to_integer<unsigned>(bytes[2])) != 0 && axes >= 1 && axes <= kMostAxes;
+}
+
+bool may_be_idx(ByteSpan bytes, std::string_view path) noexcept {
+  return is_idx(bytes) || (is_gzip(bytes) && path.find("idx") != path.npos);
 }
 
 Result<IdxArray> IdxArray::open(ByteSpan bytes, std::string_view source_name, std::size_t max_values) {

@@ -38,5 +38,8 @@ class IdxArray {
 
 /// True when the bytes begin as an IDX file does: two zeros, a type, 1 to 8 axes.
 bool is_idx(ByteSpan bytes) noexcept;
+/// True when a file of that name, which begins with `bytes`, may be an IDX file: one that is packed tells no more than
+/// its name does.
+bool may_be_idx(ByteSpan bytes, std::string_view path) noexcept;
 
 }  // namespace weft::formats

@@ -11,6 +11,7 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/runtime/step_rule.hpp"
 
+#include "formats/entity/entity.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 
@@ -44,7 +45,7 @@ Result<Contents> read_contents(storage::MappedFile bytes, const std::string& pat
     WEFT_TRY(ImportedEntity imported, import_entity_v1(file));
     return Contents{std::move(imported.spec), std::move(imported.file)};
   }
-  if (!as_text(bytes.bytes()).starts_with("ENTITY")) {
+  if (!formats::is_entity(bytes.bytes())) {
     WEFT_TRY(contents.spec, read_network(as_text(bytes.bytes()), path));
     WEFT_CHECK(bytes.intact());
     return contents;
