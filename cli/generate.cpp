@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/json_line.hpp"
+#include "cli/number.hpp"
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
@@ -17,7 +18,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +27,8 @@ namespace {
 
 struct GenerateRequest {
   std::string model, prompt, tokenizer;
-  std::optional<double> temperature, top_p, min_p;
-  std::optional<std::uint64_t> top_k, seed, tokens, context;
-  std::vector<std::string> stops;
-  std::uint64_t max_memory = 0;
-  bool json = false, ignore_end = false;
+  models::GenerateOptions options;
+  bool json = false;
 };
 
 /// Text as it is into a file or a pipe; on a terminal without what it would obey, line ends and tabs aside.
@@ -52,25 +49,14 @@ void print_generated(std::string_view text) {
 double rate_of(std::size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 
 Status generate_text(const GenerateRequest& request) {
-  models::GenerateOptions options;
-  options.sampler.temperature = request.temperature.value_or(options.sampler.temperature);
-  options.sampler.top_k = request.top_k.value_or(options.sampler.top_k);
-  options.sampler.top_p = request.top_p.value_or(options.sampler.top_p);
-  options.sampler.min_p = request.min_p.value_or(options.sampler.min_p);
-  options.sampler.seed = request.seed.value_or(0);
-  options.most_tokens = request.tokens.value_or(options.most_tokens);
-  options.context = request.context.value_or(0);
-  options.stops = request.stops;
-  options.ignores_ends = request.ignore_end;
-  options.max_memory = request.max_memory;
   mesh::MeshOptions mesh;
   mesh.threads = 1;
-  mesh.max_memory = request.max_memory;
+  mesh.max_memory = request.options.max_memory;
   WEFT_TRY(const models::LanguageModel model,
            models::load_language_model(storage::real_file_system(), request.model, request.tokenizer, mesh));
   if (!request.json) print_generated(request.prompt);
   WEFT_TRY(const models::Generated made,
-           models::generate(model, request.prompt, options, [&](std::string_view text) -> Status {
+           models::generate(model, request.prompt, request.options, [&](std::string_view text) -> Status {
              if (!request.json) print_generated(text);
              return {};
            }));
@@ -100,24 +86,32 @@ Verb add_generate(CLI::App& program) {
   add_argument(*app, "MODEL", request->model, "What weft import made, or a folder or GGUF file that it takes")
       .required();
   add_option(*app, "prompt", request->prompt, "The text to go on from").required();
-  add_option(*app, "tokens", request->tokens, "Tokens to write, at most; 128")
-      .within(std::uint64_t{1}, std::uint64_t{16777216});
-  add_option(*app, "temperature", request->temperature, "Spread of the draw; 0: always the likeliest token; 0.8")
+  models::GenerateOptions& to = request->options;
+  models::SamplerOptions& draw = to.sampler;
+  constexpr std::uint64_t kMost = 16777216;
+  const auto or_else = [](const std::string& help, double value) { return help + "; " + shown(value); };
+  const auto or_number = [](const std::string& help, std::uint64_t value) {
+    return help + "; " + std::to_string(value);
+  };
+  add_option(*app, "tokens", to.most_tokens, or_number("Tokens to write, at most", to.most_tokens))
+      .within(std::uint64_t{1}, kMost);
+  add_option(*app, "temperature", draw.temperature,
+             or_else("Spread of the draw; 0: always the likeliest token", draw.temperature))
       .within(0.0, 100.0);
-  add_option(*app, "top-k", request->top_k, "Tokens that are drawn from, at most; 0: all; 40")
-      .within(std::uint64_t{0}, std::uint64_t{16777216});
-  add_option(*app, "top-p", request->top_p, "Likeliest tokens that are kept until their shares reach this; 0.95")
+  add_option(*app, "top-k", draw.top_k, or_number("Tokens that are drawn from, at most; 0: all", draw.top_k))
+      .within(std::uint64_t{0}, kMost);
+  add_option(*app, "top-p", draw.top_p,
+             or_else("Likeliest tokens that are kept until their shares reach this", draw.top_p))
       .within(0.0, 1.0);
-  add_option(*app, "min-p", request->min_p, "Least share of a token, in parts of the likeliest one's; 0.05")
+  add_option(*app, "min-p", draw.min_p, or_else("Least share of a token, in parts of the likeliest one's", draw.min_p))
       .within(0.0, 1.0);
-  add_option(*app, "seed", request->seed, "Number that the draws follow from; 0");
-  add_option(*app, "stop", request->stops, "A text that ends what is written; it may be given several times")
-      .one_a_flag();
-  add_option(*app, "context", request->context, "Tokens that are remembered; as many as are wanted")
-      .within(std::uint64_t{1}, std::uint64_t{16777216});
+  add_option(*app, "seed", draw.seed, or_number("Number that the draws follow from", draw.seed));
+  add_option(*app, "stop", to.stops, "A text that ends what is written; it may be given several times").one_a_flag();
+  add_option(*app, "context", to.context, "Tokens that are remembered; as many as are wanted")
+      .within(std::uint64_t{1}, kMost);
   add_option(*app, "tokenizer", request->tokenizer, "Where the tokenizer is; the model's own");
-  add_flag(*app, "ignore-end", request->ignore_end, "Go on after the token that ends a text");
-  add_max_memory(*app, request->max_memory);
+  add_flag(*app, "ignore-end", to.ignores_ends, "Go on after the token that ends a text");
+  add_max_memory(*app, to.max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return generate_text(*request); }};
 }
