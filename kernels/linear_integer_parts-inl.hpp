@@ -34,9 +34,10 @@ inline constexpr std::size_t kSubWords = 8 / static_cast<std::size_t>(kBits);
 template <int kBits>
 using DotOf = Dot<kBits == 8>;
 
-// A tile is R rows by P panels of sums in registers: 24 (VNNI), 16 (AVX-512), 8 (AVX2), 16 (NEON, two a vector).
+// A tile is R rows by P panels of sums in registers: 12 for each of two blocks (VNNI), 16 (AVX-512), 8 (AVX2), 16
+// (NEON, two a vector).
 #if WEFT_ISA_IS_VNNI
-inline constexpr std::size_t kTileRows = 6, kTilePanels = 4;
+inline constexpr std::size_t kTileRows = 6, kTilePanels = 2;
 #else
 inline constexpr std::size_t kTileRows = kPanelVectors == 1 ? 8 : kPanelVectors == 2 ? 4 : 2;
 inline constexpr std::size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;

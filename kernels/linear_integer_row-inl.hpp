@@ -200,7 +200,7 @@ inline std::size_t run_row_by_tables(const ConstWeight& w, const PackedRows& x, 
   constexpr std::size_t kPanels = detail::BinaryTables::kPanels, kGroup = kPanels * kPanelWidth;
   const detail::BinaryTables* const tables = detail::binary_tables();
   const std::size_t panels = panel_count(w.out) / kPanels * kPanels;
-  if (!tables || panels < kLeastTablePanels || !detail::prefers_binary_tables()) return 0;
+  if (!tables || panels < kLeastTablePanels) return 0;
   constexpr std::size_t kTableFloats = kTableBlocks * detail::BinaryTables::kBlockBytes / sizeof(float);
   float* const scratch = detail::linear_scratch(kTableFloats + panels * kPanelWidth);
   auto* const sums = reinterpret_cast<std::uint8_t*>(scratch);

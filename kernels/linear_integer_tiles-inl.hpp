@@ -20,7 +20,7 @@ using detail::TileWeights;
 
 // Blocks of kTilePanels panels unpacked at once: their codes stay in a first-level cache while all rows pass. Of fewer
 // panels there are more.
-inline constexpr std::size_t kTileBlocks = 8;
+inline constexpr std::size_t kTileBlocks = WEFT_ISA_IS_VNNI ? 16 : 8;
 // Packed codes of the rows that pass: they stay in a second-level cache.
 inline constexpr std::size_t kHeldBytes = std::size_t{1} << 20;
 
@@ -72,11 +72,6 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
   }
 }
 
-/// Panels of the widest tiles in use. With VNNI the narrower ones keep a chunk's sums in registers.
-inline std::size_t widest_tile() noexcept {
-  return WEFT_ISA_IS_VNNI && detail::prefers_register_tiles() ? kTilePanels / 2 : kTilePanels;
-}
-
 /// Parts [begin, end) against panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero>
 void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t begin, std::size_t end,
@@ -119,7 +114,7 @@ void run_tiles(const ConstWeight& w, const CodeForm& form, const PackedRows& x, 
   for (std::size_t begin = first; begin < last; begin += held) {
     const std::size_t end = std::min(last, begin + held);
     std::size_t p = 0;
-    for (std::size_t P = widest_tile(); P > 0; P /= 2)
+    for (std::size_t P = kTilePanels; P > 0; P /= 2)
       for (; p + P <= panels; p += P)
         run_panels<kBits, kBlockScale, kLaneZero>(w, form, x, begin, end, outputs, p, P, unpacked, totals);
   }

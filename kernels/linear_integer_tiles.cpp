@@ -26,6 +26,80 @@ const IntegerTile* integer_tiles(bool, bool, std::size_t) noexcept { return null
 
 #else
 
+#if WEFT_ISA_IS_VNNI
+
+/// A chunk of kCount blocks, added to totals [R][P][16]: the sums of both blocks stay in registers until they are
+/// floats, 24 of them at R = 6 and P = 2. On the way through memory their stores would take as long as 6 x 24 products
+/// on Zen 4, and fill its queues meanwhile.
+template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R, std::size_t kCount>
+HWY_INLINE void tile_chunk(const std::uint32_t* codes, const std::int32_t* zero_points, const float* scales,
+                           const std::int8_t* q, const float* xs, const std::int32_t* zero_terms, float* totals) {
+  using D = Dot<false>;
+  static_assert(kPanelVectors == 1);
+  constexpr std::size_t kLanes16 = P * kPanelWidth;
+  const PanelTag d;
+  typename D::Sum sum[kCount][R][P];
+  WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
+    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+      const Ints term = hn::Set(IntTag(), zero_terms[c * R + r]);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::start(
+          kLaneZero ? zero_product(hn::Load(IntTag(), zero_points + c * kLanes16 + p * kPanelWidth), term) : term);
+    }
+  }
+  WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
+    WEFT_UNROLL for (std::size_t word = 0; word < kBlockWords; ++word) {
+      Words w[P];
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w[p] =
+          hn::Load(WordTag(), codes + ((c * kBlockWords + word) * P + p) * kPanelWidth);
+      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+        const Words x = broadcast_word(q + ((c * R + r) * kBlockWords + word) * 4);
+        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::add(sum[c][r][p], w[p], x);
+      }
+    }
+  }
+  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
+    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+      V added = hn::Zero(d);
+      WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
+        V scale = hn::Set(d, xs[c * R + r]);
+        if constexpr (kBlockScale) scale = hn::Mul(scale, hn::Load(d, scales + c * kLanes16 + p * kPanelWidth));
+        const V block = hn::ConvertTo(d, Ints{(Raw)sum[c][r][p]});
+        // A chunk's first product takes no sum: see row_panels.
+        added = c == 0 ? hn::Mul(block, scale) : hn::MulAdd(block, scale, added);
+      }
+      float* const total = totals + (r * P + p) * kPanelWidth;
+      hn::Store(hn::Add(hn::Load(d, total), added), d, total);
+    }
+  }
+}
+
+template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R>
+HWY_INLINE void tile_chunks(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+                            const std::int32_t* zero_terms, float* totals) {
+  constexpr std::size_t kLanes16 = P * kPanelWidth;
+  const auto chunk = [&](auto blocks, std::size_t t) HWY_ATTR {
+    tile_chunk<kLaneZero, kBlockScale, P, R, decltype(blocks)::value>(
+        w.codes + t * kBlockWords * kLanes16, w.zero_points + t * kLanes16,
+        kBlockScale ? w.scales + t * kLanes16 : nullptr, q + t * R * kScaleBlock, xs + t * R, zero_terms + t * R,
+        totals);
+  };
+  std::size_t t = 0;
+  for (; t + 2 <= count; t += 2) chunk(std::integral_constant<std::size_t, 2>(), t);
+  if (t < count) chunk(std::integral_constant<std::size_t, 1>(), t);
+}
+
+/// `count` blocks from an even one on, added to totals [R][P][16].
+template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t R>
+void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+          const std::int32_t* zero_terms, float* totals) noexcept {
+  if (w.scales)
+    tile_chunks<kLaneZero, true, P, R>(w, count, q, xs, zero_terms, totals);
+  else
+    tile_chunks<kLaneZero, false, P, R>(w, count, q, xs, zero_terms, totals);
+}
+
+#else
+
 /// One block of R packed rows against P unpacked panels: exact sums to `to` [R][P][16]. They go by way of memory
 /// because compilers that must keep them in registers for what follows move and spill them inside the loop.
 template <bool kBytes, bool kLaneZero, std::size_t R, std::size_t P>
@@ -116,98 +190,19 @@ void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const f
   }
 }
 
-#if WEFT_ISA_IS_VNNI
-
-/// A chunk of kCount blocks, added to totals [R][P][16]: the sums of both blocks stay in registers until they are
-/// floats, 24 of them at R = 6 and P = 2. On the way through memory their stores would take as long as 6 x 24 products
-/// on Zen 4, and fill its queues meanwhile.
-template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R, std::size_t kCount>
-HWY_INLINE void tile_chunk(const std::uint32_t* codes, const std::int32_t* zero_points, const float* scales,
-                           const std::int8_t* q, const float* xs, const std::int32_t* zero_terms, float* totals) {
-  using D = Dot<false>;
-  static_assert(kPanelVectors == 1);
-  constexpr std::size_t kLanes16 = P * kPanelWidth;
-  const PanelTag d;
-  typename D::Sum sum[kCount][R][P];
-  WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
-    WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-      const Ints term = hn::Set(IntTag(), zero_terms[c * R + r]);
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::start(
-          kLaneZero ? zero_product(hn::Load(IntTag(), zero_points + c * kLanes16 + p * kPanelWidth), term) : term);
-    }
-  }
-  WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
-    WEFT_UNROLL for (std::size_t word = 0; word < kBlockWords; ++word) {
-      Words w[P];
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w[p] =
-          hn::Load(WordTag(), codes + ((c * kBlockWords + word) * P + p) * kPanelWidth);
-      WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-        const Words x = broadcast_word(q + ((c * R + r) * kBlockWords + word) * 4);
-        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::add(sum[c][r][p], w[p], x);
-      }
-    }
-  }
-  WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      V added = hn::Zero(d);
-      WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
-        V scale = hn::Set(d, xs[c * R + r]);
-        if constexpr (kBlockScale) scale = hn::Mul(scale, hn::Load(d, scales + c * kLanes16 + p * kPanelWidth));
-        const V block = hn::ConvertTo(d, Ints{(Raw)sum[c][r][p]});
-        // A chunk's first product takes no sum: see row_panels.
-        added = c == 0 ? hn::Mul(block, scale) : hn::MulAdd(block, scale, added);
-      }
-      float* const total = totals + (r * P + p) * kPanelWidth;
-      hn::Store(hn::Add(hn::Load(d, total), added), d, total);
-    }
-  }
-}
-
-template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R>
-HWY_INLINE void tile_chunks(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
-                            const std::int32_t* zero_terms, float* totals) {
-  constexpr std::size_t kLanes16 = P * kPanelWidth;
-  const auto chunk = [&](auto blocks, std::size_t t) HWY_ATTR {
-    tile_chunk<kLaneZero, kBlockScale, P, R, decltype(blocks)::value>(
-        w.codes + t * kBlockWords * kLanes16, w.zero_points + t * kLanes16,
-        kBlockScale ? w.scales + t * kLanes16 : nullptr, q + t * R * kScaleBlock, xs + t * R, zero_terms + t * R,
-        totals);
-  };
-  std::size_t t = 0;
-  for (; t + 2 <= count; t += 2) chunk(std::integral_constant<std::size_t, 2>(), t);
-  if (t < count) chunk(std::integral_constant<std::size_t, 1>(), t);
-}
-
-/// As tile, but in registers alone.
-template <bool kLaneZero, std::size_t P, std::size_t R>
-void register_tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
-                   const std::int32_t* zero_terms, float* totals) noexcept {
-  if (w.scales)
-    tile_chunks<kLaneZero, true, P, R>(w, count, q, xs, zero_terms, totals);
-  else
-    tile_chunks<kLaneZero, false, P, R>(w, count, q, xs, zero_terms, totals);
-}
-
 #endif
 
 template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t... I>
 constexpr std::array<IntegerTile, sizeof...(I)> make_tiles(std::index_sequence<I...>) {
-#if WEFT_ISA_IS_VNNI
-  if constexpr (P <= 2)
-    return {&register_tile<kLaneZero, P, I + 1>...};
-  else
-#endif
-    return {&tile<kBytes, kLaneZero, P, I + 1>...};
+  return {&tile<kBytes, kLaneZero, P, I + 1>...};
 }
 template <bool kBytes, bool kLaneZero, std::size_t P>
 inline constexpr auto kTiles = make_tiles<kBytes, kLaneZero, P>(std::make_index_sequence<kTileRows>());
 
 template <bool kBytes, bool kLaneZero>
 const IntegerTile* tiles_of(std::size_t panels) noexcept {
-  if constexpr (kTilePanels > 2)
-    if (panels == kTilePanels) return kTiles<kBytes, kLaneZero, kTilePanels>.data();
   if constexpr (kTilePanels > 1)
-    if (panels == 2) return kTiles<kBytes, kLaneZero, 2>.data();
+    if (panels == kTilePanels) return kTiles<kBytes, kLaneZero, kTilePanels>.data();
   return kTiles<kBytes, kLaneZero, 1>.data();
 }
 

@@ -6,11 +6,6 @@
 
 namespace weft::kernels::detail {
 
-// Everywhere so far: ahead in most of the pairs measured, not in all (docs/benchmarks.md). A CPU that wants the others
-// says so here.
-bool prefers_register_tiles() noexcept { return true; }
-bool prefers_binary_tables() noexcept { return true; }
-
 CodeForm code_form(const ConstWeight& w) noexcept {
   CodeForm form;
   form.bits = bits(w.dtype);

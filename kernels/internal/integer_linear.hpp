@@ -53,11 +53,6 @@ using IntegerTile = void (*)(const TileWeights&, std::size_t count, const std::i
                              const std::int32_t* zero_terms, float* totals) noexcept;
 /// The active instruction set's tiles of 1, 2, .. rows by `panels`, for codes of 8 bits (`bytes`) or fewer.
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept;
-/// True where tiles of two panels, whose sums stay in registers, are taken in place of those of four, whose sums pass
-/// through memory. It affects speed alone.
-bool prefers_register_tiles() noexcept;
-/// True where binary rows are computed by tables (binary_tables.hpp) in place of products. It affects speed alone.
-bool prefers_binary_tables() noexcept;
 
 /// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {
