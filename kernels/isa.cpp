@@ -2,6 +2,7 @@
 
 #include "kernels/isa.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #if defined(__x86_64__)
@@ -34,11 +35,14 @@ struct CpuFeatures {
 
 bool has_all(unsigned word, unsigned bits) noexcept { return (word & bits) == bits; }
 
-/// Asks the system for the registers of AMX, once for all threads there will be: this runs before main.
-bool is_amx_permitted() noexcept {
+[[maybe_unused]] constexpr long kTileData = 18;  // XFEATURE_XTILEDATA
+
+/// True when the system gives the registers of AMX to programs that ask for them.
+bool is_amx_offered() noexcept {
 #if defined(__linux__)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  constexpr long kGetSupported = 0x1021;  // ARCH_GET_XCOMP_SUPP
+  std::uint64_t supported = 0;
+  return syscall(SYS_arch_prctl, kGetSupported, &supported) == 0 && (supported >> kTileData & 1) != 0;
 #else
   return false;
 #endif
@@ -65,9 +69,8 @@ CpuFeatures detect() noexcept {
       found.avx2 && has_all(leaf7, 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31) && has_all(xcr0, 0xe6);
   // VNNI: vpdpbusd and vpdpwssd on the registers that the above tells of.
   found.avx512_vnni = found.avx512 && has_all(leaf7_c, 1u << 11);
-  // AMX-TILE and AMX-INT8; the system must know the tiles' configuration and data, and permit their use.
-  found.amx =
-      found.avx512_vnni && has_all(leaf7_d, 1u << 24 | 1u << 25) && has_all(xcr0, 3u << 17) && is_amx_permitted();
+  // AMX-TILE and AMX-INT8; the system must know the tiles' configuration and data, and offer their use.
+  found.amx = found.avx512_vnni && has_all(leaf7_d, 1u << 24 | 1u << 25) && has_all(xcr0, 3u << 17) && is_amx_offered();
   return found;
 }
 
@@ -76,6 +79,19 @@ const CpuFeatures& features() noexcept {
   return found;
 }
 #endif
+
+/// True when the instruction set's code may run in this process. Tiles of AMX make the state that the system saves of
+/// each thread larger by 8 KiB, so the system is asked for them when they are chosen, once for all threads.
+bool request_permission(Isa isa) noexcept {
+  if (isa != Isa::amx) return true;
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  static const bool is_permitted = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return is_permitted;
+#else
+  return false;
+#endif
+}
 
 bool is_amd() noexcept {
 #if defined(__x86_64__)
@@ -103,7 +119,8 @@ const char* environment() noexcept {
 
 int initial_isa() noexcept {
   if (const char* text = environment())
-    if (const auto named = parse_isa(text); named && is_supported(*named)) return static_cast<int>(*named);
+    if (const auto named = parse_isa(text); named && is_supported(*named) && request_permission(*named))
+      return static_cast<int>(*named);
   return static_cast<int>(best_isa());
 }
 
@@ -178,7 +195,7 @@ std::vector<Isa> available_isas() {
 Isa active_isa() noexcept { return static_cast<Isa>(detail::active_isa_index.load(std::memory_order_relaxed)); }
 
 Status set_active_isa(Isa isa) {
-  if (!is_supported(isa))
+  if (!is_supported(isa) || !request_permission(isa))
     return fail(Errc::unsupported, "instruction set '" + std::string(name(isa)) + "' needs " + std::string(needs(isa)) +
                                        ", which this CPU or build lacks");
   detail::active_isa_index.store(static_cast<int>(isa), std::memory_order_relaxed);
@@ -194,7 +211,7 @@ Status check_isa_environment() {
     for (const auto each : kIsaNames) known += (known.empty() ? "" : ", ") + std::string(each);
     return fail(Errc::unknown_name, "WEFT_ISA='" + std::string(text) + "' is not one of " + known);
   }
-  if (!is_supported(*named))
+  if (!is_supported(*named) || !request_permission(*named))
     return fail(Errc::unsupported, "WEFT_ISA='" + std::string(text) + "' needs " + std::string(needs(*named)) +
                                        ", which this CPU or build lacks");
   return {};
