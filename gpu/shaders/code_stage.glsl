@@ -57,15 +57,6 @@ void ask(uint tile, uint row, uint chunk) {
   }
 }
 
-// Split s of a word of codes, less their zero points, as signed bytes: those of signed types times 2^(8 - kBits).
-uint bytes_of(uint word, uint s, uint zero) {
-  const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
-  if (DTYPE == kInt8) return word;
-  if (DTYPE == kUint8) return word ^ 0x80808080u;
-  if (DTYPE == kBinary) return 0xffffffffu - (word >> s & 0x01010101u) * 0xfeu;  // 1 and -1
-  if (kIsSigned) return word << (kSplits - 1 - s) * kBits & kLow << 8 - kBits;
-  return (word >> s * kBits & kLow | 0x80808080u) - zero * 0x01010101u ^ 0x80808080u;
-}
 float byte_unit() { return kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
 
 void keep() {

@@ -77,15 +77,6 @@ void fetch(uint chunk) {
   if (DTYPE == kUint8) fetched_output_zero = zero_word(scales_from, min(chunk * 2 + id / kTile, last), id % 16);
 }
 
-// Split s of a word of codes, less their zero points, as signed bytes: those of signed types times 2^(8 - kBits).
-uint bytes_of(uint word, uint s, uint zero) {
-  const uint kLow = kBits == 8 ? 0xffffffffu : ((1u << kBits) - 1u) * 0x01010101u;
-  if (DTYPE == kInt8) return word;
-  if (DTYPE == kUint8) return word ^ 0x80808080u;
-  if (DTYPE == kBinary) return 0xffffffffu - (word >> s & 0x01010101u) * 0xfeu;  // 1 and -1
-  if (kIsSigned) return word << (kSplits - 1 - s) * kBits & kLow << 8 - kBits;
-  return (word >> s * kBits & kLow | 0x80808080u) - zero * 0x01010101u ^ 0x80808080u;
-}
 // The float that sums begin from: integers added to its bits add units of 1, or 2^(kBits - 8) of signed types, so that
 // sums need no conversion.
 const uint kBaseBits = 0x4b400000u - (kIsSigned ? 8 - kBits << 23 : 0);  // 1.5 * 2^23 units

@@ -22,26 +22,20 @@ class LayerNorm final : public Layer {
   // One row at a time: the cache is a column of the history, strided, and the op wants it dense.
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
-      stream.layer_norm({tokens(args.x, row), args.weights.vector(0), args.weights.vector(1), epsilon_,
-                         tokens(args.y, row), args.cache.row(row), args.cache.row(row) + tokens_.count()});
+      stream.layer_norm({tokens_.of_row(args.x, row), args.weights.vector(0), args.weights.vector(1), epsilon_,
+                         tokens_.of_row(args.y, row), args.cache.row(row), args.cache.row(row) + tokens_.count()});
   }
   // If dx is not needed, it overwrites dy, which is scratch.
   void backward(kernels::OpStream& stream, const BackwardArgs& args) const override {
     for (std::size_t row = 0; row < args.x.rows; ++row)
       stream.layer_norm_backward(
-          {tokens(args.x, row), args.weights.vector(0), args.cache.row(row), args.cache.row(row) + tokens_.count(),
-           kernels::ConstMatrixView(tokens(args.dy, row)), tokens(args.dx.data ? args.dx : args.dy, row),
-           args.gradients.data ? args.gradients[0] : nullptr, args.gradients.data ? args.gradients[1] : nullptr});
+          {tokens_.of_row(args.x, row), args.weights.vector(0), args.cache.row(row),
+           args.cache.row(row) + tokens_.count(), kernels::ConstMatrixView(tokens_.of_row(args.dy, row)),
+           tokens_.of_row(args.dx.data ? args.dx : args.dy, row), args.gradients.data ? args.gradients[0] : nullptr,
+           args.gradients.data ? args.gradients[1] : nullptr});
   }
 
  private:
-  /// The tokens of one row.
-  template <class View>
-  View tokens(const View& rows, std::size_t row) const noexcept {
-    const std::size_t width = in_shape().back();
-    return {rows.row(row), tokens_.count(), width, width};
-  }
-
   Tokens tokens_;
   float epsilon_;
   std::vector<ParameterSpec> parameters_;

@@ -28,6 +28,13 @@ class Tokens {
   explicit Tokens(std::size_t count) noexcept : count_(count) {}
   std::size_t count() const noexcept { return count_; }
 
+  /// The tokens of one row.
+  template <class View>
+  View of_row(const View& rows, std::size_t row) const noexcept {
+    const std::size_t width = rows.cols / count_;
+    return {rows.row(row), count_, width, width};
+  }
+
   /// Calls visit(part) so that the views part(rows) together are all tokens of all rows, ascending: in one call where
   /// `views`, all that are asked for, lie without gaps, else session by session. A view without data stays one.
   template <class Visit, class... Views>
