@@ -5,8 +5,9 @@
 Usage: count_layer_files.py [--list NAME]   (fails where a layer needs other files than CONTRIBUTING.md says)
 
 Of the program: the .hpp and the .cpp that hold make_<type> and declare_<type>, and its row in mesh/layers/layers.def. Of the
-tests: its rows in tests/conformance/layers.json; mesh.layers fails where a layer has no model in tests/mesh/layers_test.cpp. Not counted: layers that are built of it (mesh/layers/parallel.cpp makes an identity),
-and readers of foreign files that write its name as they write any other.
+tests: its rows in tests/conformance/layers.json; mesh.layers fails where a layer has neither values of PyTorch in
+tests/data/layers nor a model in tests/mesh/layers_test.cpp. Not counted: layers that are built of it
+(mesh/layers/parallel.cpp makes an identity), and readers of foreign files that write its name as they write any other.
 """
 import json
 import pathlib
@@ -30,7 +31,9 @@ def main():
         name = re.compile(rf"\b(?:make|declare)_{layer}\b|^WEFT_LAYER\({layer},", re.MULTILINE)
         found = {path for path, text in texts if name.search(text)} - USES.get(layer, set())
         if layer == wanted:
-            print("\n".join([*sorted(found), "tests/mesh/layers_test.cpp", "tests/conformance/layers.json"]))
+            golden = f"tests/data/layers/{layer}.json"
+            reference = golden if (ROOT / golden).exists() else "tests/mesh/layers_test.cpp"
+            print("\n".join([*sorted(found), reference, "tests/conformance/layers.json"]))
         if len(found) > MOST:
             failures.append(f"{layer} is known to {len(found)} files, more than {MOST}: {', '.join(sorted(found))}")
         if not any(path.endswith(".cpp") and re.search(rf"\bdeclare_{layer}\(\) \{{", text) for path, text in texts):

@@ -3,14 +3,13 @@
 #pragma once
 
 #include "layer_models.hpp"
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <cstddef>
+#include <vector>
 
-/// Convolutions and pools in float64, from signed coordinates.
+/// Convolutions in float64, from signed coordinates.
 namespace weft::mesh::models {
 
-/// Of a convolution from `in` (channels and three extents) to `out` channels; of a pool, `out` is not used.
+/// Of a convolution from `in` (channels and three extents) to `out` channels.
 struct Slide {
   int in[4] = {1, 1, 1, 1}, out = 1, kernel[3] = {1, 1, 1}, stride[3] = {1, 1, 1}, padding[3] = {0, 0, 0};
   int dilation[3] = {1, 1, 1}, output_padding[3] = {0, 0, 0}, groups = 1;
@@ -69,51 +68,6 @@ inline Model convolution(Slide s, bool is_transposed, bool has_bias, Activation 
       }
     for (std::size_t i = 0; i < outcome.y.size(); ++i)
       outcome.y[i] = activate(activation, outcome.y[i] + (has_bias ? p[1][i / static_cast<std::size_t>(to)] : 0.0));
-    return outcome;
-  };
-}
-
-enum class Pooled { largest, mean_of_kernel, mean_of_elements };
-inline Model pool(Slide s, Pooled kind) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
-    const int given[3] = {s.in[1], s.in[2], s.in[3]}, made[3] = {s.windows(0), s.windows(1), s.windows(2)};
-    const int from = given[0] * given[1] * given[2], to = made[0] * made[1] * made[2];
-    Outcome outcome;
-    for (int c = 0; c < s.in[0]; ++c) {
-      const bool largest = kind == Pooled::largest;
-      Vector y(static_cast<std::size_t>(to), largest ? -std::numeric_limits<double>::infinity() : 0.0),
-          n(y.size(), 0.0);
-      each_meeting(s, given, made, [&](int window, int, int place) {
-        double& value = y[static_cast<std::size_t>(window)];
-        const double read = x[static_cast<std::size_t>(c * from + place)];
-        value = largest ? std::max(value, read) : value + read;
-        n[static_cast<std::size_t>(window)] += 1;
-      });
-      for (std::size_t i = 0; i < y.size(); ++i)
-        outcome.y.push_back(
-            largest
-                ? y[i]
-                : y[i] / (kind == Pooled::mean_of_elements ? n[i] : double(s.kernel[0]) * s.kernel[1] * s.kernel[2]));
-    }
-    return outcome;
-  };
-}
-
-/// Adaptive pools of planes [height, width].
-inline Model adaptive_pool(int channels, int height, int width, int rows, int columns, bool largest) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
-    Outcome outcome;
-    for (int c = 0; c < channels; ++c)
-      for (int i = 0; i < rows; ++i)
-        for (int j = 0; j < columns; ++j) {
-          double best = -std::numeric_limits<double>::infinity(), sum = 0, n = 0;
-          for (int y = i * height / rows; y * rows < (i + 1) * height; ++y)
-            for (int k = j * width / columns; k * columns < (j + 1) * width; ++k) {
-              const double v = x[static_cast<std::size_t>((c * height + y) * width + k)];
-              best = std::max(best, v), sum += v, n += 1;
-            }
-          outcome.y.push_back(largest ? best : sum / n);
-        }
     return outcome;
   };
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every layer type against PyTorch's autograd in float64, or its closed form (tools/make_*_goldens.py), on every
-// instruction set, rows together and alone. Finite differences: layers_test.cpp.
+// instruction set, rows together and alone. What PyTorch lacks:
+// layers_test.cpp.
 
 #include "goldens.hpp"
 #include <set>
@@ -88,12 +89,38 @@ TEST_P(Goldens, AreWhatEveryInstructionSetComputesAndSendsBack) {
       for (std::size_t b = golden.rows; b-- > 0;) alone->forward(b, 1);
       EXPECT_EQ(bits(alone->y), bits(run->y)) << "rows one at a time";
       EXPECT_EQ(bits(alone->state), bits(run->state)) << "rows one at a time";
+      EXPECT_EQ(bits(alone->z), bits(run->z)) << "rows one at a time";
+      EXPECT_EQ(bits(alone->cache), bits(run->cache)) << "rows one at a time";
       run->backward();
       if (scalar.empty()) {
         expect_as_pytorch(golden, *run);
         scalar = all_bits(*run);
       }
       EXPECT_EQ(all_bits(*run), scalar) << name(isa);
+    }
+  }
+}
+
+TEST_P(Goldens, AddToGradientsAndComputeOnlyWhatIsWanted) {
+  for (const Golden& golden : goldens::read(GetParam())) {
+    SCOPED_TRACE(weft::to_string(golden.in) + " to " + std::to_string(golden.out));
+    const auto run = [&](bool wants_dx, bool wants_gradients, float before = 0.0f) {
+      auto made = sequence(golden);
+      for (std::size_t i = 0; i < golden.gradients.size(); ++i)
+        made->set_gradient(i, std::vector<float>(golden.gradients[i].size(), before));
+      made->forward(0, golden.rows);
+      made->backward(wants_dx, wants_gradients);
+      return made;
+    };
+    const auto whole = run(true, true), on_top = run(true, true, 1.0f), without_dx = run(false, true);
+    EXPECT_EQ(bits(run(true, false)->dx), bits(whole->dx));
+    EXPECT_EQ(bits(without_dx->dstate), bits(whole->dstate));
+    for (std::size_t i = 0; i < golden.gradients.size(); ++i) {
+      const auto alone = whole->gradient(i), sums = on_top->gradient(i);
+      EXPECT_EQ(bits(without_dx->gradient(i)), bits(alone));
+      float scale = 1.0f;
+      for (const float v : alone) scale = std::max(scale, std::fabs(v));
+      for (std::size_t k = 0; k < alone.size(); ++k) ASSERT_NEAR(sums[k], alone[k] + 1.0f, 2e-5f * scale);
     }
   }
 }

@@ -75,26 +75,6 @@ inline Model dense(Activation activation) {
   };
 }
 
-/// Two dense layers with biases: one after the other, or both over the input and their outputs added.
-inline Model two_dense(Activation first, Activation second, bool side_by_side) {
-  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
-    const std::vector<Vector> own{p[0], p[1]}, next{p[2], p[3]};
-    Outcome outcome = dense(first)(own, x, state);
-    if (!side_by_side) return dense(second)(next, outcome.y, state);
-    const Outcome other = dense(second)(next, x, state);
-    for (std::size_t i = 0; i < outcome.y.size(); ++i) outcome.y[i] += other.y[i];
-    return outcome;
-  };
-}
-
-inline Model elementwise(Activation activation) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
-    Outcome outcome;
-    for (const double v : x) outcome.y.push_back(activate(activation, v));
-    return outcome;
-  };
-}
-
 inline Model rms_norm(double epsilon) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
     double squares = 0;
@@ -170,15 +150,6 @@ inline Model in_groups(const Model& model, std::size_t groups) {
   };
 }
 
-inline Model leaky_integrator(double rate) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector& h) {
-    Outcome outcome;
-    for (std::size_t j = 0; j < x.size(); ++j) outcome.y.push_back((1.0 - rate) * h[j] + rate * x[j]);
-    outcome.next = outcome.y;
-    return outcome;
-  };
-}
-
 /// The two halves of a recurrent layer's pre-activation. Parameters: weight_ih, weight_hh, bias_ih, bias_hh.
 inline std::pair<Vector, Vector> halves(const std::vector<Vector>& p, bool has_bias, const Vector& x, const Vector& h) {
   return {affine(p[0], has_bias ? &p[2] : nullptr, x), affine(p[1], has_bias ? &p[3] : nullptr, h)};
@@ -239,10 +210,10 @@ inline Model swiglu(std::size_t hidden, bool has_bias, Activation gate, double n
 
 /// Of one token alone, which sees but itself: W_o norm(W_v x + b_v) + b_o, the norm with an epsilon only. Several
 /// tokens: attention_test.cpp.
-inline Model lone_attention(double norm_epsilon = 0) {
+inline Model lone_attention(double norm_epsilon) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
     Vector values = affine(p[2], &p[6], x);
-    if (norm_epsilon > 0) values = rms_norm(norm_epsilon)({p.back()}, values, state).y;
+    values = rms_norm(norm_epsilon)({p.back()}, values, state).y;
     return Outcome{affine(p[3], &p[7], values), {}};
   };
 }
@@ -273,7 +244,7 @@ inline Model position_embedding(std::size_t tokens, std::size_t positions) {
 
 /// Indices that are no whole numbers, or none of the table, name the nearest entry below, or the nearest. The table is
 /// [features, vocabulary].
-inline Model embedding(std::size_t vocabulary, double scale = 1) {
+inline Model embedding(std::size_t vocabulary, double scale) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
     Outcome outcome;
     for (const double v : x) {
@@ -299,99 +270,6 @@ inline Model statistics(std::size_t sources, double active_above) {
       for (const double v : {mean, std::sqrt(squares / size - mean * mean), active / size, std::sqrt(squares / size)})
         outcome.y.push_back(v);
     }
-    return outcome;
-  };
-}
-
-inline Vector log_softmax(const Vector& x) {
-  double sum = 0;
-  for (const double v : x) sum += std::exp(v);
-  Vector y;
-  for (const double v : x) y.push_back(v - std::log(sum));
-  return y;
-}
-inline Vector exponential(Vector x) {
-  for (double& v : x) v = std::exp(v);
-  return x;
-}
-
-/// Parameters: centres.
-inline Model kmeans(std::size_t clusters, double temperature, bool is_euclidean, bool probabilities, bool features) {
-  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
-    Vector d(clusters);
-    for (std::size_t k = 0; k < clusters; ++k) {
-      for (std::size_t j = 0; j < x.size(); ++j) d[k] += std::pow(x[j] - p[0][k * x.size() + j], 2);
-      d[k] = -(is_euclidean ? std::sqrt(d[k]) : d[k]) / temperature;
-    }
-    const Vector share = exponential(log_softmax(d));
-    Outcome outcome;
-    if (probabilities) outcome.y = share;
-    for (std::size_t j = 0; j < x.size() && features; ++j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < clusters; ++k) sum += share[k] * p[0][k * x.size() + j];
-      outcome.y.push_back(sum);
-    }
-    return outcome;
-  };
-}
-
-/// Softmaxes of the entries that share a number of `part`; entries with a negative one are 0.
-inline Model softmax_of_parts(std::vector<int> part, double temperature) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
-    Outcome outcome;
-    for (std::size_t j = 0; j < x.size(); ++j) {
-      double sum = 0;
-      for (std::size_t k = 0; k < x.size(); ++k)
-        if (part[k] == part[j]) sum += std::exp((x[k] - x[j]) / temperature);
-      outcome.y.push_back(part[j] < 0 ? 0 : 1 / sum);
-    }
-    return outcome;
-  };
-}
-
-/// Leaves of a tree of two levels: the product of the branches' softmaxes on the way.
-inline Model softmax_tree(std::size_t first, std::size_t second) {
-  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
-    const auto at = x.begin();
-    const auto level = [&](std::size_t from, std::size_t n) {
-      return exponential(
-          log_softmax(Vector(at + static_cast<std::ptrdiff_t>(from), at + static_cast<std::ptrdiff_t>(from + n))));
-    };
-    Outcome outcome;
-    const Vector upper = level(0, first);
-    for (std::size_t i = 0; i < first; ++i)
-      for (const double lower : level(first + i * second, second)) outcome.y.push_back(upper[i] * lower);
-    return outcome;
-  };
-}
-
-/// Parameters: head, its bias, then each cluster's projection and classes.
-inline Model adaptive_softmax(std::size_t head_classes, bool has_bias, bool is_log) {
-  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
-    const Vector head = log_softmax(affine(p[0], has_bias ? &p[1] : nullptr, x));
-    Outcome outcome{Vector(head.begin(), head.begin() + static_cast<std::ptrdiff_t>(head_classes)), {}};
-    std::size_t entry = head_classes;
-    for (std::size_t i = has_bias ? 2 : 1; i < p.size(); i += 2, ++entry)
-      for (const double v : log_softmax(affine(p[i + 1], nullptr, affine(p[i], nullptr, x))))
-        outcome.y.push_back(v + head[entry]);
-    if (!is_log) outcome.y = exponential(outcome.y);
-    return outcome;
-  };
-}
-
-/// Parameters: prior, contexts, output, and with biases theirs.
-inline Model mixture_of_softmaxes(std::size_t hidden, bool has_bias, bool is_log) {
-  return [=](const std::vector<Vector>& p, const Vector& x, const Vector&) {
-    const Vector weights = exponential(log_softmax(affine(p[0], nullptr, x)));
-    const Vector contexts = affine(p[1], has_bias ? &p[3] : nullptr, x);
-    Outcome outcome{Vector(p[2].size() / hidden), {}};
-    for (std::size_t k = 0; k < weights.size(); ++k) {
-      Vector h;
-      for (std::size_t j = 0; j < hidden; ++j) h.push_back(std::tanh(contexts[k * hidden + j]));
-      const Vector scores = log_softmax(affine(p[2], has_bias ? &p[4] : nullptr, h));
-      for (std::size_t j = 0; j < scores.size(); ++j) outcome.y[j] += weights[k] * std::exp(scores[j]);
-    }
-    for (double& v : outcome.y) v = is_log ? std::log(v) : v;
     return outcome;
   };
 }
