@@ -49,7 +49,7 @@ TEST_F(OpenTest, GoesOnWithTheNetworkThatTheDirectoryHolds) {
 }
 
 TEST_F(OpenTest, OfNoAgentSaysSoAndMakesNothing) {
-  for (const std::string place : {directory(), folder_.string()}) {
+  for (const std::string& place : {directory(), folder_.string()}) {
     const auto agent = Agent::open(place);
     ASSERT_FALSE(agent) << place;
     EXPECT_EQ(agent.error().code(), Errc::not_found);

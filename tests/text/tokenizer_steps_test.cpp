@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "storage/file_system.hpp"
 #include "text/tokenizer.hpp"
 
 #include "core/json.hpp"
@@ -8,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/source_path.hpp"
+#include "tests/text/golden_files.hpp"
 #include <string>
 #include <vector>
 
@@ -18,8 +18,7 @@ namespace {
 const Json& goldens() {
   static const Json all = [] {
     const std::string path = source_path("tests/data/text/steps.json");
-    const auto bytes = storage::real_file_system().read(path, std::size_t{1} << 24);
-    return *parse_json(as_text(*bytes), path);
+    return *parse_json(read_golden(path), path);
   }();
   return all;
 }
