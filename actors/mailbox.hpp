@@ -38,14 +38,15 @@ class Mailbox {
   /// Appends a message and returns its stamp. Allocates nothing; never waits for another thread.
   /// @error full: the mailbox holds `capacity` messages that are not drained yet; the message is dropped
   Result<std::uint64_t> push(Message message) noexcept {
-    std::uint64_t stamp = next_.load(std::memory_order_relaxed);
+    // Acquire here, release below: who counts the messages that lie here (mesh::BoundedCount) finds the slot empty that
+    // another sender's count says is.
+    std::uint64_t stamp = next_.load(std::memory_order_acquire);
     for (;;) {
       Slot& slot = slots_[stamp & mask_];
       // Pairs with the release in drain: the slot was emptied before it is filled again.
       const std::uint64_t turn = slot.turn.load(std::memory_order_acquire);
       if (turn == stamp) {
-        // Relaxed: the stamp only has to be unique; the message is handed over by `turn`.
-        if (next_.compare_exchange_weak(stamp, stamp + 1, std::memory_order_relaxed)) {
+        if (next_.compare_exchange_weak(stamp, stamp + 1, std::memory_order_acq_rel, std::memory_order_acquire)) {
           slot.message = std::move(message);
           slot.turn.store(stamp + 1, std::memory_order_release);  // pairs with the acquire in drain
           return stamp;
@@ -53,7 +54,7 @@ class Mailbox {
       } else if (static_cast<std::int64_t>(turn - stamp) < 0) {
         return fail(Errc::full, "mailbox full");  // short enough that the text needs no allocation
       } else {
-        stamp = next_.load(std::memory_order_relaxed);
+        stamp = next_.load(std::memory_order_acquire);
       }
     }
   }

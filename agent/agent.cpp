@@ -10,6 +10,8 @@
 #include "mesh/persistence/checkpoint_snapshot.hpp"
 #include "mesh/persistence/entity_model.hpp"
 #include "mesh/persistence/session_file.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/runtime/message.hpp"
 
 #include "core/log.hpp"
 
@@ -22,6 +24,26 @@ namespace {
 // Pause before a failed checkpoint is tried again.
 constexpr std::chrono::nanoseconds kCheckpointPause = std::chrono::seconds(5);
 
+/// Refuses what no record of the journal can hold beside `others` bytes; 0: half a record.
+Status check_size(const std::string& directory, const Agent::Options& options, std::string_view what,
+                  std::uint64_t bytes, std::uint64_t others = 0) {
+  const std::uint64_t record = std::min<std::uint64_t>(options.journal.max_record_bytes, UINT32_MAX);
+  const std::uint64_t most = record - std::min(record, others ? others : record / 2);
+  if (bytes <= most) return {};
+  return fail(Errc::too_large, directory + ": " + std::string(what) + " of " + std::to_string(bytes) +
+                                   " bytes, at most " + std::to_string(most) +
+                                   " go into one record; give it in several calls");
+}
+
+Status check_message_size(const std::string& directory, const Agent::Options& options, const mesh::Message* message) {
+  std::uint64_t bytes = 0;
+  if (const auto* const mail = dynamic_cast<const mesh::Mail*>(message))
+    bytes = mail->values.size() * sizeof(float) + mail->bytes.size();
+  else if (const auto* const command = dynamic_cast<const mesh::Command*>(message))
+    bytes = command->values.size() * sizeof(float);
+  return check_size(directory, options, "a message", bytes);
+}
+
 }  // namespace
 
 Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable)
@@ -31,10 +53,12 @@ Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options
       options_(std::move(options)),
       replayable_(std::move(replayable)),
       has_learner_(replayable_.learner() != nullptr) {
-  mesh::MeshAccess::deliver_by(
-      replayable_.mesh(), [this](Coord to, mesh::MessagePointer message, std::optional<std::uint64_t> reply_within) {
-        return inbox_.receive(replayable_.mesh(), {to, std::move(message), reply_within});
-      });
+  mesh::MeshAccess::deliver_by(replayable_.mesh(),
+                               [this](Coord to, mesh::MessagePointer message,
+                                      std::optional<std::uint64_t> reply_within) -> Result<std::uint64_t> {
+                                 WEFT_CHECK(check_message_size(directory(), options_, message.get()));
+                                 return inbox_.receive(replayable_.mesh(), {to, std::move(message), reply_within});
+                               });
 }
 
 Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std::string& directory,
@@ -220,11 +244,7 @@ Status Agent::check_batch(std::span<const mesh::RunInput> inputs, std::span<cons
   for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
   for (const learning::Target& target : targets)
     size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes();
-  if (size > options_.journal.max_record_bytes / 2)
-    return fail(Errc::too_large, directory() + ": a batch of " + std::to_string(size) + " bytes, at most " +
-                                     std::to_string(options_.journal.max_record_bytes / 2) +
-                                     " go into one record; give the samples in several calls");
-  return {};
+  return check_size(directory(), options_, "a batch", size);
 }
 
 Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) {
@@ -271,6 +291,7 @@ Status Agent::no_learner() const {
 
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_message_size(directory(), options_, control.get()));
   take_in();
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
   WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
@@ -279,6 +300,7 @@ Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Comma
 
 Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_message_size(directory(), options_, message.get()));
   take_in();
   WEFT_TRY(const std::uint64_t stamp, replayable_.mesh().tell(to, message));
   WEFT_CHECK(write_down(to, *message));
@@ -287,6 +309,7 @@ Result<std::uint64_t> Agent::tell(Coord to, mesh::MessagePointer message) {
 
 Result<mesh::MailPointer> Agent::ask(Coord to, mesh::MailPointer mail, std::uint64_t ticks) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_message_size(directory(), options_, mail.get()));
   take_in();
   WEFT_TRY(mail, replayable_.mesh().ask(to, std::move(mail), ticks));
   WEFT_CHECK(write_down(to, *mail));
@@ -323,6 +346,7 @@ Status Agent::reset_session(std::size_t session) {
 
 Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weights) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_size(directory(), options_, "a session's file", bytes.size(), 64));
   WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
   WEFT_TRY(const std::size_t session, mesh::attach_session(replayable_.mesh(), file, allow_other_weights));
   WEFT_CHECK(journaled({}, RecordKind::attach_session,
@@ -337,6 +361,7 @@ void Agent::resume() {
 
 Status Agent::note(std::string_view topic, std::string_view text) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_size(directory(), options_, "a note", topic.size() + text.size()));
   return journaled({}, RecordKind::annotation, [&](RecordBytes& bytes) { bytes.put_annotation(topic, text); });
 }
 

@@ -160,7 +160,7 @@ Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {
   WEFT_CHECK(check_message(object, *control));
   if (!control->claim()) return sent_before(object);
   control->sender = 0;
-  if (auto sent = parts_->mailing.arrivals->post(cell->id(), control); !sent) {
+  if (auto sent = parts_->mailing.arrivals->receive(cell->id(), control); !sent) {
     control->release();
     return fail(std::move(sent).error());
   }

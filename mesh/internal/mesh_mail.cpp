@@ -14,6 +14,7 @@ namespace weft::mesh {
 
 Mesh::Parts::~Parts() {
   mailing.address.reset();  // nobody sends any more
+  for (Cell* const cell : mailing.observing) cell->collect_mail(ticks);
   // The text is short enough to need no memory.
   const auto answer = [&](Message& message) { message.finish(ticks, fail(Errc::not_found, "mesh has ended")); };
   for (const auto& cell : cells) {
@@ -65,17 +66,22 @@ Result<std::uint64_t> Mesh::Parts::deliver(Coord to, const CellPlace& place, Mes
                                 " messages wait there already; let its cell fire, then send again");
   message->level = place.level;
   message->sender = 0;
-  if (is_mail) {
-    Mail& own = static_cast<Mail&>(*message);
-    own.sequence = 0;
-    own.failure = 0;
-    if (reply_within) {
-      own.kind = Mail::Kind::ask;
-      own.deadline = *reply_within;
-    }
+  Mail* const own = is_mail ? static_cast<Mail*>(message.get()) : nullptr;
+  const auto set = [&](Mail::Kind kind, std::uint64_t deadline) {
+    own->kind = kind;
+    own->deadline = deadline;
+  };
+  const Mail::Kind kind = own ? own->kind : Mail::Kind::tell;
+  const std::uint64_t deadline = own ? own->deadline : 0;
+  if (own) {
+    own->sequence = 0;
+    own->failure = 0;
+    if (reply_within) set(Mail::Kind::ask, *reply_within);
   }
-  auto sent = mailing.arrivals->post(place.cell, std::move(message));
-  if (!sent && mail) mail->leave();
+  auto sent = mailing.arrivals->receive(place.cell, message);
+  if (sent || !mail) return sent;
+  mail->leave();
+  set(kind, deadline);  // it may be sent again, and not as a question
   return sent;
 }
 
@@ -88,15 +94,15 @@ Result<std::uint64_t> Mesh::Parts::tell(Coord to, const MessagePointer& message,
   return sent;
 }
 
-// A command lies in a mailbox for up to two ticks.
+// A command lies in a mailbox for up to two ticks. Layers that watch others send three in a tick.
 std::map<std::size_t, std::size_t> Mesh::Parts::count_commands() const {
-  constexpr std::size_t kEach = 2 * ActorRunner::kMostCommands;
   std::map<std::size_t, std::size_t> commands;
   for (const Node& node : graph.nodes()) {
-    if (node.is_port() || !node.layer->handles_mail()) continue;
-    for (const std::uint32_t edge : node.sources) commands[graph.nodes()[graph.edges()[edge].from].cell] += kEach;
+    if (node.is_port() || !node.layer->is_observer()) continue;
+    const std::size_t each = 2 * (node.layer->handles_mail() ? ActorRunner::kMostCommands : 3);
+    for (const std::uint32_t edge : node.sources) commands[graph.nodes()[graph.edges()[edge].from].cell] += each;
     for (const Coord at : node.layer->tells())
-      if (const auto told = graph.find_layer(at)) commands[graph.nodes()[*told].cell] += kEach;
+      if (const auto told = graph.find_layer(at)) commands[graph.nodes()[*told].cell] += each;
   }
   return commands;
 }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -155,8 +156,9 @@ Status Mesh::Parts::make_cells() {
     Coord at = graph.nodes()[first].at;
     at.l = 0;
     const auto told = commands.find(graph.nodes()[first].cell);
-    const std::size_t mailbox = Cell::kMailboxCapacity + (told == commands.end() ? 0 : told->second);
-    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first, mailbox));
+    const std::size_t of_observers = told == commands.end() ? 0 : told->second;
+    cells.push_back(std::make_unique<Cell>(static_cast<actors::ActorId>(cells.size()), at, first, id - first,
+                                           std::bit_ceil(Cell::kMailboxCapacity + of_observers), of_observers));
   }
   WEFT_CHECK(make_observers());
   for (const auto& cell : cells)

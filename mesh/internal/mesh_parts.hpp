@@ -97,7 +97,7 @@ struct Mesh::Parts {
                                 std::optional<std::uint64_t> reply_within);
   /// Both. @thread any
   Result<std::uint64_t> tell(Coord to, const MessagePointer& message, std::optional<std::uint64_t> reply_within);
-  /// Commands that actors may have under way to cells, by Node::cell.
+  /// Commands that observers may have under way to cells, by Node::cell.
   std::map<std::size_t, std::size_t> count_commands() const;
   /// Layers that move towards targets, and who reads whose mail; by the node that sends.
   void link_mail(const std::map<NodeId, MadeObserver>& senders);

@@ -172,6 +172,8 @@ Status Mesh::restore_snapshot(const Snapshot& from) {
   // The last that can fail, and the first that changes anything.
   if (RuleState* const rule = p.rule_state()) WEFT_CHECK(load_rule(*rule, from.rule_, rule_scopes(from.wanted_)));
 
+  // Mail on its way is answered as mail that waits.
+  for (Cell* const cell : p.mailing.observing) cell->collect_mail(p.ticks);
   if (from.holds_weights_) from.weights_.restore(p.weights, std::move(prepared), p.copies);
   p.ticks = from.ticks_;
   p.sessions_created = from.sessions_created_;

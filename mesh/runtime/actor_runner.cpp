@@ -119,6 +119,10 @@ class ActorRunner::Context final : public CellContext {
     const auto sent = std::count(commanded_.begin(), commanded_.end(), neighbour.place.cell);
     if (static_cast<std::size_t>(sent) >= kMostCommands)
       return fail(Errc::full, object + std::to_string(kMostCommands) + " commands went there in this tick");
+    if (command->not_before > ticks_after(tick(), kMostAhead))
+      return fail(Errc::out_of_range, object + "for tick " + std::to_string(command->not_before) + ", at most " +
+                                          std::to_string(kMostAhead) + " ticks ahead of " + std::to_string(tick()) +
+                                          "; send it later");
     if (!command->claim()) return sent_before(object);
     command->sender = runner_.node_ + 1;
     command->level = neighbour.place.level;

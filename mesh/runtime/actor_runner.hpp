@@ -33,6 +33,8 @@ class ActorRunner final : public Observer {
  public:
   static constexpr std::size_t kMostQuestions = 256;
   static constexpr std::size_t kMostCommands = 2;  // of a tick, to one cell
+  /// Ticks that a command may wait: a bound of those that wait at a cell which is the same in every run.
+  static constexpr std::uint64_t kMostAhead = 1 << 16;
 
   ActorRunner(const Graph& graph, NodeId node, std::uint32_t level, std::unique_ptr<CellActor> actor,
               std::vector<ActorNeighbour> neighbours);

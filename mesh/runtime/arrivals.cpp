@@ -5,7 +5,6 @@
 #include "mesh/runtime/cell.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace weft::mesh {
@@ -14,14 +13,17 @@ Arrivals::Arrivals(std::span<const std::unique_ptr<Cell>> cells, std::vector<std
                    std::size_t regions)
     : cells_(cells), region_of_cell_(std::move(region_of_cell)), regions_(regions) {}
 
-Result<std::uint64_t> Arrivals::post(std::size_t cell, MessagePointer message) {
-  auto sent = cells_[cell]->mailbox().push(std::move(message));
-  if (!sent)
-    return fail(Errc::full, "cell " + to_string(cells_[cell]->at()) + ": its mailbox holds " +
-                                std::to_string(cells_[cell]->mailbox().capacity()) +
-                                " commands that no tick has taken yet; tick, then send again");
+Result<std::uint64_t> Arrivals::receive(std::size_t cell, MessagePointer message) {
+  return announce(cell, cells_[cell]->receive_from_outside(std::move(message)));
+}
+
+Result<std::uint64_t> Arrivals::post(std::size_t cell, CommandMessage command) {
+  return announce(cell, cells_[cell]->mailbox().push(std::move(command)));
+}
+
+Result<std::uint64_t> Arrivals::announce(std::size_t cell, Result<std::uint64_t> sent) {
   // Pairs with the exchange in take.
-  regions_[region_of_cell_[cell]].posted.fetch_add(1, std::memory_order_release);
+  if (sent) regions_[region_of_cell_[cell]].posted.fetch_add(1, std::memory_order_release);
   return sent;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
 #include <utility>
 
 namespace weft::mesh {
@@ -26,13 +27,31 @@ void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::
   rule_ = rule;
 }
 
+Result<std::uint64_t> Cell::receive_from_outside(MessagePointer message) {
+  const std::string object = "cell " + to_string(at_) + ": ";
+  const bool is_command = message->type == MessageType::command;
+  if (is_command && !commands_.admit())
+    return fail(Errc::full, object + std::to_string(commands_.most()) +
+                                " commands wait there for their tick; let some be carried out, then send again");
+  if (undelivered_.admit()) {
+    if (auto sent = mailbox().push(std::move(message))) return sent;
+    undelivered_.leave();
+  }
+  if (is_command) commands_.leave();
+  return fail(Errc::full, object + "its mailbox holds " + std::to_string(undelivered_.most()) +
+                              " commands that no tick has taken yet; tick, then send again");
+}
+
 void Cell::receive(std::uint64_t tick, std::uint64_t, MessagePointer&& message) noexcept {
+  const bool is_from_outside = message->sender == 0;
+  if (is_from_outside) undelivered_.leave();
   if (message->type != MessageType::command) return mail_->deliver(tick, std::static_pointer_cast<Mail>(message));
   CommandMessage command = std::static_pointer_cast<Command>(std::move(message));
   if (command->not_before <= tick) return carry_out(tick, *command);
   try {
     keep(command);
   } catch (const std::bad_alloc&) {
+    if (is_from_outside) commands_.leave();
     command->finish(tick, fail(Errc::full, "no memory"));  // a text that needs none
   }
 }
@@ -65,12 +84,22 @@ void Cell::rewind_commands(std::uint64_t tick, std::span<const CommandMessage> k
                                         ": the mesh went back to tick " + std::to_string(tick) + ", before this " +
                                         (is_command ? "command" : "message") + " was sent; send it again"));
   };
+  const auto count_of_outside = [&] {
+    return static_cast<std::uint32_t>(std::count_if(
+        deferred_.begin(), deferred_.end(), [](const CommandMessage& command) { return command->sender == 0; }));
+  };
   mailbox().drain([&](std::uint64_t, MessagePointer&& message) {
-    if (message->type != MessageType::command) mail_->leave();
+    if (message->sender == 0) undelivered_.leave();
+    if (message->type != MessageType::command)
+      mail_->leave();
+    else if (message->sender == 0)
+      commands_.leave();
     withdraw(message);
   });
   for (const CommandMessage& command : deferred_) withdraw(command);
+  const std::uint32_t before = count_of_outside();
   deferred_.assign(kept.begin(), kept.end());
+  commands_.change(before, count_of_outside());
   registry_->note_change();
 }
 
@@ -83,6 +112,7 @@ void Cell::carry_out(std::uint64_t tick, Command& control) noexcept {
     status = fail(Errc::internal,
                   "cell " + to_string(at_) + ": " + std::string(name(control.kind)) + " failed: " + error.what());
   }
+  if (control.sender == 0) commands_.leave();
   control.finish(tick, std::move(status), std::move(answer));
 }
 

@@ -4,6 +4,7 @@
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/runtime/bounded_count.hpp"
 #include "mesh/runtime/cell_mail.hpp"
 #include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/command.hpp"
@@ -37,9 +38,18 @@ struct CellObserver {
 class Cell final : public actors::Actor<MessagePointer> {
  public:
   static constexpr std::size_t kMailboxCapacity = 16;
+  /// Commands from outside that may wait for their tick.
+  static constexpr std::uint32_t kCommandRoom = 1024;
 
-  Cell(actors::ActorId id, Coord at, NodeId first, std::uint32_t layers, std::size_t mailbox = kMailboxCapacity)
-      : Actor(id, mailbox), at_(at), first_(first), layers_(layers) {}
+  /// Its mailbox holds `from_outside` messages of senders outside the mesh, and besides them `commands` of observers:
+  /// whether these find room must not depend on others.
+  Cell(actors::ActorId id, Coord at, NodeId first, std::uint32_t layers, std::size_t from_outside = kMailboxCapacity,
+       std::size_t commands = 0)
+      : Actor(id, from_outside + commands),
+        at_(at),
+        first_(first),
+        layers_(layers),
+        undelivered_(static_cast<std::uint32_t>(from_outside)) {}
 
   Coord at() const noexcept { return at_; }
   NodeId first() const noexcept { return first_; }
@@ -48,6 +58,11 @@ class Cell final : public actors::Actor<MessagePointer> {
   /// Sets the objects it acts on, when the mesh is built or its state is replaced.
   void bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
             RuleState* rule) noexcept;
+
+  /// Puts a message of a sender outside the mesh (Message::sender is 0) into the mailbox; returns its stamp.
+  /// @error full: the mailbox has no room left for messages from outside, or kCommandRoom commands wait for their tick
+  /// @thread any
+  Result<std::uint64_t> receive_from_outside(MessagePointer message);
 
   /// True when the cell is due at this tick; otherwise it keeps its output.
   bool fires(std::uint64_t tick) const noexcept {
@@ -100,8 +115,9 @@ class Cell final : public actors::Actor<MessagePointer> {
   /// True when a layer of it handles mail of a type.
   bool handles(NodeId node, MessageType type) const noexcept;
   /// Takes in what neighbours sent it for `tick`.
-  void collect_mail(std::uint64_t tick) noexcept {
+  void collect_mail(std::uint64_t tick, bool fires = true) noexcept {
     if (mail_) mail_->collect(tick, id());
+    if (mail_ && !fires) mail_->end_questions(tick, at_);  // nobody handles it in this tick
   }
   /// Sizes of its observers' memory, as CellRecord::prepare takes them.
   std::vector<std::size_t> observer_sizes() const;
@@ -156,6 +172,7 @@ class Cell final : public actors::Actor<MessagePointer> {
   Coord at_;
   NodeId first_;
   std::uint32_t layers_;
+  BoundedCount undelivered_, commands_{kCommandRoom};  // from outside
   CellSwitches switches_;
   bool marked_ = false;
   const Graph* graph_ = nullptr;

@@ -81,7 +81,8 @@ class CellContext {
   /// of metacognition are. What a handler sent before it throws is not sent.
   /// @return the message's number among its own
   /// @error unknown_name: no such neighbour; unsupported: a layer that handles no such message; full: it sent too much
-  ///        in this tick (256 messages; 2 commands to a cell)
+  ///        in this tick (256 messages; 2 commands to a cell); out_of_range: a command for a tick that is more than
+  ///        65,536 ahead
   virtual Result<std::uint64_t> tell(Coord to, MessagePointer message) = 0;
   /// The same, and wants a reply: CellActor::on_reply gets it, at the latest when `ticks` have passed.
   /// @error as tell; invalid_argument: 0 ticks; full: 256 questions wait already

@@ -57,6 +57,23 @@ MailPointer CellMail::next(std::uint32_t level, std::uint64_t tick) {
   return mail;
 }
 
+void CellMail::end_questions(std::uint64_t tick, Coord at) noexcept {
+  const auto refusal = [&](std::uint64_t deadline) -> Status {
+    try {
+      return fail(Errc::timed_out,
+                  "cell " + to_string(at) + ": it did not fire until the deadline, tick " + std::to_string(deadline));
+    } catch (const std::bad_alloc&) {
+      return fail(Errc::timed_out, "deadline over");  // a text that needs no memory
+    }
+  };
+  std::erase_if(waiting_, [&](const MailPointer& mail) {
+    if (mail->sender != 0 || mail->deadline == 0 || tick <= mail->deadline) return false;
+    mail->finish(tick, refusal(mail->deadline));
+    leave();
+    return true;
+  });
+}
+
 void CellMail::restore(std::uint64_t tick, std::span<const MailPointer> waiting) {
   for (const MailPointer& mail : waiting_)
     if (std::find(waiting.begin(), waiting.end(), mail) == waiting.end())
@@ -67,7 +84,7 @@ void CellMail::restore(std::uint64_t tick, std::span<const MailPointer> waiting)
   waiting_.clear();
   neighbours_ = 0;
   for (const MailPointer& mail : waiting) keep(mail);
-  outside_.fetch_add(of_outside() - before, std::memory_order_relaxed);
+  outside_.change(before, of_outside());
   collected_ = UINT64_MAX;
 }
 

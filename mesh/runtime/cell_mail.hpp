@@ -2,12 +2,13 @@
 
 #pragma once
 
+#include "mesh/runtime/bounded_count.hpp"
 #include "mesh/runtime/message.hpp"
 #include "mesh/runtime/outbox.hpp"
 
+#include "core/coord.hpp"
 #include "core/result.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -28,12 +29,8 @@ class CellMail {
   void add_neighbour(const Outbox& outbox) { outboxes_.push_back(&outbox); }
 
   /// Room for one more from outside. False: there is none.
-  bool admit() noexcept {
-    if (outside_.fetch_add(1, std::memory_order_relaxed) < kRoom) return true;
-    leave();
-    return false;
-  }
-  void leave() noexcept { outside_.fetch_sub(1, std::memory_order_relaxed); }
+  bool admit() noexcept { return outside_.admit(); }
+  void leave() noexcept { outside_.leave(); }
 
   /// Takes in mail from outside, delivered at the boundary before `tick`. Without memory it is answered: full.
   void deliver(std::uint64_t tick, MailPointer mail) noexcept;
@@ -41,6 +38,9 @@ class CellMail {
   void collect(std::uint64_t tick, std::uint32_t cell) noexcept;
   /// The next mail for a layer that is due; null: none is. It waits no more.
   MailPointer next(std::uint32_t level, std::uint64_t tick);
+  /// The cell does not fire in this tick: answers questions from outside whose deadline has passed. Those of neighbours
+  /// end with who asked.
+  void end_questions(std::uint64_t tick, Coord at) noexcept;
 
   std::span<const MailPointer> waiting() const noexcept { return waiting_; }
   /// Goes back to mail that waited then, at `tick`; what came since is answered: not found.
@@ -55,7 +55,7 @@ class CellMail {
   std::vector<MailPointer> waiting_;  // by (not_before, sender), then as it came
   std::uint64_t collected_ = UINT64_MAX;
   std::uint32_t neighbours_ = 0;  // mail of neighbours that waits
-  std::atomic<std::uint32_t> outside_{0};
+  BoundedCount outside_{kRoom};
 };
 
 }  // namespace weft::mesh

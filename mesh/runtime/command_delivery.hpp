@@ -31,8 +31,8 @@ class CommandDelivery {
   Arrivals& arrivals() noexcept { return arrivals_; }
   const Arrivals& arrivals() const noexcept { return arrivals_; }
   /// As Arrivals::post.
-  Result<std::uint64_t> post(std::size_t cell, MessagePointer message) {
-    return arrivals_.post(cell, std::move(message));
+  Result<std::uint64_t> post(std::size_t cell, CommandMessage command) {
+    return arrivals_.post(cell, std::move(command));
   }
   /// Puts a command where the next tick would put it.
   void keep(std::size_t cell, CommandMessage message);

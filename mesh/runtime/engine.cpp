@@ -81,8 +81,8 @@ void Engine::fail_learning(std::uint32_t cell, std::uint64_t tick, actors::Fault
   faults_.answer(cell, tick, slot, kind, reason);
 }
 
-// The commands of observers fit a cell's mailbox: it is full of messages from outside only, and then this one is
-// refused, as those are.
+// The commands of observers have room of their own in a cell's mailbox: whether it is full of messages from outside
+// depends on whether the cell's region was faster.
 void Engine::command(std::size_t region, std::uint32_t cell, CommandMessage command) {
   if (auto sent = commands_.post(cell, command); !sent)
     command->finish(regions_[region].writes, fail(std::move(sent).error()));

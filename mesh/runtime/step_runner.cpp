@@ -180,10 +180,10 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
                            StepEvents& events) noexcept {
   Cell* cell = cells_.empty() ? nullptr : cells_[part.cell].get();
   if (cell && cell->take_reset()) {
-    cell->collect_mail(at.tick);
+    cell->collect_mail(at.tick, false);
     outputs_.zero(part, at.tick);
   } else if (cell && !cell->fires(at.tick)) {
-    cell->collect_mail(at.tick);
+    cell->collect_mail(at.tick, false);
     outputs_.keep(part, at.tick, false);
   } else {
     try {

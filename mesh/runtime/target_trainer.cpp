@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <new>
 #include <string>
 
 namespace weft::mesh {
@@ -86,7 +88,29 @@ void TargetTrainer::observe(const Observation& seen, CommandSink&) {
     if (mail->deadline != 0 && seen.tick > mail->deadline)
       mail->finish(seen.tick, fail(Errc::timed_out, graph_.nodes()[node_].object + ": the deadline has passed"));
     else
-      mail->finish(seen.tick, take(seen, *mail));
+      handle(seen, *mail);
+  }
+}
+
+// As of an actor's handler: what the layer throws is a fault of its cell, and the answer to the message.
+void TargetTrainer::handle(const Observation& seen, Mail& mail) {
+  try {
+    mail.finish(seen.tick, take(seen, mail));
+  } catch (const std::exception& error) {
+    mail.finish(seen.tick, threw(error.what()));
+    throw;
+  } catch (...) {
+    mail.finish(seen.tick, threw(""));
+    throw;
+  }
+}
+
+Status TargetTrainer::threw(std::string_view what) const noexcept {
+  try {
+    return fail(Errc::internal, graph_.nodes()[node_].object + ", target: its layer threw" +
+                                    (what.empty() ? "" : ": ") + std::string(what));
+  } catch (const std::bad_alloc&) {
+    return fail(Errc::internal, "layer threw");  // a text that needs no memory
   }
 }
 

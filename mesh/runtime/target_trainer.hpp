@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace weft::mesh {
@@ -32,7 +33,9 @@ class TargetTrainer final : public Observer {
   bool may_change_weights() const noexcept override { return true; }
 
  private:
+  void handle(const Observation& seen, Mail& mail);
   Status take(const Observation& seen, const Mail& mail);
+  Status threw(std::string_view what) const noexcept;
 
   const Graph& graph_;
   NodeId node_;

@@ -4,6 +4,7 @@
 #include "agent/agent.hpp"
 #include "agent/replay.hpp"
 
+#include "mesh/runtime/address_book.hpp"
 #include "mesh/runtime/cell_actor.hpp"
 
 #include "tests/agent/scripted.hpp"
@@ -195,6 +196,43 @@ TEST(Message, IsRefusedAndNotWrittenDown) {
   for (std::uint64_t step = 0; step < 10; ++step) step_of(*agent, step, &asked);
   ASSERT_TRUE(agent->tick(3));
   for (const mesh::MailPointer& one : asked) EXPECT_TRUE(one->is_done() && one->answer().size() == 1);
+}
+
+TEST(Message, IsRefusedWhereNoRecordCanHoldIt) {
+  MemoryFileSystem files;
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
+  options.extension = nullptr;
+  options.learns = false;
+  options.journal.max_record_bytes = 4096;
+  auto agent = std::move(*Agent::open(files, "adders", network(), std::move(options), recovery));
+  const Coord to{0, 0, 0, 0};
+  const LogPosition before = agent->statistics().at;
+  const auto expect_too_large = [](const auto& sent) {
+    ASSERT_FALSE(sent);
+    EXPECT_EQ(sent.error().code(), Errc::too_large);
+    EXPECT_NE(sent.error().text().find("at most 2048"), std::string::npos) << sent.error().text();
+  };
+  const auto large = mesh::make_mail(1, std::vector<float>(600));
+  expect_too_large(agent->tell(to, large));
+  expect_too_large(agent->ask(to, large, 3));
+  expect_too_large(agent->tell(to, mesh::make_mail(1, {}, std::vector<std::byte>(2049))));
+  expect_too_large(mesh::tell(agent->mesh().address(to), large));
+  const auto command = mesh::make_command(mesh::CommandKind::set_weights);
+  command->values.resize(600);
+  expect_too_large(agent->post(to, command));
+  expect_too_large(agent->tell(to, command));
+  expect_too_large(agent->note("diary", std::string(2100, 'x')));
+  const std::vector<std::byte> file(4096);
+  const auto attached = agent->attach_session(file, false);
+  ASSERT_FALSE(attached);
+  EXPECT_EQ(attached.error().code(), Errc::too_large);
+  EXPECT_EQ(agent->statistics().at.record, before.record);
+  // It was not sent, so it may be sent to another.
+  EXPECT_TRUE(agent->tell(to, mesh::make_mail(1, std::vector<float>(500))));
+  EXPECT_TRUE(agent->tick());
 }
 
 }  // namespace

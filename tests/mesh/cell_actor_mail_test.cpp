@@ -2,6 +2,7 @@
 
 // Mail that is refused, that finds no room, and that comes from other threads.
 
+#include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/address_book.hpp"
 
 #include "clerks.hpp"
@@ -29,7 +30,7 @@ TEST(CellActorMail, RefusesWhatCannotBeSent) {
   EXPECT_EQ(answer->answer(),
             (std::vector<float>{code(Errc::unknown_name), code(Errc::invalid_argument), code(Errc::invalid_argument),
                                 code(Errc::unsupported), code(Errc::shape_mismatch), code(Errc::not_finite),
-                                code(Errc::out_of_range)}));
+                                code(Errc::out_of_range), code(Errc::out_of_range)}));
 }
 
 /// A message of a type, empty.
@@ -151,6 +152,118 @@ TEST(CellActorMail, AMessageIsSentOnce) {
     EXPECT_EQ(taken, 1);
     must(mesh.tick());
   }
+}
+
+TEST(CellActorMail, AQuestionThatWasRefusedMayBeToldLater) {
+  Mesh mesh = mesh_of(clerks(false));
+  while (mesh.tell(kB, make_command(CommandKind::probe))) {
+  }
+  const auto mail = make_mail(kEcho, {1});
+  expect_error(mesh.ask(kB, mail, 7), Errc::full, {"[0,0,2,0]"});
+  EXPECT_EQ(mail->kind, Mail::Kind::tell);
+  EXPECT_EQ(mail->deadline, 0u);
+  must(mesh.tick());
+  must(mesh.tell(kB, make_command(CommandKind::disable)));
+  must(mesh.tell(kB, mail));
+  must(mesh.tick(20));
+  must(mesh.tell(kB, make_command(CommandKind::enable)));
+  must(mesh.tick());
+  must(mail->status());
+}
+
+TEST(CellActorMail, SendersOutsideLeaveRoomForTheCommandsOfActors) {
+  register_clerk();
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Mesh mesh = must(
+        Mesh::build(clerks(false),
+                    {.threads = 6, .executor = ExecutorKind::deterministic, .executor_seed = seed, .grain_bytes = 0}));
+    ASSERT_GT(mesh.plan().regions.size(), 1u);
+    must(mesh.tell(kB, make_mail(kDisable)));  // it commands A, in the tick in which A's mailbox is full
+    std::size_t filled = 0;
+    while (mesh.tell(kA, make_command(CommandKind::probe))) ++filled;
+    EXPECT_GE(filled, Cell::kMailboxCapacity);
+    must(mesh.tick(5));
+    for (const auto& cell : MeshAccess::cells(mesh)) EXPECT_EQ(cell->is_enabled(), cell->at() != kA) << seed;
+  }
+}
+
+TEST(CellActorMail, CommandsThatWaitForTheirTickAreBounded) {
+  Mesh mesh = mesh_of(clerks(false));
+  std::vector<MessagePointer> accepted;
+  const auto fill = [&] {
+    Status refused;
+    for (int i = 0; i < 3000 && refused; ++i) {
+      const auto command = make_command(CommandKind::probe, 500);
+      if (auto sent = mesh.tell(kA, command))
+        accepted.push_back(command);
+      else
+        refused = fail(std::move(sent).error());
+      if (i % 8 == 7) must(mesh.tick());
+    }
+    return refused;
+  };
+  expect_error(fill(), Errc::full, {"cell [0,0,1,0]", "1024 commands", "tick"});
+  EXPECT_EQ(accepted.size(), 1024u);
+  expect_error(mesh.post(kA, make_command(CommandKind::probe)), Errc::full, {"1024"});
+  must(mesh.tell(kA, make_mail(kNote)));
+  must(mesh.tell(kB, make_command(CommandKind::probe)));
+  Snapshot full;
+  mesh.take_snapshot(full);
+  must(mesh.tick(501 - mesh.ticks()));
+  for (const MessagePointer& command : accepted) ASSERT_TRUE(command->is_done() && command->status());
+  must(mesh.post(kA, make_command(CommandKind::probe, 600)));
+  // It holds where the mesh goes back, too.
+  must(mesh.restore_snapshot(full));
+  expect_error(mesh.post(kA, make_command(CommandKind::probe)), Errc::full, {"1024"});
+  must(mesh.tick(501 - mesh.ticks()));
+  accepted.clear();
+  must(mesh.tick());
+  must(mesh.post(kA, make_command(CommandKind::probe)));
+}
+
+/// Writes to its left neighbour in every tick, and keeps what it sent.
+class Keeper final : public CellActorOf<Keeper> {
+ public:
+  template <class Self, class Archive>
+  static void fields(Self&, Archive&) {}
+  static std::vector<MailPointer>& kept() {
+    static std::vector<MailPointer> all;
+    return all;
+  }
+  void on_activation(const message::Activation& seen, CellContext& self) override {
+    kept().push_back(make_mail(kNote));
+    sent(self.tell(seen.from, kept().back()));
+  }
+};
+
+TEST(CellActorMail, WhatIsUnderWayIsAnsweredWhenItsMeshEndsOrGoesBack) {
+  register_clerk();
+  static const Status done = register_cell<Keeper>("keeper");
+  must(done);
+  const NetworkSpec spec = NetworkBuilder("keepers", {1, 1, 2, 1})
+                               .input("in", 2)
+                               .layer({0, 0, 0, 0}, "clerk")
+                               .from({"in"})
+                               .option("friend", 1.0)
+                               .layer({0, 0, 1, 0}, "keeper")
+                               .from({Coord{0, 0, 0, 0}})
+                               .spec();
+  {
+    Mesh mesh = mesh_of(spec);
+    Snapshot before;
+    must(mesh.tick());
+    mesh.take_snapshot(before);
+    must(mesh.tick(2));
+    must(mesh.restore_snapshot(before));
+    ASSERT_EQ(Keeper::kept().size(), 3u);
+    EXPECT_TRUE(Keeper::kept()[0]->is_done() && Keeper::kept()[1]->is_done());
+    ASSERT_TRUE(Keeper::kept()[2]->is_done());
+    expect_error(Keeper::kept()[2]->status(), Errc::not_found, {"went back to tick 1"});
+    must(mesh.tick());
+  }
+  ASSERT_TRUE(Keeper::kept().back()->is_done());
+  expect_error(Keeper::kept().back()->status(), Errc::not_found, {"mesh has ended"});
+  Keeper::kept().clear();
 }
 
 TEST(CellActorMail, SaysWhenAMailboxIsFullAndLosesNothing) {

@@ -82,5 +82,53 @@ TEST(CellActorTraining, TrainsALayerByTheDeltaRule) {
   }
 }
 
+/// One scale that learns, and no way back.
+class OneWay final : public Layer {
+ public:
+  OneWay() : Layer(std::size_t{2}, std::size_t{2}) {
+    parameters_.push_back({"scale", 1, 0, true, [](RandomStream&, std::span<float> values) { values[0] = 1.0f; }});
+  }
+  const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
+  void forward(kernels::OpStream&, const ForwardArgs& args) const override {
+    for (std::size_t b = 0; b < args.x.rows; ++b)
+      for (std::size_t j = 0; j < 2; ++j) args.y.row(b)[j] = args.weights.vector(0)[0] * args.x.row(b)[j];
+  }
+  void backward(kernels::OpStream&, const BackwardArgs&) const override { throw std::runtime_error("no way back"); }
+
+ private:
+  std::vector<ParameterSpec> parameters_;
+};
+
+TEST(CellActorTraining, ATargetWhoseLayerThrowsIsAnsweredAndAFaultOfItsCell) {
+  register_clerk();
+  static const Status done =
+      register_layer("one_way", [](const Shape&, std::size_t, OptionReader&) -> Result<std::unique_ptr<Layer>> {
+        return std::unique_ptr<Layer>(new OneWay);
+      });
+  must(done);
+  const Coord layer{0, 0, 0, 0};
+  NetworkSpec spec = NetworkBuilder("one_way", {1, 1, 2, 1})
+                         .input("in", 2)
+                         .layer(layer, "one_way")
+                         .from({"in"})
+                         .layer({0, 0, 1, 0}, "clerk")
+                         .from({layer})
+                         .option("friend", 0.0)
+                         .option("trains", std::vector<double>{0, 0, 0, 0})
+                         .spec();
+  spec.supervision.policy = actors::Policy::hold;
+  Mesh mesh = mesh_of(spec);
+  const MailPointer bad = make_target({1, 1}, 0.5f), next = make_target({1}, 0.5f);
+  must(mesh.tell(layer, bad));
+  must(mesh.tell(layer, next));
+  must(mesh.tick());
+  ASSERT_TRUE(bad->is_done());
+  testing_support::expect_error(bad->status(), Errc::internal, {"threw", "no way back"});
+  EXPECT_EQ(view_of(mesh, layer).faults, 1u);
+  EXPECT_FALSE(next->is_done()) << "mail behind it waits";
+  must(mesh.tick());
+  testing_support::expect_error(next->status(), Errc::shape_mismatch, {"1 values"});
+}
+
 }  // namespace
 }  // namespace weft::mesh::cell_actor_training_test

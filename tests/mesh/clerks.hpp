@@ -99,6 +99,7 @@ class Clerk final : public CellActorOf<Clerk> {
         note(self.publish(std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
         note(self.publish(std::vector<float>{NAN}));
         note(self.publish(std::vector<float>{1}, 99));
+        note(self.tell(friend_at_, make_command(CommandKind::probe, self.tick() + 65537)));
         self.reply(codes);
         break;
       }
