@@ -25,6 +25,10 @@ using namespace formulas;
 
 #if WEFT_ISA_IS_SCALAR
 
+// Of the pass before this one. Functions that all passes share are for every processor here.
+#undef HWY_ATTR
+#define HWY_ATTR
+
 inline Real repeated(float x) { return x; }
 
 template <class Body>
