@@ -110,13 +110,17 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
     gather_direct(at, delta);
   } else if (rule_.path == ErrorPath::local) {
     local_errors(at, tick, sample, delta);
-  } else if (!is_in_place) {
+  } else if (!is_in_place && !(is_at_once(at) && hop.inbox.size() == 1)) {
     gather(at, hop, delta);
   }
   if (rule_.path == ErrorPath::gradients) return process_gradient(at, hop, tick, delta);
-  if (!is_output && options_.activation_limit != 0.0f)
-    pull_back(at, learner_rows(at.context.state.output(at.node, tick)), delta);
-  if (options_.displacement_limit != 0.0f) limit_displacement(at, delta);
+  if (is_at_once(at)) {
+    limit_at_once(at, hop, tick, delta);
+  } else {
+    if (!is_output && options_.activation_limit != 0.0f)
+      pull_back(at, learner_rows(at.context.state.output(at.node, tick)), delta);
+    if (options_.displacement_limit != 0.0f) limit_displacement(at, delta);
+  }
   return process_target(at, hop, tick, delta);
 }
 
@@ -256,8 +260,18 @@ void BackwardStep::local_errors(const At& at, std::uint64_t tick, std::uint64_t 
   stream.scale({-options_.output_step, sum, sum});
 }
 
+// Displacements that one reader alone has sent are read where they stand.
+void BackwardStep::limit_at_once(const At& at, const Hop& hop, std::uint64_t tick,
+                                 const MatrixView& residual) noexcept {
+  const bool is_output = hop.distance == 0, is_read = !is_output && is_along_links(rule_.path) && hop.inbox.size() == 1;
+  const float* const wanted = is_read ? messages_.at(hop.inbox[0], at.parity ^ 1).data : residual.data;
+  kernels::limit_displacement(wanted, at.context.state.output(at.node, tick).data, residual.cols,
+                              {is_output ? 0.0f : options_.activation_limit, options_.displacement_limit},
+                              residual.data);
+}
+
 void BackwardStep::pull_back(const At& at, const ConstMatrixView& y, MatrixView residual) noexcept {
-  constexpr float kShare = 0.1f;
+  constexpr float kShare = kernels::kPullBack;
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const MatrixView within = scratch_rows(scratch.work, residual.cols);
@@ -338,18 +352,40 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
 
 bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {
   LearningScratch& scratch = at.scratch;
-  kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
-  if (hop.sends) {
-    const MatrixView dx = scratch_rows(scratch.dx, here.in);
+  if (hop.sends && !send_parts(at, hop, residual)) {
+    const bool sends_directly = at.context.cpu && here.reads_directly();
+    const MatrixView dx = sends_directly ? messages_.at(hop.outbox[0], at.parity) : scratch_rows(scratch.dx, here.in);
     propagate_target(at, hop, args, residual, dx);
-    send(at, hop, tick, dx);
+    if (!sends_directly) send(at, hop, tick, dx);
     if (inverses_.has(at.node)) learn_inverse(at, args);
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
+  return is_at_once(at) ? learn_target_at_once(at, args, residual) : learn_target(at, args, residual);
+}
 
+bool BackwardStep::learn_target_at_once(const At& at, const mesh::BackwardArgs& args, const MatrixView& residual) {
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
+  const kernels::Activation activation = *here.layer->row_product();
+  if (rule_.target_share != 1.0f) at.context.stream.scale({rule_.target_share, residual, residual});
+  const float step_size = plan_.layers[at.node].step_size;
+  const bool is_limited = options_.step_limit != 0.0f && step_size != 0.0f;
+  float* const dy = at.scratch.work.data();
+  if (!kernels::target_error(
+          {args.y.data, kernels::needs_preactivation(activation) ? args.z.data : args.y.data, residual.data,
+           args.x.data, here.width, here.in, activation, is_limited ? options_.step_limit / step_size : 0.0f, -1.0f},
+          dy))
+    return false;
+  *at.product = {dy, args.x.data, here.width, here.in};
+  return true;
+}
+
+bool BackwardStep::learn_target(const At& at, mesh::BackwardArgs& args, const MatrixView& residual) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
   const MatrixView target = scratch_rows(scratch.target, here.width);
   if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
@@ -395,6 +431,30 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, const mesh::Ba
     args.dx = dx;
     at.context.backward(at.node, args);
   }
+}
+
+// A value of the input is a row of the feedback matrix: those that nobody listens to are left out.
+bool BackwardStep::send_parts(const At& at, const Hop& hop, const MatrixView& residual) noexcept {
+  const mesh::Graph& graph = at.context.graph;
+  const mesh::Node& here = graph.nodes()[at.node];
+  if (!is_at_once(at) || here.reads_directly() || here.combine != mesh::Combine::concat || here.tokens != 1 ||
+      rule_.through_matrix != through_feedback || options_.feedback == Feedback::tanh || inverses_.has(at.node) ||
+      here.layer->weight_matrix() < 0 || (hop.distance == 0 && rule_.outputs_send_gradients))
+    return false;
+  const auto edge = [&](std::size_t i) -> const mesh::Edge& { return graph.edges()[here.sources[i]]; };
+  for (std::size_t i = 0; i < here.sources.size(); ++i)
+    if (hop.outbox[i] != kNoMessage && edge(i).offset % kernels::kPanelWidth != 0) return false;
+  const kernels::ConstPanels feedback = feedback_.of(at.node, here.in, here.width);
+  for (std::size_t i = 0; i < here.sources.size(); ++i)
+    if (hop.outbox[i] != kNoMessage)
+      at.context.stream.linear(
+          {kernels::ConstPanels{feedback.data + edge(i).offset * here.width, edge(i).width, here.width},
+           nullptr,
+           residual,
+           kernels::Activation::linear,
+           {},
+           messages_.at(hop.outbox[i], at.parity)});
+  return true;
 }
 
 void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, MatrixView dx) noexcept {

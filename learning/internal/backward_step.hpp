@@ -71,6 +71,12 @@ class BackwardStep {
   void drop_messages(const At& at, const Hop& hop) noexcept;
   bool process_gradient(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
   bool process_target(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
+  /// As process_target says, the last part: the layer learns from its displacement.
+  bool learn_target(const At& at, mesh::BackwardArgs& args, const kernels::MatrixView& residual);
+  /// The same bits at once, on the CPU, of a layer that is one product: these operations of one row cost more than what
+  /// they compute.
+  bool learn_target_at_once(const At& at, const mesh::BackwardArgs& args, const kernels::MatrixView& residual);
+  void limit_at_once(const At& at, const Hop& hop, std::uint64_t tick, const kernels::MatrixView& residual) noexcept;
   void output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView gradient) noexcept;
   /// The slope of the loss of `y`, which is the output itself or what a head reads.
   void loss_gradient(const At& at, const kernels::MatrixView& y, OutputRing& output, std::uint64_t sample,
@@ -100,9 +106,14 @@ class BackwardStep {
   void propagate_target(const At& at, const Hop& hop, const mesh::BackwardArgs& past,
                         const kernels::MatrixView& residual, const kernels::MatrixView& dx);
   void send(const At& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
+  /// Sends displacements through the feedback matrix, of a layer that puts sources side by side. False: it does not
+  /// take them so, and nothing is sent.
+  bool send_parts(const At& at, const Hop& hop, const kernels::MatrixView& residual) noexcept;
   /// Values that the layer published at `tick` and made them from: out of a record or the rings.
   Activation activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
+  /// True where one row is taught by a displacement, and no gradients go to memory.
+  bool is_at_once(const At& at) const noexcept { return at.product && rule_.path != ErrorPath::gradients; }
   /// The layer's backward with gradients, if `learns`.
   void backward(const At& at, mesh::BackwardArgs& args, bool learns);
   OutputRing& output_of(mesh::NodeId node) noexcept {

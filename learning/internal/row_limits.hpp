@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cpu_stream.hpp"
-#include "kernels/math.hpp"
+#include "kernels/target_step.hpp"
 #include "kernels/views.hpp"
 
 #include <cstddef>
@@ -16,15 +16,12 @@ struct RowNumbers {
   float* ones = nullptr;
 };
 
-/// A number beside a mean of squares; a row of zeros has no limit.
-inline constexpr float kLeastSquare = 1e-24f;
-
 /// factors[b] = min(1, limit / rms(x[b])), with `is_square` min(1, limit / rms(x[b])^2). `normal`: a scratch of x's
 /// size.
 inline void limit_rows(kernels::OpStream& stream, float limit, bool is_square, const kernels::ConstMatrixView& x,
                        const kernels::MatrixView& normal, const RowNumbers& rows) {
   const kernels::MatrixView factors{rows.factors, 1, x.rows, x.rows}, ones{rows.ones, 1, x.rows, x.rows};
-  stream.rms_norm({x, nullptr, kLeastSquare, normal, rows.factors});
+  stream.rms_norm({x, nullptr, kernels::kLeastSquare, normal, rows.factors});
   if (is_square) stream.binary({kernels::BinaryOp::mul, factors, factors, factors});
   stream.scale({limit, factors, factors});
   stream.fill({1.0f, ones});
@@ -35,12 +32,7 @@ inline void limit_rows(kernels::OpStream& stream, float limit, bool is_square, c
 inline void limit_rows(kernels::CpuStream& stream, float limit, bool is_square, const kernels::ConstMatrixView& x,
                        float* factors) {
   stream.row_dots({x, x, factors});
-  for (std::size_t b = 0; b < x.rows; ++b) {
-    float factor = kernels::math::inverse_sqrt(factors[b] / static_cast<float>(x.cols) + kLeastSquare);
-    if (is_square) factor *= factor;
-    factor *= limit;
-    factors[b] = kernels::math::flush(factor < 1.0f || factor != factor ? factor : 1.0f);
-  }
+  for (std::size_t b = 0; b < x.rows; ++b) factors[b] = kernels::limit_factor(limit, is_square, factors[b], x.cols);
 }
 
 }  // namespace weft::learning
