@@ -289,12 +289,16 @@ Status Agent::no_learner() const {
   return fail(Errc::unsupported, directory() + ": this agent has no learner; open it with a section \"learning\"");
 }
 
-Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control) {
+Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control, bool now) {
   WEFT_CHECK(ready());
   WEFT_CHECK(check_message_size(directory(), options_, control.get()));
   take_in();
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
   WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
+  if (now) {
+    replayable_.mesh().deliver_commands();
+    WEFT_CHECK(journaled({}, RecordKind::deliver, [](RecordBytes&) {}));
+  }
   return sent;
 }
 

@@ -139,7 +139,7 @@ std::optional<CommandRecord> read_command(Reader& in) {
   const auto dtype = in.number<std::uint8_t>(), granularity = in.number<std::uint8_t>();
   control.not_before = in.number<std::uint64_t>();
   control.values = in.floats();
-  if (kind > static_cast<std::uint8_t>(mesh::CommandKind::morph) || dtype >= kDtypeCount ||
+  if (kind >= mesh::kCommandKindCount || dtype >= kDtypeCount ||
       granularity > static_cast<std::uint8_t>(Granularity::block32))
     return std::nullopt;
   control.kind = static_cast<mesh::CommandKind>(kind);
@@ -228,6 +228,8 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return read_teach(in);
     case RecordKind::forgo:
       return ForgoRecord{in.number<std::uint64_t>()};
+    case RecordKind::deliver:
+      return DeliverRecord{};
     case RecordKind::none:
       break;
   }

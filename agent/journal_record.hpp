@@ -111,10 +111,11 @@ struct TeachRecord {
 struct ForgoRecord {
   learning::Ticket ticket = 0;
 };
+struct DeliverRecord {};
 using Record =
     std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
                  RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord, AnnotationRecord,
-                 MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord, ForgoRecord>;
+                 MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord, ForgoRecord, DeliverRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;

@@ -157,7 +157,8 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
     return;
   }
   if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkerRecord>(*record_) ||
-      std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_))
+      std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_) ||
+      std::holds_alternative<DeliverRecord>(*record_))
     return;
   hasher.add(std::uint64_t{record_->index()});
   hasher.add_bytes(payload_.data(), payload_.size());

@@ -117,6 +117,11 @@ Status ReplayableMesh::apply_one(const ForgoRecord& record) {
   return learner_->forgo(record.ticket);
 }
 
+Status ReplayableMesh::apply_one(const DeliverRecord&) {
+  mesh_->deliver_commands();
+  return {};
+}
+
 Status ReplayableMesh::apply_one(const CommandRecord& record) {
   // A record is applied once, so the message may be sent as it is.
   WEFT_TRY([[maybe_unused]] const auto sent, mesh_->post(record.cell, record.control));

@@ -71,6 +71,7 @@ class ReplayableMesh {
   Status apply_one(const ObserveRecord& record);
   Status apply_one(const TeachRecord& record);
   Status apply_one(const ForgoRecord& record);
+  Status apply_one(const DeliverRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;
 

@@ -73,7 +73,8 @@ static_assert(WEFT_COMMAND_ENABLE == int(mesh::CommandKind::enable) &&
               WEFT_COMMAND_RESET == int(mesh::CommandKind::reset) &&
               WEFT_COMMAND_PROBE == int(mesh::CommandKind::probe) &&
               WEFT_COMMAND_SNAPSHOT == int(mesh::CommandKind::snapshot) &&
-              WEFT_COMMAND_MORPH == int(mesh::CommandKind::morph) && mesh::kCommandKindCount == 8);
+              WEFT_COMMAND_MORPH == int(mesh::CommandKind::morph) &&
+              WEFT_COMMAND_SET_RATE == int(mesh::CommandKind::set_rate) && mesh::kCommandKindCount == 9);
 
 }  // namespace
 }  // namespace weft::capi

@@ -227,7 +227,8 @@ enum {
   WEFT_COMMAND_RESET,
   WEFT_COMMAND_PROBE,    /* answers with the output of layer at.layer, session `number` */
   WEFT_COMMAND_SNAPSHOT, /* answers with all parameters of layer at.layer */
-  WEFT_COMMAND_MORPH     /* of layer at.layer: `dtype`, `granularity` */
+  WEFT_COMMAND_MORPH,    /* of layer at.layer: `dtype`, `granularity` */
+  WEFT_COMMAND_SET_RATE  /* layer at.layer learns at `values`[0] times the learning rate; 0: it does not move */
 };
 typedef struct weft_command {
   size_t size;

@@ -2,6 +2,8 @@
 
 #include "cli/live_statistics.hpp"
 
+#include "cli/text_format.hpp"
+
 #include "core/json.hpp"
 
 #include <unistd.h>
@@ -25,6 +27,19 @@ Json by_name(const std::array<std::uint64_t, kCount>& statistics) {
 
 Json cell_json(Coord at) { return {at.z, at.y, at.x}; }
 
+namespace {
+
+Json to_json(const learning::LayerDiagnostics& layer) {
+  return {{"layer", {layer.at.z, layer.at.y, layer.at.x, layer.at.l}},
+          {"error", as_written(layer.error)},
+          {"budget", layer.budget ? Json(as_written(*layer.budget)) : Json()},
+          {"update", as_written(layer.update)},
+          {"relative_update", as_written(layer.relative_update)},
+          {"error_age", layer.error_age}};
+}
+
+}  // namespace
+
 Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
   Json out{{"weft_top", 2},
            {"network", agent.network},
@@ -47,6 +62,9 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
                         {"restarts", cell.restarts},
                         {"last_fault_tick", cell.last_fault_tick}});
   out["degraded"] = std::move(degraded);
+  out["layers"] = nullptr;
+  if (!f.layers.empty()) out["layers"] = Json::array();
+  for (const learning::LayerDiagnostics& layer : f.layers) out["layers"].push_back(to_json(layer));
   out["memory"] = {{"weights", f.weight_bytes}, {"state", f.state_bytes}};
   out["checkpoint"] = nullptr;
   if (f.saved)

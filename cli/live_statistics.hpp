@@ -4,6 +4,8 @@
 
 #include "cli/run_statistics.hpp"
 
+#include "learning/layer_watch.hpp"
+
 #include "actors/supervisor.hpp"
 
 #include "core/coord.hpp"
@@ -50,8 +52,9 @@ struct LiveStatistics {
   std::uint64_t failed_checkpoints = 0;
   std::optional<Saved> saved;
   std::optional<Journal> journal;
+  std::vector<learning::LayerDiagnostics> layers;  // at most kMostLayers, in the network's order; empty: not measured
 
-  static constexpr std::size_t kMostDegraded = 16;
+  static constexpr std::size_t kMostDegraded = 16, kMostLayers = 256;
 };
 
 /// Properties of an agent that never change while it runs.

@@ -148,6 +148,15 @@ class Run {
     return status;
   }
 
+  /// A block of samples; of one, where its layers are to be measured.
+  Status advance(std::uint64_t samples) {
+    if (!monitor_.wants_layers()) return timed([&] { return state_.advance(samples); });
+    std::vector<learning::LayerDiagnostics> measured;
+    Status advanced = timed([&] { return state_.advance_measured(measured); });
+    monitor_.layers(std::move(measured));
+    return advanced;
+  }
+
   /// While no sample arrives.
   Status idle() {
     if (noted_signal() || RunMonitor::reader_is_gone()) return fail(Errc::interrupted, "stopped");
@@ -178,7 +187,7 @@ class Run {
       const std::uint64_t wanted = await(every ? std::min(block, every - samples() % every) : block);
       if (wanted == 0) continue;
       const std::uint64_t before = samples();
-      Status advanced = timed([&] { return state_.advance(wanted); });
+      Status advanced = advance(wanted);
       if (clock_) clock_->finished(samples() - before);
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
@@ -192,7 +201,7 @@ class Run {
       }
       reporter_.progressed(state_, pace());
       // The last one is written when what is under way has been learned too.
-      if (every && samples() % every == 0 && !state_.stream().is_done()) {
+      if (every && samples() / every != before / every && !state_.stream().is_done()) {
         if (store_) WEFT_CHECK(checkpoint());
         // Busy with the one before: that one is young enough.
         if (agent_) agent_->checkpoint();
@@ -335,6 +344,9 @@ void add_learning_flags(CLI::App& app, RunRequest& r) {
   add_option(app, "schedule", r.schedule, option_row(learning, "schedule"));
   add_option(app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
       .within(1e-9, 1000.0);
+  add_option(app, "learners", r.learners, option_row(learning, "learners"));
+  add_option(app, "sessions", r.sessions, "Sessions of the mesh; those beyond the learners look on")
+      .within(std::uint64_t{1}, std::uint64_t{65536});
   add_encoding_flags(app, r.encoding);
   one_of(add_option(app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
          {"int8", "float"});

@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 namespace weft::cli {
 namespace {
@@ -86,7 +87,9 @@ Status RunMonitor::serve(const MonitorRequest& request) {
   if (path.empty()) {
     WEFT_TRY(path, socket_for(request.directory));
   }
-  WEFT_TRY(server_, TopServer::open(path, [this] { return answer(); }));
+  const auto take_order = [this](std::uint64_t ticket, const Json& order) { return orders_.take(ticket, order); };
+  WEFT_TRY(server_, TopServer::open(
+                        path, [this] { return answer(); }, take_order));
   if (request.directory.empty()) return {};
   noted_in_ = request.directory;
   return note_socket(noted_in_, std::filesystem::absolute(path).string());
@@ -109,7 +112,7 @@ void RunMonitor::found() {
 
 void RunMonitor::started() {
   const Clock::time_point now = Clock::now();
-  last_measure_ = now;
+  last_.measure = now;
   measured_ticks_ = state_.mesh().ticks();
   measured_samples_ = state_.stream().progress().samples;
   statistics_.phase = "running";
@@ -126,17 +129,31 @@ void RunMonitor::progressed() {
   }
   notifier_.alive();
   tell_faults();
+  take_orders();
   const Clock::time_point now = Clock::now();
-  if (now - last_publish_ < kPublish) return;
+  if (now - last_.publish < kPublish) return;
   measure(now);
   publish();
-  if (!notifier_.is_active() || now - last_status_ < kMeasure) return;
-  last_status_ = now;
+  if (!notifier_.is_active() || now - last_.status < kMeasure) return;
+  last_.status = now;
   notifier_.status(status_line());
+}
+
+void RunMonitor::take_orders() {
+  if (!server_) return;
+  orders_.carry_out(state_,
+                    [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
+}
+
+void RunMonitor::close_orders() {
+  if (!server_) return;
+  orders_.close("the run is " + statistics_.phase + ", and carries out no orders any more",
+                [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
 }
 
 void RunMonitor::enters(const char* phase) {
   statistics_.phase = phase;
+  if (statistics_.phase != "saving") close_orders();
   tell_faults();
   measure(Clock::now());
   publish();
@@ -155,12 +172,25 @@ void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause)
   notifier_.alive();
 }
 
+bool RunMonitor::wants_layers() {
+  const Clock::time_point now = Clock::now();
+  const Clock::time_point looked{Clock::duration(last_.look.load(std::memory_order_relaxed))};
+  if (now - looked > kSampleFor || now - last_.layers < kMeasure) return false;
+  last_.layers = now;
+  return true;
+}
+
+void RunMonitor::layers(std::vector<learning::LayerDiagnostics> measured) {
+  if (measured.size() > LiveStatistics::kMostLayers) measured.resize(LiveStatistics::kMostLayers);
+  statistics_.layers = std::move(measured);
+}
+
 void RunMonitor::tell_faults() {
   const auto& events = state_.mesh().supervisor().events();
   const std::uint64_t before = next_event_;
   if (events.appended() != before) {
     const Clock::time_point now = Clock::now();
-    if (now - last_faults_ >= std::chrono::seconds(1)) last_faults_ = now, faults_told_ = 0;
+    if (now - last_.faults >= std::chrono::seconds(1)) last_.faults = now, faults_told_ = 0;
     std::uint64_t told = 0;
     for (const actors::SupervisionEvent& event : events.read(next_event_)) {
       known_.try_emplace(event.fault.actor, ActorStatus::running);
@@ -236,13 +266,13 @@ void RunMonitor::measure(Clock::time_point now) {
   run.ticks = state_.mesh().ticks();
   run.progress = state_.stream().progress();
   // The first second's rate is that of what there is of it.
-  const double passed = std::chrono::duration<double>(now - last_measure_).count();
-  if (passed > 0 && (now - last_measure_ >= kMeasure || now - agent_.started < kMeasure)) {
+  const double passed = std::chrono::duration<double>(now - last_.measure).count();
+  if (passed > 0 && (now - last_.measure >= kMeasure || now - agent_.started < kMeasure)) {
     run.ticks_per_second = static_cast<double>(run.ticks - measured_ticks_) / passed;
     run.samples_per_second = static_cast<double>(run.progress.samples - measured_samples_) / passed;
   }
-  if (now - last_measure_ >= kMeasure)
-    last_measure_ = now, measured_ticks_ = run.ticks, measured_samples_ = run.progress.samples;
+  if (now - last_.measure >= kMeasure)
+    last_.measure = now, measured_ticks_ = run.ticks, measured_samples_ = run.progress.samples;
 
   f.supervision = state_.mesh().supervisor().counters();
   const actors::Registry& registry = state_.mesh().registry();
@@ -258,7 +288,7 @@ void RunMonitor::measure(Clock::time_point now) {
 }
 
 void RunMonitor::publish() {
-  last_publish_ = Clock::now();
+  last_.publish = Clock::now();
   publisher_.publish(statistics_);
 }
 
@@ -267,6 +297,7 @@ std::string RunMonitor::answer() {
   Json answer = to_json(agent_, publisher_.read());
   answer["memory"]["resident"] = resident_bytes();
   watchdog_->sample_for(kSampleFor);
+  last_.look.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   Json busiest = Json::array();
   for (const auto& [actor, share] : watchdog_->busiest(kBusiest))
     busiest.push_back({{"cell", cell_json(at(actor))}, {"share", share}});

@@ -4,12 +4,14 @@
 
 #include "cli/live_statistics.hpp"
 #include "cli/notify.hpp"
+#include "cli/order_desk.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_state.hpp"
 #include "cli/top_server.hpp"
 
 #include "actors/watchdog.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -17,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace weft::cli {
 
@@ -45,8 +48,11 @@ class RunMonitor {
   void found();
   /// All is loaded, the first block follows.
   void started();
-  /// After each block, and now and then while a clock is waited for.
+  /// After each block, and now and then while a clock or a sample is waited for. Orders that came are carried out.
   void progressed();
+  /// True once a second while somebody looks: the layers of the next sample are to be measured.
+  bool wants_layers();
+  void layers(std::vector<learning::LayerDiagnostics> measured);
   /// For the clock to say how it is kept; before `progressed`.
   void clock(const ClockStatistics& now) { statistics_.run.clock = now; }
   /// Before something during which no ticks are run: "saving", "finishing", "stopping", "done".
@@ -64,6 +70,8 @@ class RunMonitor {
   using Clock = LiveStatistics::Clock;
   explicit RunMonitor(RunState& state, Reporter& reporter, bool json);
   Status serve(const MonitorRequest& request);
+  void take_orders();
+  void close_orders();
   void tell_faults();
   void tell_standings();
   void tell(const actors::Hang& hang);
@@ -84,9 +92,14 @@ class RunMonitor {
   std::uint64_t next_event_ = 0;                          // of the supervisor's ring
   std::map<actors::ActorId, actors::ActorStatus> known_;  // cells that had a fault, and where they stood last
   std::set<actors::ActorId> halted_;
-  Clock::time_point last_publish_{}, last_measure_{}, last_status_{}, last_faults_{};
+  /// When each was done last.
+  struct Times {
+    Clock::time_point publish{}, measure{}, status{}, faults{}, layers{};
+    std::atomic<Clock::rep> look{0};  // by somebody outside
+  } last_;
   std::uint64_t measured_ticks_ = 0, measured_samples_ = 0, faults_told_ = 0;
 
+  OrderDesk orders_;
   std::unique_ptr<actors::Watchdog> watchdog_;  // these two use all the others from threads of their own
   std::unique_ptr<TopServer> server_;
   std::string noted_in_;  // the directory that says where the socket is

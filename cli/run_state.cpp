@@ -102,6 +102,10 @@ Result<std::unique_ptr<RunState>> RunState::open(const Model& model, RunSetup se
     options.differ = run_difference;
     WEFT_TRY(state->agent_, agent::Agent::open(files, s.data_directory, s.spec, std::move(options), state->recovery_));
     agent::Agent& agent = *state->agent_;
+    if (s.sessions && *s.sessions != agent.mesh().sessions())
+      return fail(Errc::invalid_argument, "--sessions " + std::to_string(*s.sessions) + ": the agent in " +
+                                              s.data_directory + " has " + std::to_string(agent.mesh().sessions()) +
+                                              "; leave --sessions away to go on with those");
     state->stream_->go_through(
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
          [&agent] { return agent.drain(); }});
@@ -132,6 +136,8 @@ Status RunState::begin(agent::ReplayableMesh& replayable) {
   stride_ = setup_.feed.is_on()
                 ? kArrivingStride
                 : std::max(kShortest, (stream_->total() / kMarks + kShortest - 1) / kShortest * kShortest);
+  // Samples that enter together stand on the same side of a mark.
+  stride_ = (stride_ + stream_->at_once() - 1) / stream_->at_once() * stream_->at_once();
   return {};
 }
 
@@ -141,15 +147,15 @@ void RunState::stop_by(const std::atomic<int>& flag) {
   const mesh::Mesh& m = mesh();
   const std::uint64_t copy =
       mesh::MeshAccess::state(m).live_bytes() + 4 * mesh::MeshAccess::weights(m).allocated_bytes();
-  is_stoppable_ = learner_->hold() >= kManySteps && copy < mesh::free_memory(m.options().max_memory) / 2;
-  if (is_stoppable_) mesh::MeshAccess::stop_by(mesh(), &flag);
+  undo_.is_kept = learner_->hold() >= kManySteps && copy < mesh::free_memory(m.options().max_memory) / 2;
+  if (undo_.is_kept) mesh::MeshAccess::stop_by(mesh(), &flag);
 }
 
 template <class Work>
 Status RunState::or_undo(Work&& work) {
-  mesh().take_snapshot(before_);
+  mesh().take_snapshot(undo_.before);
   Status done = work();
-  if (!done && done.error().code() == Errc::interrupted) WEFT_CHECK(mesh().restore_snapshot(before_));
+  if (!done && done.error().code() == Errc::interrupted) WEFT_CHECK(mesh().restore_snapshot(undo_.before));
   return done;
 }
 
@@ -157,11 +163,20 @@ Status RunState::advance(std::uint64_t samples) {
   const std::uint64_t done = stream_->samples(), most = std::min(samples, stride_ - done % stride_);
   const auto run = [&] { return arriving_.feed ? arriving_.feed->take(most) : stream_->advance(most); };
   // A pipelined sample is one step.
-  const bool is_long = is_stoppable_ && learner_->options().schedule == learning::Schedule::settle;
+  const bool is_long = undo_.is_kept && learner_->options().schedule == learning::Schedule::settle;
   // A sample that arrives is not given back: it is run to its end.
   WEFT_CHECK(is_long && !arriving_.feed ? or_undo(run) : run());
   if (stream_->samples() == done) return {};
   return mark() && agent_ ? agent_->mark() : Status();
+}
+
+Status RunState::advance_measured(std::vector<learning::LayerDiagnostics>& measured) {
+  if (!watch_) watch_.emplace(*learner_);
+  watch_->measure(true);
+  const Status advanced = advance(1);
+  watch_->measure(false);
+  measured = watch_->read();
+  return advanced;
 }
 
 bool RunState::mark() {
@@ -176,7 +191,7 @@ bool RunState::mark() {
 
 Status RunState::finish() {
   const auto drain = [&] { return stream_->finish(); };
-  WEFT_CHECK(is_stoppable_ ? or_undo(drain) : drain());
+  WEFT_CHECK(undo_.is_kept ? or_undo(drain) : drain());
   is_finished_ = true;
   return measure_held_out();
 }
@@ -255,7 +270,7 @@ Status RunState::replayed(const agent::Record& record) {
   if (left_) {
     learner_->clear_scores();
     if (const auto* const learned = std::get_if<agent::LearnRecord>(&record); learned && !learned->halted)
-      left_->next += learned->samples;
+      left_->next += learned->samples * (left_->data == kArriving ? 1 : learner_->options().learners);
     if (const auto* const drain = std::get_if<agent::DrainRecord>(&record))
       left_->is_finished = !drain->halted && (left_->next >= left_->total || left_->data == kArriving);
     return {};

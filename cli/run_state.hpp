@@ -9,6 +9,7 @@
 #include "cli/setup.hpp"
 
 #include "agent/agent.hpp"
+#include "learning/layer_watch.hpp"
 #include "learning/learner.hpp"
 #include "learning/sample_stream.hpp"
 
@@ -71,6 +72,8 @@ class RunState final : private agent::StateExtension {
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   learning::SampleStream& stream() noexcept { return *stream_; }
   const learning::Learner* learner() const noexcept { return learner_; }
+  /// Runs one sample, and measures its layers as they learn.
+  Status advance_measured(std::vector<learning::LayerDiagnostics>& measured);
   const RunSetup& setup() const noexcept { return setup_; }
   const AccuracyCurve& accuracy_curve() const noexcept { return accuracy_curve_; }
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
@@ -133,8 +136,12 @@ class RunState final : private agent::StateExtension {
   bool is_prolonged_ = false;
   std::optional<learning::Evaluation> held_out_, validation_;
   std::vector<std::string> notes_;
-  bool is_stoppable_ = false;
-  mesh::Snapshot before_;
+  /// The state before a call that may be interrupted.
+  struct Undo {
+    bool is_kept = false;
+    mesh::Snapshot before;
+  } undo_;
+  std::optional<learning::LayerWatch> watch_;  // once somebody has looked
 };
 
 /// A section `stream` for a file at `path`: its relative paths to data, `written` in it and `found` from here, are made

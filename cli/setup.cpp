@@ -60,6 +60,7 @@ void apply(const RunRequest& r, learning::LearningOptions& o) {
   }
   if (r.schedule) o.schedule = *learning::parse_schedule(*r.schedule);
   if (r.lr) o.optimizer.lr = static_cast<float>(*r.lr);
+  if (r.learners) o.learners = *r.learners;
   o = learning::with_defaults(o);
 }
 
@@ -113,11 +114,24 @@ void apply(const RunRequest& request, learning::StreamOptions& to) {
   apply(request.table, to.table);
 }
 
+/// Samples of a file are given to the learners one each; those that arrive at their times come one by one.
+Status check_learners(const RunRequest& r, const learning::LearningOptions& o) {
+  if (r.sessions && *r.sessions < o.learners)
+    return fail(Errc::invalid_argument, "--sessions " + std::to_string(*r.sessions) + ": " +
+                                            std::to_string(o.learners) +
+                                            " learners have a session each; give as many, or fewer --learners");
+  if (r.rate && o.learners > 1)
+    return fail(Errc::invalid_argument, "--rate: samples come one by one at their times, and " +
+                                            std::to_string(o.learners) +
+                                            " learners take as many at once; give --learners 1");
+  return {};
+}
+
 void apply(const RunRequest& request, const std::string& device, std::size_t learners, mesh::MeshOptions& to) {
   to.threads = request.threads;
   to.max_memory = request.max_memory;
   to.device = request.device.empty() ? device : request.device;
-  to.sessions = std::max<std::size_t>(1, learners);
+  to.sessions = std::max<std::size_t>(request.sessions.value_or(1), learners);
   to.executor = *scheduler::parse_executor(request.executor);
 }
 
@@ -169,6 +183,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream)));
   }
   apply(request, setup.learning);
+  WEFT_CHECK(check_learners(request, setup.learning));
+  setup.sessions = request.sessions;
   if (request.seed) setup.spec.seed = *request.seed;
   apply(request, setup.stream);
   WEFT_CHECK(apply_encoding(request, setup.spec));

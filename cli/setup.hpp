@@ -27,7 +27,7 @@ struct RunRequest {
   std::string validation, test;  // files; empty: the network's
   std::optional<std::string> rule, schedule;
   std::optional<double> lr, held_out;
-  std::optional<std::uint64_t> epochs, seed, max_samples, checkpoint_every;
+  std::optional<std::uint64_t> epochs, seed, max_samples, checkpoint_every, learners, sessions;
   EncodingFlags encoding;
   TableFlags table;
   std::optional<std::string> activations;
@@ -55,10 +55,11 @@ struct RunSetup {
   learning::StreamOptions stream;
   mesh::MeshOptions mesh;
   std::string csv_path, validation_path, test_path;
-  FeedOptions feed;              // samples that arrive, instead of a file's
-  bool has_given_data = false;   // by --data, not the network's own
-  bool has_open_epochs = false;  // neither file nor command line says how often to learn from the data
-  std::string data_directory;    // the data directory of an agent; empty: none
+  FeedOptions feed;                       // samples that arrive, instead of a file's
+  std::optional<std::uint64_t> sessions;  // asked for; none: one for each learner
+  bool has_given_data = false;            // by --data, not the network's own
+  bool has_open_epochs = false;           // neither file nor command line says how often to learn from the data
+  std::string data_directory;             // the data directory of an agent; empty: none
   agent::Durability durability;
   std::size_t keep = 3;
   bool salvage = false;

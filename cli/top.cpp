@@ -23,7 +23,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,23 +41,30 @@ constexpr std::chrono::seconds kAnswerWithin{5}, kAskWhy{1};
 struct TopRequest {
   std::string place;
   double interval = 1;
-  bool once = false, json = false, wait = false;
+  bool once = false, json = false, csv = false, wait = false;
+  bool is_drawn() const noexcept { return !json && !csv && !once; }
 };
 
-/// "Stopped process 17" and the like, where that is why nobody answers on `socket`; else nothing.
-std::string why_silent(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
-  std::ifstream in("/proc/" + std::to_string(peer.pid) + "/stat");
-  std::string stat;
-  std::getline(in, stat);
-  const std::size_t name_end = stat.rfind(") ");  // the name before it may hold anything
-  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return {};
-  const char state = stat[name_end + 2];
-  if (state != 'T' && state != 't') return {};
-  return "process " + std::to_string(peer.pid) + " is stopped (kill -CONT " + std::to_string(peer.pid) +
-         " lets it go on)";
+/// A line of CSV for each layer, of the tick that the statistics are of.
+std::string layer_lines(const Json& statistics) {
+  const Json* const layers = statistics.is_object() ? statistics.find("layers") : nullptr;
+  if (!layers || !layers->is_array()) return {};
+  const Json* const ticks = statistics.find("ticks");
+  const auto field = [](const Json& object, std::string_view key) {
+    const Json* const found = object.is_object() ? object.find(key) : nullptr;
+    return found && found->is_number() ? found->dump() : std::string();
+  };
+  std::string lines;
+  for (const Json& layer : *layers) {
+    lines += ticks && ticks->is_number() ? ticks->dump() : std::string();
+    const Json* const at = layer.is_object() ? layer.find("layer") : nullptr;
+    for (std::size_t i = 0; i < 4; ++i)
+      lines += "," + (at && at->is_array() && i < at->size() && (*at)[i].is_number() ? (*at)[i].dump() : std::string());
+    for (const char* key : {"error", "budget", "update", "relative_update", "error_age"})
+      lines += "," + field(layer, key);
+    lines += "\n";
+  }
+  return lines;
 }
 
 /// Screen and keyboard in raw mode, on the alternate page, as long as the object exists.
@@ -128,8 +134,7 @@ class Screen {
 
 class Top {
  public:
-  explicit Top(const TopRequest& request)
-      : request_(request), path_(request.place), screen_(!request.json && !request.once) {}
+  explicit Top(const TopRequest& request) : request_(request), path_(request.place), screen_(request.is_drawn()) {}
   ~Top() { hang_up(); }
   Top(const Top&) = delete;
   Top& operator=(const Top&) = delete;
@@ -166,7 +171,7 @@ class Top {
                                                ? "; is weft run at work with --state, --checkpoint "
                                                  "or --socket? --wait waits for it"
                                                : ""));
-      if (is_first && !request_.json) screen_.say("waiting for " + path_);
+      if (is_first && !request_.json && !request_.csv) screen_.say("waiting for " + path_);
       if (ends_within(kRetry)) return false;
     }
     char wish[64];
@@ -191,8 +196,8 @@ class Top {
       for (std::size_t end; (end = in_.find('\n')) != std::string::npos; in_.erase(0, end + 1)) {
         // Of one look the second answer is shown, but a refusal at once.
         const bool is_first = request_.once && !std::exchange(is_sampled_, true);
-        WEFT_CHECK(show(in_.substr(0, end), is_first));
-        if (request_.once && !is_first) return false;
+        WEFT_TRY(const bool is_shown, show(in_.substr(0, end), is_first));
+        if (request_.once && is_shown) return false;
       }
     }
     if (request_.once) return fail(Errc::storage, "socket " + path_ + ": closed before it answered");
@@ -211,7 +216,7 @@ class Top {
         "socket " + path_ + ": " +
         (why.empty() ? "no answer for " + std::to_string(static_cast<int>(silent.count())) + " s" : why);
     if (!request_.wait) return fail(Errc::storage, text);
-    if (!request_.json && !std::exchange(is_told_, true)) screen_.say(text);
+    if (!request_.json && !request_.csv && !std::exchange(is_told_, true)) screen_.say(text);
     return {};
   }
 
@@ -234,14 +239,25 @@ class Top {
   }
 
   /// Fails for an error that the server tells; else shows the statistics, unless they are only to be looked through.
-  Status show(const std::string& line, bool only_errors) {
+  /// False: nothing was printed.
+  Result<bool> show(const std::string& line, bool only_errors) {
     WEFT_TRY(const auto statistics, parse_json(line, "socket " + path_));
     if (statistics.is_object() && statistics.contains("error"))
       return fail(Errc::storage, "socket " + path_ + ": " +
                                      (statistics["error"].is_string() ? statistics["error"].get<std::string>()
                                                                       : statistics["error"].dump()));
-    if (only_errors) return {};
-    if (request_.json) {
+    if (only_errors) return false;
+    if (request_.csv) {
+      const std::string lines = layer_lines(statistics);
+      // Layers are measured from the first look on; where a device runs the steps they never are.
+      if (lines.empty() && request_.once && Clock::now() - begun_ >= kAnswerWithin)
+        return fail(Errc::unsupported,
+                    "socket " + path_ + ": no layer was measured; none has learned, or a device runs the steps");
+      if (lines.empty()) return false;
+      const char* const heading = "tick,z,y,x,layer,error,budget,update,relative_update,error_age\n";
+      std::fputs(((std::exchange(has_heading_, true) ? "" : heading) + lines).c_str(), stdout);
+      std::fflush(stdout);
+    } else if (request_.json) {
       std::string out = escaped_json(line);
       std::replace_if(
           out.begin(), out.end(), [](char c) { return c == '\t' || c == '\r'; }, ' ');  // between values
@@ -250,7 +266,7 @@ class Top {
     } else {
       screen_.show(statistics);
     }
-    return {};
+    return true;
   }
 
   /// Waits for the socket, a key or a signal; true: the user wants to end.
@@ -274,11 +290,12 @@ class Top {
   std::string path_, in_, farewell_;
   Screen screen_;
   int socket_ = -1;
-  bool is_sampled_ = false, is_told_ = false;
-  Clock::time_point heard_{};
+  bool is_sampled_ = false, is_told_ = false, has_heading_ = false;
+  Clock::time_point heard_{}, begun_ = Clock::now();
 };
 
 Status top(const TopRequest& request) {
+  if (request.csv && request.json) return fail(Errc::invalid_argument, "--csv and --json: give one");
   watch_signals();
   std::string farewell;
   Status done;
@@ -302,6 +319,7 @@ Verb add_top(CLI::App& program) {
   add_option(*app, "interval", r.interval, "Seconds between two looks").within(0.1, 3600.0);
   add_flag(*app, "once", r.once, "Print once and end");
   add_flag(*app, "json", r.json, "The objects as they come, one a line");
+  add_flag(*app, "csv", r.csv, "A line a layer: its error, budget, update and age of error");
   add_flag(*app, "wait", r.wait, "Wait for an agent that is not there yet, or not any more");
   return {app, [request] { return top(*request); }};
 }

@@ -5,6 +5,7 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 namespace weft::cli {
@@ -79,6 +81,21 @@ Result<std::string> socket_of(const std::string& place) {
   if (!std::filesystem::is_directory(place, unknown)) return place;
   if (const auto noted = read_note(place)) return *noted;
   return fail(Errc::not_found, "socket of " + place + ": there is none (no top.path)");
+}
+
+std::string why_silent(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
+  std::ifstream in("/proc/" + std::to_string(peer.pid) + "/stat");
+  std::string stat;
+  std::getline(in, stat);
+  const std::size_t name_end = stat.rfind(") ");  // the name before it may hold anything
+  if (name_end == std::string::npos || name_end + 2 >= stat.size()) return {};
+  const char state = stat[name_end + 2];
+  if (state != 'T' && state != 't') return {};
+  return "process " + std::to_string(peer.pid) + " is stopped (kill -CONT " + std::to_string(peer.pid) +
+         " lets it go on)";
 }
 
 }  // namespace weft::cli

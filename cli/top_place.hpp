@@ -23,4 +23,7 @@ void forget_socket(const std::string& directory, const std::string& socket) noex
 /// @error not_found: a directory without a note
 Result<std::string> socket_of(const std::string& place);
 
+/// "process 17 is stopped (...)" where that is why nobody answers on `socket`, which is connected; else nothing.
+std::string why_silent(int socket);
+
 }  // namespace weft::cli

@@ -16,9 +16,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -94,8 +96,11 @@ struct Client {
   std::optional<Clock::duration> interval;  // subscribed
   Clock::time_point next{}, last_heard = Clock::now();
   bool has_asked = false;
-  bool is_ending = false;  // to be closed once `out` is written
+  bool is_ending = false;               // to be closed once `out` is written
+  std::optional<std::uint64_t> awaits;  // ticket of an order that is being carried out
 };
+
+constexpr std::string_view kOrderBegins = "{\"send\":";
 
 }  // namespace
 
@@ -118,7 +123,8 @@ Result<int> connect_to_top(const std::string& path) {
 
 class TopServer::Thread {
  public:
-  Thread(std::string path, std::function<std::string()> answer) : path_(std::move(path)), answer_(std::move(answer)) {}
+  Thread(std::string path, std::function<std::string()> answer, TakeOrder take_order)
+      : path_(std::move(path)), answer_(std::move(answer)), take_order_(std::move(take_order)) {}
 
   Status open() {
     WEFT_CHECK(clear_stale(path_));
@@ -135,9 +141,8 @@ class TopServer::Thread {
 
   ~Thread() {
     if (!thread_.joinable()) return;
-    const std::uint64_t one = 1;
-    while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-    }
+    ends_.store(true, std::memory_order_release);
+    wake();
     thread_.join();
     struct stat there {};
     if (lstat(path_.c_str(), &there) == 0 && there.st_ino == made_.st_ino && there.st_dev == made_.st_dev)
@@ -146,7 +151,41 @@ class TopServer::Thread {
 
   const std::string& path() const noexcept { return path_; }
 
+  void reply(std::uint64_t ticket, std::string line) {
+    {
+      const std::lock_guard hold(mutex_);
+      replies_.emplace_back(ticket, std::move(line));
+    }
+    wake();
+  }
+
  private:
+  void wake() noexcept {
+    const std::uint64_t one = 1;
+    while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
+  }
+
+  /// Says what was replied since, to the clients that wait for it.
+  void say_replies() {
+    std::uint64_t count = 0;
+    (void)!read(wake_.get(), &count, sizeof count);
+    std::vector<std::pair<std::uint64_t, std::string>> replies;
+    {
+      const std::lock_guard hold(mutex_);
+      replies.swap(replies_);
+    }
+    for (const auto& [ticket, line] : replies)
+      for (Client& client : clients_) {
+        if (client.awaits != ticket) continue;
+        client.awaits.reset();
+        client.last_heard = Clock::now();
+        say(client, line);
+        transmit(client);
+        if (client.socket.get() >= 0) heed_all(client, client.last_heard);
+      }
+  }
+
   /// Makes the socket, where nothing has its name.
   Status listen_there() {
     WEFT_TRY(const sockaddr_un address, address_of(path_));
@@ -189,11 +228,15 @@ class TopServer::Thread {
     for (const Client& client : clients_) {
       short events = client.out.empty() ? 0 : POLLOUT;
       // A client that does not read is not read from, so its answers do not pile up in memory.
-      if (client.out.empty() && !client.is_ending) events |= POLLIN;
+      if (client.out.empty() && !client.is_ending && !client.awaits) events |= POLLIN;
       polled.push_back({client.socket.get(), events, 0});
     }
     if (poll(polled.data(), polled.size(), wait_milliseconds()) < 0 && errno != EINTR) return false;
-    if (polled[0].revents) return false;
+    if (polled[0].revents) {
+      const bool ends = ends_.load(std::memory_order_acquire);
+      say_replies();
+      if (ends) return false;
+    }
     const auto now = Clock::now();
     look_after_name(now);
     for (std::size_t i = 0; i < clients_.size(); ++i) attend(clients_[i], polled[2 + i].revents, now);
@@ -256,7 +299,7 @@ class TopServer::Thread {
     }
     if (client.socket.get() >= 0 && !client.out.empty()) transmit(client);
     const bool is_lost = (events & (POLLERR | POLLNVAL)) || ((events & POLLHUP) && !(events & POLLIN));
-    const bool is_silent = !client.interval && now - client.last_heard >= kTimeout;
+    const bool is_silent = !client.interval && !client.awaits && now - client.last_heard >= kTimeout;
     const bool is_stuck = !client.out.empty() && now - client.last_heard >= kTimeout;
     if (is_lost || is_silent || is_stuck || (client.is_ending && client.out.empty()))
       client.socket = SocketDescriptor();
@@ -272,31 +315,48 @@ class TopServer::Thread {
     if (got < 0) return;
     client.last_heard = now;
     client.in.append(chunk, static_cast<std::size_t>(got));
+    heed_all(client, now);
+  }
+
+  void heed_all(Client& client, Clock::time_point now) {
     std::size_t begin = 0;
     for (std::size_t end; (end = client.in.find('\n', begin)) != std::string::npos; begin = end + 1) {
       // One flood of requests gets no more answers than fit.
-      if (client.out.size() > kMostUnread || client.is_ending) break;
+      if (client.out.size() > kMostUnread || client.is_ending || client.awaits) break;
       heed(client, std::string_view(client.in).substr(begin, end - begin), now);
     }
-    client.in.erase(0, begin);
-    if (client.in.size() >= kLongestRequest || client.out.size() > kMostUnread)
-      refuse(client, "a request of more than " + std::to_string(kLongestRequest) + " bytes, or too many at once");
+    client.in.erase(0, std::min(begin, client.in.size()));
+    if (client.awaits) return;
+    const std::size_t longest = client.in.starts_with(kOrderBegins) ? kLongestOrder : kLongestRequest;
+    if (client.in.size() >= longest || client.out.size() > kMostUnread)
+      refuse(client, "a request of more than " + std::to_string(longest) + " bytes, or too many at once");
+  }
+
+  void take_order(Client& client, const Json& order) {
+    const std::uint64_t ticket = ++last_ticket_;
+    if (auto refused = take_order_(ticket, order))
+      say(client, *refused);
+    else
+      client.awaits = ticket;
   }
 
   void heed(Client& client, std::string_view line, Clock::time_point now) {
-    const auto request = parse_json(line, "request", {kLongestRequest, 4, 16});
+    const bool is_order = line.starts_with(kOrderBegins);
+    const auto request = is_order ? parse_json(line, "request", {kLongestOrder, 4, std::size_t{1} << 19})
+                                  : parse_json(line, "request", {kLongestRequest, 4, 16});
     if (!request) return refuse(client, request.error().text());
     if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
     const std::string& key = request->members().begin()->first;
     const Json& value = request->members().begin()->second;
     client.has_asked = true;
     if (key == "get" && value == "statistics") return say(client, fresh(now));
+    if (key == "send") return take_order(client, value);
     if (key == "subscribe" && value.is_number() && value.get<double>() >= 0.1 && value.get<double>() <= 3600) {
       client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
       client.next = now;
       return;
     }
-    refuse(client, R"(known are {"get":"statistics"} and {"subscribe":seconds}, 0.1 to 3600)");
+    refuse(client, R"(known are {"get":"statistics"}, {"subscribe":seconds}, 0.1 to 3600, and {"send":order})");
   }
 
   static void say(Client& client, const std::string& line) { (client.out += line) += '\n'; }
@@ -320,11 +380,16 @@ class TopServer::Thread {
 
   const std::string path_;
   const std::function<std::string()> answer_;
+  const TakeOrder take_order_;
   SocketDescriptor listener_, wake_;
   struct stat made_ {};
   std::vector<Client> clients_;
   std::string last_;
   Clock::time_point last_at_{}, looked_at_{};
+  std::uint64_t last_ticket_ = 0;
+  std::atomic<bool> ends_{false};
+  std::mutex mutex_;
+  std::vector<std::pair<std::uint64_t, std::string>> replies_;  // by other threads, under the mutex
   std::thread thread_;
 };
 
@@ -332,8 +397,11 @@ TopServer::TopServer(std::unique_ptr<Thread> thread) : thread_(std::move(thread)
 TopServer::~TopServer() = default;
 const std::string& TopServer::path() const noexcept { return thread_->path(); }
 
-Result<std::unique_ptr<TopServer>> TopServer::open(const std::string& path, std::function<std::string()> answer) {
-  auto thread = std::make_unique<Thread>(path, std::move(answer));
+void TopServer::reply(std::uint64_t ticket, std::string line) { thread_->reply(ticket, std::move(line)); }
+
+Result<std::unique_ptr<TopServer>> TopServer::open(const std::string& path, std::function<std::string()> answer,
+                                                   TakeOrder take_order) {
+  auto thread = std::make_unique<Thread>(path, std::move(answer), std::move(take_order));
   WEFT_CHECK(thread->open());
   return std::unique_ptr<TopServer>(new TopServer(std::move(thread)));
 }

@@ -42,6 +42,7 @@ Verb add_replay(CLI::App& program);
 Verb add_diff(CLI::App& program);
 Verb add_pack(CLI::App& program);
 Verb add_top(CLI::App& program);
+Verb add_send(CLI::App& program);
 Verb add_layers(CLI::App& program);
 Verb add_options(CLI::App& program);
 Verb add_tokenize(CLI::App& program);

@@ -287,9 +287,13 @@ void BackwardStep::limit_displacement(const At& at, MatrixView residual) noexcep
   at.context.stream.scale_rows({scratch.limits.data(), residual, residual});
 }
 
+float BackwardStep::step_size(const At& at) const noexcept {
+  return plan_.layers[at.node].step_size * at.context.weights.rates.of(at.node);
+}
+
 void BackwardStep::limit_step(const At& at, const ConstMatrixView& x) noexcept {
   LearningScratch& scratch = at.scratch;
-  limit(at, options_.step_limit / plan_.layers[at.node].step_size, true, x, scratch_rows(scratch.split, x.cols));
+  limit(at, options_.step_limit / step_size(at), true, x, scratch_rows(scratch.split, x.cols));
 }
 
 void BackwardStep::limit(const At& at, float most, bool is_square, const ConstMatrixView& x,
@@ -335,6 +339,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   kernels::OpStream& stream = at.context.stream;
   if (hop.distance == 0 && options_.learners > 1)
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
+  if (meter_ && at.context.cpu) meter_->note_error(at.node, delta, at.context.tick - tick);
   mesh::BackwardArgs args = past(at, hop, tick);
   args.dy = delta;
   const bool learns = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node);
@@ -351,6 +356,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
 }
 
 bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {
+  if (meter_ && at.context.cpu) meter_->note_error(at.node, residual, at.context.tick - tick);
   LearningScratch& scratch = at.scratch;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
@@ -389,6 +395,7 @@ bool BackwardStep::learn_target(const At& at, mesh::BackwardArgs& args, const Ma
   const MatrixView target = scratch_rows(scratch.target, here.width);
   if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
+  if (meter_ && at.context.cpu) meter_->note_target(at.node, args.y, target);
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
   // A layer that moves with all others has gradients of 0 then.
@@ -396,7 +403,7 @@ bool BackwardStep::learn_target(const At& at, mesh::BackwardArgs& args, const Ma
   // Moving towards the target is descending against the residual.
   args.dy = scratch_rows(scratch.work, here.width);
   stream.scale_rows({factors, residual, args.dy});
-  if (options_.step_limit != 0.0f && plan_.layers[at.node].step_size != 0.0f) {
+  if (options_.step_limit != 0.0f && step_size(at) != 0.0f) {
     limit_step(at, args.x);
     stream.scale_rows({scratch.limits.data(), args.dy, args.dy});
   }

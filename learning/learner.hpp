@@ -17,6 +17,7 @@
 
 namespace weft::learning {
 
+class LayerWatch;
 class Optimizer;
 struct LateSample;
 struct LearnerParts;
@@ -153,6 +154,7 @@ class Learner final : public mesh::StepRule {
   mesh::RecordableRule* recordable() noexcept override;
 
  private:
+  friend class LayerWatch;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;

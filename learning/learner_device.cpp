@@ -10,6 +10,7 @@
 #include "core/state_hash.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace weft::learning {
@@ -139,6 +140,10 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
   };
   key.add(clock.first_phase);
   key.add(clock.stands);
+  // Steps hold the rates that they were recorded with.
+  const mesh::WeightStore& weights = MeshAccess::weights(std::as_const(parts_.mesh));
+  for (NodeId node = 0; weights.rates.are_set() && node < weights.node_count(); ++node)
+    key.add(std::uint64_t{std::bit_cast<std::uint32_t>(weights.rates.of(node))});
   if (!clock.is_pipelined()) {
     // A sample that is trained late is at its own tick.
     key.add(tick - clock.end_tick(tick));

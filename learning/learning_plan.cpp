@@ -180,8 +180,7 @@ void Planner::plan_steps() {
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size(); ++id) {
     const mesh::Node& node = graph_.nodes()[id];
     if (is_one_product(node))
-      plan_.layers[id].step_size =
-          options_.optimizer.lr * node.rate_scale * rule_of(options_).target_share * static_cast<float>(node.in);
+      plan_.layers[id].step_size = options_.optimizer.lr * rule_of(options_).target_share * static_cast<float>(node.in);
   }
 }
 

@@ -33,7 +33,6 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
     // Of one product the step itself has a limit.
     const bool is_limited = has_limits && !node.is_port() && !is_one_product(node);
     made.limits_.push_back(is_limited ? options.gradient_limit : 0.0f);
-    made.rate_scales_.push_back(node.rate_scale);
     made.is_frozen_.push_back(node.is_frozen);
   }
   std::vector<bool> has_state;
@@ -120,7 +119,7 @@ void Optimizer::add_norms(kernels::OpStream& stream) {
 OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept {
   OptimizerOptions options = options_;
   options.lr *= rate_share(weights.encoding(node).dtype);
-  options.lr *= rate_scales_[node];
+  options.lr *= weights.rates.of(node);
   if (limits_[node] > 0.0f) options.clip = Clip::norm, options.clip_limit = limits_[node];
   return options;
 }

@@ -96,9 +96,8 @@ class Optimizer {
   std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
   std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
-  std::vector<float> rate_scales_;  // by node
-  std::vector<bool> is_frozen_;     // by node
-  std::vector<float> limits_;       // by node, of the norm of its gradients; 0: none but the options'
+  std::vector<bool> is_frozen_;  // by node
+  std::vector<float> limits_;    // by node, of the norm of its gradients; 0: none but the options'
   std::vector<float> factors_;
   std::vector<std::size_t> first_square_;  // by parameter
   std::vector<float> squares_, norms_, total_;

@@ -94,6 +94,10 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
   if (stream.train_.empty() && !is_fed)
     return fail(Errc::invalid_argument,
                 "stream.held_out: " + std::to_string(stream.options_.held_out) + " leaves no sample to learn from");
+  if (stream.total_ == 0 && !is_fed)
+    return fail(Errc::invalid_argument,
+                "learning.learners: " + std::to_string(stream.at_once()) +
+                    " learners take a sample each, more than the stream has; give fewer learners, or more epochs");
   stream.begin_anew();
   return stream;
 }
@@ -140,6 +144,7 @@ Status SampleStream::check_targets() const {
 void SampleStream::draw() {
   total_ = options_.epochs * train_.size();
   if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
+  total_ -= total_ % at_once();
   if (options_.drift != Drift::none)
     drift_sample_ = static_cast<std::uint64_t>(std::llround(options_.drift_at * static_cast<double>(total_)));
   const RandomStream random(options_.seed, kDriftPlace, RandomPurpose::shuffle);
@@ -181,34 +186,46 @@ void SampleStream::put_values(std::size_t row, float* to) const {
   for (std::size_t j = 0; j < data_.targets; ++j) to[j] = units_.learned(data_.values[row * data_.targets + j], j);
 }
 
+std::uint64_t SampleStream::at_once() const noexcept {
+  return is_fed_ ? 1 : std::max<std::uint64_t>(learner_->options().learners, 1);
+}
+
+/// Puts the samples of the next `steps` updates together: [steps][sessions] inputs, [steps][learners] targets.
+void SampleStream::put_steps(std::uint64_t steps) {
+  const std::size_t sessions = learner_->mesh().sessions(), learners = at_once(), targets = data_.targets;
+  inputs_.resize(steps * sessions * data_.features);
+  (data_.has_values() ? values_.resize(steps * learners * targets) : labels_.resize(steps * learners * targets));
+  for (std::uint64_t i = 0; i < steps * learners; ++i) {
+    const std::uint64_t sample = next_ + i;
+    shuffle_epoch(sample / train_.size());
+    const std::size_t row = order_[sample % train_.size()];
+    put_inputs(sample, row, inputs_.data() + (i / learners * sessions + i % learners) * data_.features);
+    if (data_.has_values())
+      put_values(row, values_.data() + i * targets);
+    else
+      put_labels(sample, row, labels_.data() + i * targets);
+  }
+  // The others look on.
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    float* const first = inputs_.data() + step * sessions * data_.features;
+    for (std::size_t b = learners; b < sessions; ++b)
+      std::copy_n(first + b % learners * data_.features, data_.features, first + b * data_.features);
+  }
+}
+
 Status SampleStream::advance(std::uint64_t samples) {
-  const std::size_t sessions = learner_->mesh().sessions(), learners = learner_->options().learners;
-  const std::size_t targets = data_.targets;
+  const std::uint64_t together = at_once(), block = std::max<std::uint64_t>(kBlock / together, 1);
+  samples = std::max(samples - samples % together, samples > 0 ? together : 0);
   while (samples > 0 && !is_done()) {
-    const std::uint64_t now = std::min({kBlock, samples, total_ - next_});
-    inputs_.resize(now * sessions * data_.features);
-    (data_.has_values() ? values_.resize(now * learners * targets) : labels_.resize(now * learners * targets));
-    for (std::uint64_t i = 0; i < now; ++i) {
-      const std::uint64_t sample = next_ + i;
-      shuffle_epoch(sample / train_.size());
-      const std::size_t row = order_[sample % train_.size()];
-      float* first = inputs_.data() + i * sessions * data_.features;
-      put_inputs(sample, row, first);
-      for (std::size_t b = 1; b < sessions; ++b) std::copy_n(first, data_.features, first + b * data_.features);
-      for (std::size_t b = 0; b < learners; ++b) {
-        const std::size_t at = (i * learners + b) * targets;
-        if (data_.has_values())
-          put_values(row, values_.data() + at);
-        else
-          put_labels(sample, row, labels_.data() + at);
-      }
-    }
+    const std::uint64_t steps = std::min({block, samples / together, (total_ - next_) / together});
+    const std::uint64_t now = steps * together;
+    put_steps(steps);
     const mesh::RunInput input{options_.input, inputs_};
     const Target target{options_.output, labels_, values_};
     // Counted before: an agent may take a checkpoint with the record of the samples.
     next_ += now;
-    const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, now)
-                                           : learner_->learn({&input, 1}, {&target, 1}, now);
+    const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, steps)
+                                           : learner_->learn({&input, 1}, {&target, 1}, steps);
     if (!learned) next_ -= now;
     if (!is_interrupted(learned)) take_scores();
     WEFT_CHECK(learned);
@@ -223,9 +240,9 @@ Status SampleStream::finish() {
   return drained;
 }
 
-void SampleStream::replayed(std::uint64_t samples) {
+void SampleStream::replayed(std::uint64_t steps) {
   take_scores();
-  next_ = std::min(next_ + samples, total_);
+  next_ = std::min(next_ + steps * at_once(), total_);
 }
 
 void SampleStream::take_scores() {
@@ -234,8 +251,9 @@ void SampleStream::take_scores() {
 }
 
 void SampleStream::score(const Score& score) {
-  // Sessions live the same stream; the first one is the one watched. Other outputs have no labels here.
-  if (score.learner != 0 || score.label == kNoLabel) return;
+  // Of samples that arrive all learners have the same; the first one is the one watched. Other outputs have no labels
+  // here.
+  if ((is_fed_ && score.learner != 0) || score.label == kNoLabel) return;
   if (options_.drift != Drift::none && scores_.scored == drift_sample_)
     scores_.before_drift = progress().prequential_accuracy;
   const std::size_t slot = scores_.scored % options_.window;

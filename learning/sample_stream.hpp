@@ -51,6 +51,8 @@ struct ScoreWindow {
 
 /// Feeds a data set to a learner: every sample is predicted, scored, then learned. Split, order of each epoch
 /// and drift are functions of the seed, so a stream resumed at sample n goes on as if it had never stopped.
+/// With several learners each has a sample of its own: an update is of as many samples as there are learners, taken
+/// one after the other. Sessions that do not learn are shown the samples of those that do, over again.
 /// @thread one at a time
 class SampleStream {
  public:
@@ -74,14 +76,18 @@ class SampleStream {
 
   /// Sends samples through `training` from now on, which must hand them to the same learner.
   void go_through(Training training) { training_ = std::move(training); }
-  /// The learner has replayed the next `samples` samples from a record of them.
-  void replayed(std::uint64_t samples);
+  /// The learner has replayed the next `steps` samples of each learner from a record of them.
+  void replayed(std::uint64_t steps);
 
-  /// Runs the next `samples` samples (fewer at the end).
+  /// Samples that enter together, one of each learner; of samples that arrive 1.
+  std::uint64_t at_once() const noexcept;
+
+  /// Runs the next `samples` samples: as many as enter together at least, and a multiple of those; fewer at the end.
   Status advance(std::uint64_t samples);
   /// Learns what is still under way; after the last sample.
   Status finish();
   bool is_done() const noexcept { return next_ == total_; }
+  /// A multiple of the samples that enter together: a rest of the last epoch is left out.
   std::uint64_t total() const noexcept { return total_; }
   std::uint64_t train_size() const noexcept { return train_.size(); }
   std::uint64_t held_out_size() const noexcept { return held_out_.size(); }
@@ -116,6 +122,7 @@ class SampleStream {
   void put_inputs(std::uint64_t sample, std::size_t row, float* to) const;
   void put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const;
   void put_values(std::size_t row, float* to) const;
+  void put_steps(std::uint64_t steps);
   Status check_targets() const;
   Result<Evaluation> measure(const std::vector<std::uint32_t>& rows) const;
   void score(const Score& score);

@@ -8,6 +8,18 @@ namespace weft::learning {
 
 using mesh::NodeId;
 
+/// Moves weights, and measures by how much where somebody looks.
+template <class Move>
+bool WeightUpdates::measured(const mesh::StepContext& context, NodeId node, Move&& move) noexcept {
+  LayerMeter* const meter = context.cpu ? meter_ : nullptr;
+  if (meter) [[unlikely]]
+    meter->begin_move(context.weights, node);
+  const bool has_moved = move();
+  if (meter) [[unlikely]]
+    meter->end_move(context.weights, node);
+  return has_moved;
+}
+
 void WeightUpdates::begin(mesh::StepContext& context, NodeId node) noexcept {
   has_failed_[node] = 0;
   bool is_owner = false;
@@ -66,7 +78,7 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexce
   if (is_finite && plan_->moves_together)
     optimizer_.measure_norm(context.stream, context.weights, node);
   else if (is_finite)
-    optimizer_.step(context.stream, context.weights, node);
+    step(context, node);
   context.end_update(node);
   if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite);
 }
@@ -74,20 +86,29 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexce
 void WeightUpdates::end_product(mesh::StepContext& context, NodeId node,
                                 const kernels::OuterProduct& product) noexcept {
   if (has_failed_[node] || is_held_back(context, node)) return;
-  if (optimizer_.step_product(*context.cpu, context.weights, node, product)) return;
+  const auto by_product = [&] { return optimizer_.step_product(*context.cpu, context.weights, node, product); };
+  if (measured(context, node, by_product)) return;
   // Some gradient may not be finite: all are looked at before the first weight moves.
   optimizer_.take_product(context.stream, context.weights, node, product);
   move_checked(context, node);
 }
 
-// A cell is isolated as a whole: its values and its weights.
+// A cell is isolated as a whole: its values and its weights. At a rate of 0 the arrays beside the weights stay too.
 bool WeightUpdates::is_held_back(const mesh::StepContext& context, NodeId node) const noexcept {
-  return !plan_->layers[node].moves || !context.weights.learns(node) || context.is_isolated(node);
+  return !plan_->layers[node].moves || !context.weights.learns(node) || context.is_isolated(node) ||
+         context.weights.rates.of(node) == 0.0f;
 }
 
 void WeightUpdates::move_together(mesh::StepContext& context, NodeId node) noexcept {
   if (is_held_back(context, node) || is_dropped_[node]) return;
-  optimizer_.step(context.stream, context.weights, node);
+  step(context, node);
+}
+
+void WeightUpdates::step(mesh::StepContext& context, NodeId node) noexcept {
+  measured(context, node, [&] {
+    optimizer_.step(context.stream, context.weights, node);
+    return true;
+  });
 }
 
 }  // namespace weft::learning

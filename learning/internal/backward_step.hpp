@@ -5,6 +5,7 @@
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
+#include "learning/internal/layer_meter.hpp"
 #include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/internal/sample_rings.hpp"
@@ -52,6 +53,9 @@ class BackwardStep {
         messages_(messages),
         optimizer_(optimizer) {}
 
+  /// Measures what comes to layers, on the CPU; null: nobody looks. Between runs.
+  void measure(LayerMeter* meter) noexcept { meter_ = meter; }
+
   /// A layer in a step, and the half of the messages that the step writes.
   struct At {
     mesh::StepContext& context;
@@ -97,6 +101,8 @@ class BackwardStep {
   void pull_back(const At& at, const kernels::ConstMatrixView& y, kernels::MatrixView residual) noexcept;
   /// Keeps the rms of a displacement within its limit.
   void limit_displacement(const At& at, kernels::MatrixView residual) noexcept;
+  /// Of a step at the layer's present rate, over the mean square of its input.
+  float step_size(const At& at) const noexcept;
   /// Factors that keep the layer's step from passing its target.
   void limit_step(const At& at, const kernels::ConstMatrixView& x) noexcept;
   /// scratch.limits = the factors of limit_rows. `normal`: a scratch of x's size.
@@ -138,6 +144,7 @@ class BackwardStep {
   ActivationRecords& records_;
   ErrorMessages& messages_;
   const Optimizer& optimizer_;
+  LayerMeter* meter_ = nullptr;
 };
 
 }  // namespace weft::learning

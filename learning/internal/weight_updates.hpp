@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/internal/gradient_sizes.hpp"
+#include "learning/internal/layer_meter.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/optimizer.hpp"
 
@@ -33,6 +34,8 @@ class WeightUpdates {
         has_failed_(plan.layers.size()),
         is_dropped_(plan.layers.size()) {}
 
+  /// Measures how weights move, on the CPU; null: nobody looks. Between runs.
+  void measure(LayerMeter* meter) noexcept { meter_ = meter; }
   /// Clears the gradients of the weights that `node` computes with.
   void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
   /// The same for an update by one outer product, which needs no gradients in memory.
@@ -63,7 +66,12 @@ class WeightUpdates {
   void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
   void move_checked(mesh::StepContext& context, mesh::NodeId node) noexcept;
 
+  void step(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  template <class Move>
+  bool measured(const mesh::StepContext& context, mesh::NodeId node, Move&& move) noexcept;
+
   const LearningPlan* plan_ = nullptr;
+  LayerMeter* meter_ = nullptr;
   Optimizer optimizer_;
   std::vector<Progress> progress_;        // by tied group
   std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way

@@ -16,6 +16,16 @@ namespace {
 constexpr Field kMasterSize{"master_size", Scope::weights};
 constexpr Field kMemory{"memory", Scope::weights};  // of observers whose memory a restart brings back
 
+/// Of the layers [first, second), where they are not all the network's; else none.
+void read_rates(const Graph& graph, const LayerRates& from, std::pair<NodeId, NodeId> layers,
+                std::vector<float>& rates) {
+  rates.clear();
+  bool are_set = false;
+  for (NodeId node = layers.first; from.are_set() && node < layers.second; ++node)
+    are_set |= from.of(node) != graph.nodes()[node].rate_scale;
+  for (NodeId node = layers.first; are_set && node < layers.second; ++node) rates.push_back(from.of(node));
+}
+
 }  // namespace
 
 void Cell::bind(const Graph& graph, WeightStore& weights, State& state, actors::Registry& registry,
@@ -159,8 +169,29 @@ Status Cell::apply(std::uint64_t tick, Command& control, std::vector<float>& ans
       return {};
     case CommandKind::morph:
       return weights_->morph(node, object, control.encoding);
+    case CommandKind::set_rate:
+      return set_rate(node, control, object);
   }
   return fail(Errc::internal, object + ": unknown command");
+}
+
+Status Cell::set_rate(NodeId node, const Command& command, const std::string& object) {
+  if (command.values.size() != 1 || !LayerRates::is_valid(command.values[0]))
+    return fail(Errc::out_of_range,
+                object + ": " +
+                    (command.values.size() == 1 ? "factor " + std::to_string(command.values[0])
+                                                : std::to_string(command.values.size()) + " factors") +
+                    "; one factor of the learning rate is taken, from 0 to 1000000");
+  const Node& layer = graph_->nodes()[node];
+  if (!rule_) return fail(Errc::unsupported, object + ": no rule learns on this mesh");
+  if (layer.layer->parameters().empty())
+    return fail(Errc::unsupported, object + ": " + layer.object + " has no weights of its own");
+  if (layer.is_frozen)
+    return fail(Errc::unsupported, object + ": " + layer.object +
+                                       " is frozen by its network (`freeze`), so nothing is kept to move it with");
+  weights_->rates.set(node, command.values[0]);
+  registry_->note_change();
+  return {};
 }
 
 bool Cell::handles(NodeId node, MessageType type) const noexcept {
@@ -186,6 +217,7 @@ void Cell::record_observers(CellRecord& to) const {
 
 void Cell::record(const actors::Supervisor& supervisor, CellRecord& to) const {
   to.switches = switches_;
+  read_rates(*graph_, weights_->rates, {first_, first_ + layers_}, to.rates);
   to.supervision = registry_->view(id());
   if (const auto& rule = supervisor.rule(id()); rule.policy == actors::Policy::restart)
     to.restarts.reserve(rule.max_restarts);
@@ -212,7 +244,12 @@ void Cell::restore_mail(const CellRecord& from, std::uint64_t tick) {
 Status Cell::restore(const CellRecord& from, actors::Supervisor& supervisor, std::uint64_t tick) {
   if (auto restored = supervisor.restore(id(), from.restarts); !restored)
     return fail(Errc::corrupt, "cell " + to_string(at_) + ": " + restored.error().text());
+  if (!from.rates.empty() && from.rates.size() != layers_)
+    return fail(Errc::corrupt, "cell " + to_string(at_) + ": " + std::to_string(from.rates.size()) +
+                                   " learning rates of " + std::to_string(layers_) + " layers");
   WEFT_CHECK(restore_observers(from));
+  for (NodeId node = first_; node < first_ + layers_; ++node)
+    weights_->rates.set(node, from.rates.empty() ? graph_->nodes()[node].rate_scale : from.rates[node - first_]);
   registry_->restore(id(), from.supervision);
   switches_ = from.switches;
   marked_ = !registry_->is_active(id());

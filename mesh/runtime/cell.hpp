@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -158,6 +159,7 @@ class Cell final : public actors::Actor<MessagePointer> {
   }
   /// Goes back to commands that were kept earlier.
   void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
+  Status set_rate(NodeId node, const Command& command, const std::string& object);
   bool mailbox_is_empty() const noexcept { return const_cast<Cell*>(this)->mailbox().empty(); }
   void carry_out(std::uint64_t tick, Command& control) noexcept;
   Status apply(std::uint64_t tick, Command& control, std::vector<float>& answer);

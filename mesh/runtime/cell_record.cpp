@@ -2,8 +2,11 @@
 
 #include "mesh/runtime/cell_record.hpp"
 
+#include "mesh/weights/layer_rates.hpp"
+
 #include "core/assert.hpp"
 
+#include <bit>
 #include <cstring>
 
 namespace weft::mesh {
@@ -23,6 +26,13 @@ bool WordReader::get(const Field& field, Element, std::span<std::byte> to) {
   if (!to.empty()) std::memcpy(to.data(), left_.data(), to.size());
   left_ = left_.subspan(to.size());
   return true;
+}
+
+std::uint64_t CellRecord::rate_word(float rate) noexcept { return std::bit_cast<std::uint32_t>(rate); }
+
+std::optional<float> CellRecord::read_rate(std::uint64_t word) noexcept {
+  const auto rate = std::bit_cast<float>(static_cast<std::uint32_t>(word));
+  return word <= UINT32_MAX && LayerRates::is_valid(rate) ? std::optional(rate) : std::nullopt;
 }
 
 void CellRecord::prepare(std::span<const std::size_t> sizes, bool has_mail) {

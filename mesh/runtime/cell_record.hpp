@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -37,6 +38,8 @@ struct ObserverMemory {
 /// archives that `visit` is called with: a field is a line of it.
 struct CellRecord {
   CellSwitches switches;
+  /// Of each layer, its factor of the learning rate; empty: those of the network.
+  std::vector<float> rates;
   actors::ActorView supervision;
   std::vector<std::uint64_t> restarts;   // ticks of those that still count
   std::vector<CommandMessage> commands;  // that wait
@@ -49,7 +52,12 @@ struct CellRecord {
 
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive) {
-    archive.word(Field{"enabled", Scope::control}, self.switches.is_enabled, 0, 1);
+    // Rates that no command has changed are not there, so that they cost nothing, and older files are read.
+    constexpr std::uint64_t kEnabled = 1, kHasRates = 2;
+    std::uint64_t switches = (self.switches.is_enabled ? kEnabled : 0) | (self.rates.empty() ? 0 : kHasRates);
+    archive.word(Field{"enabled", Scope::control}, switches, 0, kEnabled | kHasRates);
+    if constexpr (!std::is_const_v<Self>) self.switches.is_enabled = (switches & kEnabled) != 0;
+    visit_rates(self, archive, (switches & kHasRates) != 0);
     archive.word(Field{"period", Scope::control}, self.switches.period, 1);
     archive.word(Field{"status", Scope::care}, self.supervision.status, 0, actors::kActorStatusCount - 1);
     archive.word(Field{"messages", Scope::care}, self.supervision.messages);
@@ -73,6 +81,20 @@ struct CellRecord {
     archive.count(Field{"mail", Scope::care}, self.mail);
     for (auto& mail : self.mail) visit_mail(mail, archive);
   }
+
+ private:
+  template <class Self, class Archive>
+  static void visit_rates(Self& self, Archive& archive, bool has_rates) {
+    constexpr Field kRates{"rates", Scope::control};
+    if (!has_rates) {
+      if constexpr (!std::is_const_v<Self>) self.rates.clear();
+      return;
+    }
+    archive.count(kRates, self.rates);
+    for (auto& rate : self.rates) archive.coded(kRates, rate, rate_word, read_rate);
+  }
+  static std::uint64_t rate_word(float rate) noexcept;
+  static std::optional<float> read_rate(std::uint64_t word) noexcept;
 };
 
 /// Appends fields to 64-bit words, as `state/cells` of a file has them.

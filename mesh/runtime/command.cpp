@@ -7,8 +7,8 @@
 
 namespace weft::mesh {
 namespace {
-constexpr std::array<std::string_view, kCommandKindCount> kNames{"enable", "disable", "set_period", "set_weights",
-                                                                 "reset",  "probe",   "snapshot",   "morph"};
+constexpr std::array<std::string_view, kCommandKindCount> kNames{
+    "enable", "disable", "set_period", "set_weights", "reset", "probe", "snapshot", "morph", "set_rate"};
 }  // namespace
 
 std::string_view name(CommandKind kind) noexcept {

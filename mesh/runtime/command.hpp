@@ -28,8 +28,9 @@ enum class CommandKind : int {
   probe,        ///< answer with the committed output of layer `level`, session `number`
   snapshot,     ///< answer with all parameters of layer `level`, one after another, row-major
   morph,        ///< store the weight matrices of layer `level` as `encoding` says
+  set_rate,     ///< layer `level` learns at `values[0]` times the learning rate; 0: it does not move
 };
-inline constexpr std::size_t kCommandKindCount = 8;
+inline constexpr std::size_t kCommandKindCount = 9;
 /// "unknown" of a number without a name.
 std::string_view name(CommandKind kind) noexcept;
 

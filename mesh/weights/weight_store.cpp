@@ -32,6 +32,7 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   WeightStore store;
   store.number_ = last.fetch_add(1, std::memory_order_relaxed) + 1;
   store.memory_ = ParameterMemory(plan, memory);
+  store.rates = LayerRates(graph);
   std::vector<bool> has_master;
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];

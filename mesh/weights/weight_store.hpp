@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mesh/network/graph.hpp"
+#include "mesh/weights/layer_rates.hpp"
 #include "mesh/weights/parameter_memory.hpp"
 #include "mesh/weights/quantized_weight.hpp"
 #include "mesh/weights/tied_weights.hpp"
@@ -37,6 +38,8 @@ class WeightStore {
     float* data = nullptr;  // the master, spec->stored_size() floats, 64-byte aligned; null: released
     std::uint64_t version = 0;
   };
+
+  LayerRates rates;
 
   /// Room for all parameters of `graph`, zeroed, in the encodings that it names; `plan` counts cells as units, region
   /// by region. Without `keeps_masters`, only layers that are float32 or quantisation-aware have masters.

@@ -7,6 +7,7 @@
 
 #include "tests/agent/scripted.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include <cmath>
 
 namespace weft::agent::test::agent_test {
 namespace {
@@ -257,6 +258,46 @@ TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   ASSERT_TRUE(opened);
   EXPECT_EQ(opened->agent->mesh().sessions(), 2u);
   EXPECT_EQ(opened->hash(), hash);
+}
+
+// What was asked for at once is part of the state before the next tick, of the journal's too.
+TEST(Agent, CarriesOutACommandAtOnce) {
+  storage::MemoryFileSystem files;
+  Hash128 hash;
+  {
+    const auto opened = open(files, Mode::tick);
+    opened->run(10, kScript);
+    const Hash128 before = opened->hash();
+    for (const float rate : {0.25f, 0.0f}) {
+      auto order = mesh::make_command(mesh::CommandKind::set_rate);
+      order->values = {rate};
+      const auto sent = opened->agent->post({0, 0, 0, 0}, order, true);
+      ASSERT_TRUE(sent) << sent.error().text();
+      ASSERT_TRUE((*sent)->is_done());
+      EXPECT_TRUE((*sent)->status()) << (*sent)->status().error().text();
+    }
+    for (const std::vector<float>& bad : {std::vector<float>{}, {1, 2}, {-1}, {NAN}, {1e9f}}) {
+      auto order = mesh::make_command(mesh::CommandKind::set_rate);
+      order->values = bad;
+      const auto sent = opened->agent->post({0, 0, 0, 0}, order, true);
+      ASSERT_TRUE(sent && (*sent)->is_done());
+      EXPECT_EQ((*sent)->status().error().code(), Errc::out_of_range) << bad.size();
+    }
+    hash = opened->hash();
+    EXPECT_NE(hash, before) << "a rate is state";
+    ASSERT_TRUE(opened->agent->mark());
+    ASSERT_TRUE(opened->agent->acknowledge());
+  }
+  {
+    const auto opened = open(files, Mode::tick);
+    ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->hash(), hash);
+    ASSERT_TRUE(opened->agent->checkpoint_and_wait());
+  }
+  const auto opened = open(files, Mode::tick);
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(opened->recovery.records, 0u);
+  EXPECT_EQ(opened->hash(), hash) << "out of a file too";
 }
 
 TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {

@@ -74,6 +74,7 @@ TEST(Record, KeepsWhatComesLate) {
   expect_same_bits(taught.targets[1].gradient, gradient);
   bytes.begin().put_forgo(9);
   EXPECT_EQ(std::get<ForgoRecord>(reread(RecordKind::forgo, bytes)).ticket, 9u);
+  EXPECT_TRUE(std::holds_alternative<DeliverRecord>(reread(RecordKind::deliver, bytes.begin())));
 }
 
 TEST(Record, KeepsBatchesWithLabelsOfEveryWidth) {

@@ -6,7 +6,10 @@
 #include <pty.h>
 
 #include "tests/cli/agent.hpp"
+#include <cstdio>
+#include <map>
 #include <memory>
+#include <sstream>
 
 namespace weft::cli_test::top_test {
 namespace {
@@ -44,6 +47,38 @@ TEST(Top, ShowsARunningAgentOnceAsTextAndAsJson) {
   for (const Json& cell : statistics["busiest"]) all += cell["share"].get<double>();
   EXPECT_GT(all, 0.0);
   EXPECT_LE(all, 1.0 + 1e-9);
+}
+
+TEST(Top, TellsHowEachLayerLearns) {
+  Folder folder;
+  Process agent(endless(folder / "c"));
+  wait_for_progress(agent);
+  const Outcome csv = weft({"top", folder / "c", "--once", "--csv"});
+  ASSERT_EQ(csv.exit, 0) << csv.told();
+  std::istringstream lines(csv.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "tick,z,y,x,layer,error,budget,update,relative_update,error_age");
+  // Pipelined: twice as many ticks as links to the output.
+  std::map<std::string, int> ages{{"0,0,0,0", 4}, {"0,0,1,0", 2}, {"0,1,0,0", 0}, {"0,1,1,0", 6}};
+  while (std::getline(lines, line)) {
+    int tick, z, y, x, l, age;
+    double error, budget, update, relative;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%d,%d,%lf,%lf,%lf,%lf,%d", &tick, &z, &y, &x, &l, &error, &budget,
+                          &update, &relative, &age),
+              10)
+        << line;
+    char at[64];
+    std::snprintf(at, sizeof at, "%d,%d,%d,%d", z, y, x, l);
+    ASSERT_TRUE(ages.contains(at)) << line;
+    EXPECT_EQ(age, ages[at]) << line;
+    EXPECT_GT(error, 0.0);
+    EXPECT_GE(budget, 0.0);
+    EXPECT_LE(budget, 1.0);
+    ages.erase(at);
+  }
+  EXPECT_TRUE(ages.empty()) << csv.out;
+  EXPECT_EQ(weft({"top", folder / "c", "--csv", "--json"}).exit, 2);
 }
 
 TEST(Top, SaysWhenTheLastCheckpointWasWrittenAndFollowsUntilTheAgentGoes) {

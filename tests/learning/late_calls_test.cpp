@@ -174,5 +174,31 @@ TEST(LateCalls, SugarIsPredictAndLearn) {
   EXPECT_EQ(d.run.hash(), e.run.hash());
 }
 
+// A few rows of a network without a past are computed in one pass, more of them by copies that are held: the same bits.
+TEST(Predict, OfOneRowIsThatOfMany) {
+  constexpr std::size_t kRows = 40;
+  using kernels::Activation;
+  const auto plain = [](bool has_loop) {
+    mesh::NetworkBuilder b("n", {1, 1, 3, 1});
+    b.input("x", 5).dense({0, 0, 0, 0}, 33, Activation::tanh);
+    if (has_loop) b.from({"x", Coord{0, 0, 1, 0}});
+    b.dense({0, 0, 1, 0}, 17, Activation::gelu).dense({0, 0, 2, 0}, 4).from({Coord{0, 0, 1, 0}});
+    return must(mesh::Mesh::build(b.output("y", {0, 0, 2, 0}).seed(9).spec(), {}));
+  };
+  for (const bool has_loop : {false, true}) {
+    mesh::Mesh mesh = plain(has_loop);
+    const auto learner = must(Learner::build(mesh, {}));
+    std::vector<float> x(kRows * 5), y(kRows * 4), one(4);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
+    const mesh::RunInput input{"x", x};
+    const mesh::RunOutput output{"y", y};
+    must(learner->predict({&input, 1}, kRows, {&output, 1}, 0));
+    for (std::size_t row = 0; row < kRows; ++row) {
+      must(predict_one(*learner, std::span(x).subspan(row * 5, 5), one));
+      EXPECT_TRUE(std::equal(one.begin(), one.end(), y.begin() + static_cast<std::ptrdiff_t>(row * 4))) << row;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace weft::learning::late_calls_test

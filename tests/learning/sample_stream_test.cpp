@@ -82,6 +82,79 @@ TEST(SampleStream, GoesOnFromItsCursorAsIfNeverStopped) {
   EXPECT_FALSE(again->load_cursor("nonsense"));
 }
 
+/// A stream of several learners over more sessions than those.
+StreamRun make_batches(Schedule schedule, std::size_t learners, std::size_t sessions, StreamOptions options) {
+  StreamRun run;
+  mesh::MeshOptions shape;
+  shape.sessions = sessions;
+  run.mesh = std::make_unique<mesh::Mesh>(*mesh::Mesh::build(test::digits_network(options.seed), shape));
+  LearningOptions learning;
+  learning.schedule = schedule;
+  learning.learners = learners;
+  run.learner = *Learner::build(*run.mesh, learning);
+  run.stream = std::make_unique<SampleStream>(*SampleStream::build(*run.learner, test::digits(), options));
+  return run;
+}
+
+// The samples are those that one learner would be given, in its order; the reference puts them together by hand.
+TEST(SampleStream, GivesEachLearnerASampleOfItsOwn) {
+  constexpr std::size_t kLearners = 3, kSessions = 4, kSamples = 200, kSteps = kSamples / kLearners;
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    StreamOptions options;
+    options.max_samples = kSamples;
+    std::vector<float> pixels;
+    std::vector<std::uint32_t> labels;
+    StreamRun one = make_run(Rule::backprop, schedule, options);
+    one.stream->go_through({[&](auto inputs, auto targets, std::uint64_t) -> Status {
+                              pixels.insert(pixels.end(), inputs[0].values.begin(), inputs[0].values.end());
+                              labels.insert(labels.end(), targets[0].labels.begin(), targets[0].labels.end());
+                              return {};
+                            },
+                            nullptr});
+    ASSERT_TRUE(one.stream->advance(kSamples));
+    ASSERT_EQ(labels.size(), kSamples);
+
+    StreamRun by_hand = make_batches(schedule, kLearners, kSessions, options);
+    std::vector<float> batches;
+    for (std::size_t step = 0; step < kSteps; ++step)
+      for (std::size_t session = 0; session < kSessions; ++session) {
+        const auto first = pixels.begin() + static_cast<std::ptrdiff_t>((step * kLearners + session % kLearners) * 64);
+        batches.insert(batches.end(), first, first + 64);
+      }
+    const mesh::RunInput input{"pixels", batches};
+    const Target target{"digit", std::span(labels).first(kSteps * kLearners), {}};
+    ASSERT_TRUE(by_hand.learner->learn({&input, 1}, {&target, 1}, kSteps));
+
+    StreamRun run = make_batches(schedule, kLearners, kSessions, options);
+    EXPECT_EQ(run.stream->at_once(), kLearners);
+    EXPECT_EQ(run.stream->total(), kSteps * kLearners) << "a rest of the samples makes no update";
+    ASSERT_TRUE(run.stream->advance(1));
+    EXPECT_EQ(run.stream->samples(), kLearners) << "as many as enter together";
+    ASSERT_TRUE(run.stream->advance(50));
+    EXPECT_EQ(run.stream->samples(), kLearners + 48);
+    ASSERT_TRUE(run.stream->advance(kSamples));
+    EXPECT_TRUE(run.stream->is_done());
+    for (std::size_t session = 0; session < kSessions; ++session)
+      EXPECT_EQ(run.mesh->state_hash(session), by_hand.mesh->state_hash(session)) << session;
+    // Each learner's answer is scored.
+    std::uint64_t hits = 0, scored = 0;
+    for (const Score& score : by_hand.learner->scores()) hits += score.prediction == score.label, ++scored;
+    EXPECT_DOUBLE_EQ(run.stream->progress().overall_accuracy, static_cast<double>(hits) / static_cast<double>(scored));
+  }
+}
+
+TEST(SampleStream, RefusesMoreLearnersThanSamples) {
+  StreamOptions options;
+  options.max_samples = 7;
+  auto mesh = mesh::Mesh::build(test::digits_network(0), {.sessions = 8});
+  LearningOptions learning;
+  learning.learners = 8;
+  auto learner = *Learner::build(*mesh, learning);
+  const auto refused = SampleStream::build(*learner, test::digits(), options);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("8 learners"), std::string::npos) << refused.error().text();
+}
+
 mesh::NetworkSpec chain_of(const std::string& in, const std::string& layers) {
   return mesh::testing_support::must(mesh::read_network(
       R"({"weft": 2, "name": "n", "inputs": {"x": [)" + in + R"(]}, "chain": [)" + layers + "]}", "n"));

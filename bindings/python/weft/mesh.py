@@ -15,7 +15,8 @@ from . import _library
 from ._library import address, floats, lib, make_values
 from .network import Handle, Network, Place, coord
 
-COMMANDS = ("enable", "disable", "set_period", "set_weights", "reset", "probe", "snapshot", "morph")
+COMMANDS = ("enable", "disable", "set_period", "set_weights", "reset", "probe", "snapshot", "morph",
+            "set_rate")
 _SLICE_SECONDS = 0.02
 
 
