@@ -18,7 +18,9 @@
 
 #include "core/json.hpp"
 
+#include <string>
 #include <utility>
+#include <variant>
 
 namespace weft::capi {
 namespace {
@@ -62,6 +64,9 @@ Json description_of(const mesh::Mesh& mesh) {
              {"width", node.width},
              {"dtype", name(encoding.dtype)},
              {"parameters", parameters_of(node)}};
+    const mesh::Options& options = graph.layer_spec(id).options;
+    if (const auto activation = options.find("activation"); activation != options.end())
+      if (const auto* const text = std::get_if<std::string>(&activation->second)) row["activation"] = *text;
     row["sources"] = Json::array();
     for (const std::uint32_t edge : node.sources) {
       const mesh::Node& from = graph.nodes()[graph.edges()[edge].from];

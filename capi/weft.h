@@ -70,6 +70,7 @@ typedef struct weft_learner weft_learner;   /* learning in a mesh's ticks */
 typedef struct weft_agent weft_agent;       /* a mesh and its learner, kept in a directory */
 typedef struct weft_snapshot weft_snapshot; /* a mesh at one moment, in memory */
 typedef struct weft_answer weft_answer;     /* what became of a command */
+typedef struct weft_model weft_model;       /* a language model with its tokenizer */
 
 /* ---- The library ---- */
 
@@ -382,6 +383,49 @@ WEFT_API weft_status weft_agent_statistics(weft_agent* agent, char* buffer, size
  * answer WEFT_BAD_HANDLE. WEFT_STORAGE: not everything could be written; it is ended all the same.
  */
 WEFT_API weft_status weft_agent_close(weft_agent* agent);
+
+/* ---- Language models ---- */
+
+typedef struct weft_model_options {
+  size_t size;
+  const weft_mesh_options* mesh;
+  const char* tokenizer; /* a file or folder that has it; NULL: the model's own */
+} weft_model_options;
+
+/* What `weft import` made, or a Hugging Face folder or GGUF file that it takes (docs/models.md). */
+WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** out_model);
+WEFT_API weft_status weft_model_destroy(weft_model* model);
+/* Ids of a text's tokens, with those that the model expects around it. */
+WEFT_API weft_status weft_model_tokenize(weft_model* model, const char* text, uint32_t* ids, size_t capacity,
+                                         size_t* out_needed);
+/* The text of tokens; ids that stand for nothing are passed over. */
+WEFT_API weft_status weft_model_detokenize(weft_model* model, const uint32_t* ids, size_t count, char* buffer,
+                                           size_t capacity, size_t* out_needed);
+
+typedef struct weft_generate_options {
+  size_t size;
+  uint64_t tokens;    /* to write, at most; 0: 128 */
+  double temperature; /* of the draw; 0: 0.8 */
+  uint64_t top_k;     /* tokens that are drawn from, at most; 0: 40; UINT64_MAX: all */
+  double top_p;       /* likeliest tokens that are kept until their shares reach this; 0: 0.95; 1: all */
+  double min_p;       /* least share of a token, in parts of the likeliest one's; 0: 0.05; below 0: none */
+  uint64_t seed;
+  uint64_t context; /* tokens that are remembered; 0: as many as are wanted */
+  const char* const* stops;
+  size_t stop_count;
+  int is_greedy;    /* 1: always the likeliest token */
+  int ignores_ends; /* 1: goes on after a token that ends a text */
+  uint64_t max_memory;
+} weft_generate_options;
+
+/* Gets text as it becomes certain, whole characters only; anything but 0 stops: WEFT_INTERRUPTED. */
+typedef int (*weft_text_function)(void* user, const char* text);
+/* Writes on from a prompt: the same text wherever it runs. `function` may be NULL. What it wrote: weft_model_result. */
+WEFT_API weft_status weft_model_generate(weft_model* model, const char* prompt, const weft_generate_options* options,
+                                         weft_text_function function, void* user);
+/* JSON of the last text that was written to its end: text, ids, prompt_ids, end ("end", "stop", "length"), seconds,
+ * prompt_seconds. WEFT_NOT_FOUND: none was. */
+WEFT_API weft_status weft_model_result(weft_model* model, char* buffer, size_t capacity, size_t* out_needed);
 
 #ifdef __cplusplus
 }

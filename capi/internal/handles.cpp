@@ -7,8 +7,8 @@
 namespace weft::capi {
 
 const char* name(Kind kind) noexcept {
-  static constexpr std::array<const char*, kKinds> kNames{"none",  "network",  "mesh",  "learner",
-                                                          "agent", "snapshot", "answer"};
+  static constexpr std::array<const char*, kKinds> kNames{"none",  "network",  "mesh",   "learner",
+                                                          "agent", "snapshot", "answer", "model"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -38,7 +38,8 @@ void* HandleTable::add(Kind kind, std::unique_ptr<Object> object) {
   }
   Slot& slot = *slot_at(place);
   // The word of a free slot has the number of the use before, of no kind.
-  const std::uintptr_t use = (slot.word.load(std::memory_order_relaxed) >> (1 + kKindBits)) + 1;
+  const std::uintptr_t last = slot.word.load(std::memory_order_relaxed) >> (1 + kKindBits);
+  const std::uintptr_t use = (last + 1) & ((std::uintptr_t{1} << kUseBits) - 1);
   const std::uintptr_t upper = use << kKindBits | static_cast<std::uintptr_t>(kind);
   slot.object = object.release();
   slot.word.store(upper << 1, std::memory_order_release);  // pairs with the acquire in claim

@@ -13,8 +13,8 @@
 namespace weft::capi {
 
 /// Kinds of objects that a handle may stand for; part of each handle.
-enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot, answer };
-inline constexpr std::uint32_t kKinds = 7;
+enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot, answer, model };
+inline constexpr std::uint32_t kKinds = 8;
 const char* name(Kind kind) noexcept;
 
 /// State that objects made of each other share: a mesh, its learner, its agent.
@@ -61,7 +61,9 @@ class HandleTable {
   static Kind kind_of(const void* handle) noexcept;
 
  private:
-  static constexpr unsigned kPlaceBits = 20, kKindBits = 4, kChunkBits = 8;
+  // Of 64 bits 40 count uses; of 32 (WebAssembly) 16, after which a place's handles come again.
+  static constexpr unsigned kBits = 8 * sizeof(std::uintptr_t), kPlaceBits = kBits == 64 ? 20 : 12, kKindBits = 4,
+                            kUseBits = kBits - kPlaceBits - kKindBits, kChunkBits = 8;
   static constexpr std::size_t kChunk = std::size_t{1} << kChunkBits, kPlaces = std::size_t{1} << kPlaceBits;
 
   Slot* slot_at(std::size_t place) noexcept;

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "capi/internal/arguments.hpp"
+#include "capi/internal/objects.hpp"
+
+#include "models/language_model.hpp"
+
+#include "storage/file_system.hpp"
+
+#include "core/json.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace weft::capi {
+namespace {
+
+struct ModelObject final : Object {
+  using Handle = weft_model;
+  static constexpr Kind kKind = Kind::model;
+  models::LanguageModel model;
+  std::optional<models::Generated> result;
+};
+
+constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;  // as `weft generate` has it
+
+Status check_within(const char* what, double value, double least, double most) {
+  if (value >= least && value <= most) return {};
+  return fail(Errc::out_of_range, std::string("generate options: ") + what + " " + std::to_string(value) +
+                                      " is not between " + std::to_string(least) + " and " + std::to_string(most));
+}
+
+Result<models::GenerateOptions> generate_options_of(const weft_generate_options* options) {
+  WEFT_TRY(const weft_generate_options given, struct_of(options, "generate options"));
+  models::GenerateOptions made;
+  models::SamplerOptions& sampler = made.sampler;
+  if (given.temperature != 0) sampler.temperature = given.temperature;
+  if (given.top_k != 0) sampler.top_k = given.top_k == UINT64_MAX ? 0 : static_cast<std::size_t>(given.top_k);
+  if (given.top_p != 0) sampler.top_p = given.top_p;
+  if (given.min_p != 0) sampler.min_p = given.min_p < 0 ? 0 : given.min_p;
+  WEFT_CHECK(check_within("temperature", sampler.temperature, 0, 100));
+  WEFT_CHECK(check_within("top_p", sampler.top_p, 0, 1));
+  WEFT_CHECK(check_within("min_p", sampler.min_p, 0, 1));
+  if (given.is_greedy) sampler.temperature = 0;
+  sampler.seed = given.seed;
+  for (const auto& [what, value] : {std::pair("tokens", given.tokens), std::pair("context", given.context)})
+    if (value > kMostTokens)
+      return fail(Errc::out_of_range, std::string("generate options: ") + what + " " + std::to_string(value) +
+                                          " is more than " + std::to_string(kMostTokens));
+  if (given.tokens != 0) made.most_tokens = static_cast<std::size_t>(given.tokens);
+  made.context = static_cast<std::size_t>(given.context);
+  WEFT_TRY(const auto stops, array_of(given.stops, given.stop_count, "stops"));
+  for (const char* const stop : stops) {
+    WEFT_TRY(const std::string_view text, text_of(stop, "stops"));
+    made.stops.emplace_back(text);
+  }
+  made.ignores_ends = given.ignores_ends != 0;
+  made.max_memory = given.max_memory;
+  return made;
+}
+
+}  // namespace
+}  // namespace weft::capi
+
+using namespace weft;
+using namespace weft::capi;
+
+weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** out_model) {
+  return guarded([&]() -> Outcome {
+    WEFT_CHECK(check_out(out_model, "out_model"));
+    WEFT_TRY(const std::string_view place, text_of(path, "path"));
+    WEFT_TRY(const weft_model_options given, struct_of(options, "model options"));
+    WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(given.mesh));
+    auto made = std::make_unique<ModelObject>();
+    WEFT_TRY(made->model, models::load_language_model(storage::real_file_system(), std::string(place),
+                                                      text_or_empty(given.tokenizer), std::move(wanted)));
+    return hand_out(std::move(made), out_model);
+  });
+}
+
+weft_status weft_model_destroy(weft_model* model) { return destroy<ModelObject>(model); }
+
+weft_status weft_model_tokenize(weft_model* model, const char* text, uint32_t* ids, size_t capacity,
+                                size_t* out_needed) {
+  return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
+    WEFT_TRY(const std::string_view given, text_of(text, "text"));
+    WEFT_TRY([[maybe_unused]] const auto room, array_of(ids, capacity, "ids"));
+    WEFT_TRY(const auto found, of.model.tokenizer->encode(given));
+    static_assert(sizeof(text::TokenId) == sizeof(uint32_t));
+    return copy_out(found.data(), found.size(), sizeof(uint32_t), ids, capacity, out_needed);
+  });
+}
+
+weft_status weft_model_detokenize(weft_model* model, const uint32_t* ids, size_t count, char* buffer, size_t capacity,
+                                  size_t* out_needed) {
+  return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
+    WEFT_TRY(const auto given, array_of(ids, count, "ids"));
+    return copy_text(of.model.tokenizer->decode(std::vector<text::TokenId>(given.begin(), given.end())), buffer,
+                     capacity, out_needed);
+  });
+}
+
+weft_status weft_model_generate(weft_model* model, const char* prompt, const weft_generate_options* options,
+                                weft_text_function function, void* user) {
+  return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
+    WEFT_TRY(const std::string_view given, text_of(prompt, "prompt"));
+    WEFT_TRY(const models::GenerateOptions wanted, generate_options_of(options));
+    WEFT_TRY(of.result, models::generate(of.model, given, wanted, [&](std::string_view text) -> Status {
+               if (function && function(user, std::string(text).c_str()) != 0)
+                 return fail(Errc::interrupted, "generate: its function stopped it");
+               return {};
+             }));
+    return {};
+  });
+}
+
+weft_status weft_model_result(weft_model* model, char* buffer, size_t capacity, size_t* out_needed) {
+  return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
+    if (!of.result) return fail(Errc::not_found, "model: nothing was generated yet");
+    const models::Generated& made = *of.result;
+    const Json json{{"text", made.text},         {"ids", made.ids},
+                    {"prompt_ids", made.prompt}, {"end", std::string(made.end)},
+                    {"seconds", made.seconds},   {"prompt_seconds", made.prompt_seconds}};
+    return copy_text(json.dump(), buffer, capacity, out_needed);
+  });
+}

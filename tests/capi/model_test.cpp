@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Language models. The text of a greedy run is that of a binary64 reference (shared data).
+
+#include "core/json.hpp"
+
+#include "calls.hpp"
+#include "tests/support/shared_data.hpp"
+#include <fstream>
+#include <iterator>
+
+namespace weft::capi::model_test {
+namespace {
+
+using namespace testing_support;
+
+weft_model* load() {
+  weft_model* model = nullptr;
+  WEFT_EXPECT_OK(weft_model_load(shared_data("stories260K/derived").c_str(), nullptr, &model));
+  return model;
+}
+
+Json result_of(weft_model* model) {
+  return *parse_json(text_of_call([&](char* buffer, std::size_t capacity, std::size_t* needed) {
+                       return weft_model_result(model, buffer, capacity, needed);
+                     }),
+                     "result");
+}
+
+TEST(CModel, WritesTheTextOfTheReference) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  std::ifstream file(shared_data("stories260K/derived/golden_greedy.json"));
+  const Json golden = *parse_json(std::string(std::istreambuf_iterator<char>(file), {}), "golden");
+  const auto ids = golden["ids"].get<std::vector<std::uint32_t>>();
+  weft_model* const model = load();
+  std::size_t needed = 0;
+  WEFT_EXPECT_FAILS(weft_model_result(model, nullptr, 0, &needed), WEFT_NOT_FOUND, "nothing");
+
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.is_greedy = options.ignores_ends = 1;
+  options.tokens = 40;
+  std::string streamed;
+  WEFT_ASSERT_OK(weft_model_generate(
+      model, "", &options,
+      [](void* user, const char* text) {
+        *static_cast<std::string*>(user) += text;
+        return 0;
+      },
+      &streamed));
+  const Json made = result_of(model);
+  EXPECT_EQ(made["text"].get<std::string>(), streamed);
+  auto whole = made["prompt_ids"].get<std::vector<std::uint32_t>>();
+  for (const std::uint32_t id : made["ids"].get<std::vector<std::uint32_t>>()) whole.push_back(id);
+  ASSERT_EQ(whole.size(), 41u);  // the token that begins a text, and forty
+  EXPECT_EQ(whole, std::vector<std::uint32_t>(ids.begin(), ids.begin() + 41));
+  EXPECT_EQ(made["end"].get<std::string>(), "length");
+
+  WEFT_EXPECT_FAILS(weft_model_generate(
+                        model, "Once", &options, [](void*, const char*) { return 1; }, nullptr),
+                    WEFT_INTERRUPTED, "stopped");
+  EXPECT_EQ(result_of(model)["text"].get<std::string>(), streamed);  // as it was
+  WEFT_EXPECT_OK(weft_model_destroy(model));
+  WEFT_EXPECT_FAILS(weft_model_destroy(model), WEFT_BAD_HANDLE, "destroyed");
+}
+
+TEST(CModel, TokensGoThereAndBack) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  weft_model* const model = load();
+  std::size_t needed = 0;
+  std::uint32_t ids[64];
+  WEFT_ASSERT_OK(weft_model_tokenize(model, "Once upon a time", ids, 64, &needed));
+  ASSERT_GT(needed, 2u);
+  std::uint32_t few[2] = {7, 7};
+  WEFT_EXPECT_FAILS(weft_model_tokenize(model, "Once upon a time", few, 2, nullptr), WEFT_TOO_SMALL, "room for 2");
+  EXPECT_EQ(few[0], 7u);
+  const std::string text = text_of_call([&](char* buffer, std::size_t capacity, std::size_t* size) {
+    return weft_model_detokenize(model, ids, needed, buffer, capacity, size);
+  });
+  EXPECT_NE(text.find("Once upon a time"), std::string::npos) << text;
+  WEFT_EXPECT_OK(weft_model_destroy(model));
+}
+
+TEST(CModel, WrongCallsAreNamed) {
+  weft_model* model = nullptr;
+  WEFT_EXPECT_FAILS(weft_model_load("/no/where", nullptr, &model), WEFT_NOT_FOUND, "/no/where");
+  WEFT_EXPECT_FAILS(weft_model_load(nullptr, nullptr, &model), WEFT_INVALID_ARGUMENT, "path: NULL");
+  WEFT_EXPECT_FAILS(weft_model_generate(nullptr, "", nullptr, nullptr, nullptr), WEFT_BAD_HANDLE, "model: NULL");
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  model = load();
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.top_p = 1.5;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE, "top_p");
+  options.top_p = 0;
+  options.tokens = std::uint64_t{1} << 40;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE, "tokens");
+  options.tokens = 1;
+  options.stop_count = 1;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_INVALID_ARGUMENT, "stops: NULL");
+  WEFT_EXPECT_OK(weft_model_destroy(model));
+}
+
+}  // namespace
+}  // namespace weft::capi::model_test
