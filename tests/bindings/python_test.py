@@ -125,6 +125,11 @@ class Calls(unittest.TestCase):
             self.assertEqual(scores["label"][:4].tolist(), Y.tolist())
             learner.learn_one(X[0], 0)
             self.assertEqual(learner.counts()["samples"], 2001)
+            self.assertRaises(ValueError, learner.learn_one, X[0], -1)
+            self.assertRaises(ValueError, learner.learn_one, X[0], 2 ** 32)
+            self.assertRaises(ValueError, learner.predict_one, [1])
+            for x in ([0, 1], np.array([0, 1]), np.array([[0], [1]]), np.array([9, 0, 9, 1])[1::2]):
+                self.assertEqual(learner.predict_one(x).tolist(), learner.predict_one(X[1]).tolist())
         self.mesh.tick(3)
 
     def test_validates_progressively(self):

@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, List, Tuple
 
 import numpy as np
@@ -63,9 +63,21 @@ class AgentOptions(Sized):
                 ("no_learning", c_int), ("salvage", c_int)]
 
 
+class ModelOptions(Sized):
+    _fields_ = [("size", c_size_t), ("mesh", POINTER(MeshOptions)), ("tokenizer", c_char_p)]
+
+
+class GenerateOptions(Sized):
+    _fields_ = [("size", c_size_t), ("tokens", c_uint64), ("temperature", c_double), ("top_k", c_uint64),
+                ("top_p", c_double), ("min_p", c_double), ("seed", c_uint64), ("context", c_uint64),
+                ("stops", c_void_p), ("stop_count", c_size_t), ("is_greedy", c_int), ("ignores_ends", c_int),
+                ("max_memory", c_uint64)]
+
+
 SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),
                   ("token", "u4"), ("reserved", "u4")])
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+TextFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
 
 # Functions by the types of their arguments: H a handle or an address, T a text, Z a size, Q 64 bits, I an int,
 # U 32 bits, C a coordinate, h a place for a handle, z for a size, q for 64 bits, i for an int.
@@ -93,6 +105,8 @@ _FUNCTIONS = {
     "learner_clear_scores": "H", "learner_count": "HH",
     "agent_open": "THHh", "agent_mesh": "Hh", "agent_learner": "Hh", "agent_acknowledge": "H", "agent_checkpoint": "H",
     "agent_note": "HTT", "agent_mark": "H", "agent_statistics": "HHZz", "agent_close": "H",
+    "model_load": "THh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
+    "model_generate": "HTHHH", "model_result": "HHZz",
 }
 # The others give no status.
 _PLAIN = {"last_error": ([], POINTER(Error)), "status_name": ([c_int], c_char_p), "version": ([], c_char_p)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import threading
 from ctypes import c_size_t, c_uint64, c_void_p
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -18,6 +19,8 @@ from .network import Handle, Network
 NO_LABEL = 2 ** 32 - 1
 _NO_SESSION = ctypes.c_size_t(-1).value
 _SLICE_SAMPLES = 64
+_SMALL = 4096  # values of a sample that is copied
+_predict_one, _learn_one = lib.learner_predict_one, lib.learner_learn_one
 
 
 class Learner(Handle):
@@ -36,8 +39,13 @@ class Learner(Handle):
     def _begin(self, handle: c_void_p, mesh: Mesh) -> None:
         Handle.__init__(self, handle)
         self.mesh = mesh
-        outputs = mesh.description["outputs"]
+        inputs, outputs = mesh.description["inputs"], mesh.description["outputs"]
         self._width = outputs[0]["width"] if len(outputs) == 1 else 0
+        # Places for one sample and its answer, since finding an array's address takes longer than copying a small one.
+        self._x = np.empty(inputs[0]["width"] if len(inputs) == 1 else 0, np.float32)
+        self._y = np.empty(self._width, np.float32)
+        self._x_size, self._at = self._x.size, (address(self._x), address(self._y))
+        self._places = threading.Lock()  # never waited for: a second thread is to be told `busy`
 
     def learn(self, inputs: Mapping[str, Any], targets: Mapping[str, Any], samples: Optional[int] = None) -> None:
         """Runs samples and learns: inputs [samples, width], or [samples, sessions, width].
@@ -77,6 +85,14 @@ class Learner(Handle):
 
     def predict_one(self, x: Any) -> np.ndarray:
         """The answer [width] to x [width]; of a network with one input, one output and one session."""
+        places = self._places
+        if len(x) == self._x_size <= _SMALL and np.ndim(x) == 1 and places.acquire(False):
+            try:
+                self._x[:] = x
+                _predict_one(self._handle, self._at[0], self._x_size, self._at[1], self._width)
+                return self._y.copy()
+            finally:
+                places.release()
         given = floats(x)
         answer = np.empty(self._width, np.float32)
         lib.learner_predict_one(self._handle, address(given), given.size, address(answer), answer.size)
@@ -84,8 +100,19 @@ class Learner(Handle):
 
     def learn_one(self, x: Any, y: Any) -> None:
         """Learns one sample: by its label (a whole number) or its values [width]."""
+        places = self._places
+        if type(y) is int and 0 <= y <= NO_LABEL and len(x) == self._x_size <= _SMALL and np.ndim(x) == 1 \
+                and places.acquire(False):
+            try:
+                self._x[:] = x
+                _learn_one(self._handle, self._at[0], self._x_size, y)
+                return
+            finally:
+                places.release()
         given = floats(x)
         if isinstance(y, (int, np.integer)):
+            if not 0 <= y <= NO_LABEL:
+                raise ValueError(f"label {y}: it is from 0 to 2^32 - 1")
             lib.learner_learn_one(self._handle, address(given), given.size, int(y))
         else:
             values = floats(y)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Language models that write on from a prompt."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from ctypes import c_size_t, c_void_p
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+import numpy as np
+
+from . import _library
+from ._library import address, lib
+from .network import Handle
+
+
+class LanguageModel(Handle):
+    """Weights and tokenizer of what `weft import` made, or of a Hugging Face folder or GGUF file that it takes."""
+    _destroy = staticmethod(lib.model_destroy)
+
+    def __init__(self, path: "str | os.PathLike[str]", tokenizer: "str | os.PathLike[str] | None" = None, *,
+                 threads: int = 0, max_memory: int = 0) -> None:
+        mesh = _library.MeshOptions(threads=threads, max_memory=max_memory)
+        options = _library.ModelOptions(mesh=ctypes.pointer(mesh),
+                                        tokenizer=None if tokenizer is None else _library.path(tokenizer))
+        handle = c_void_p()
+        lib.model_load(_library.path(path), ctypes.byref(options), handle)
+        super().__init__(handle)
+
+    def tokenize(self, text: str) -> List[int]:
+        """Ids, with those that the model expects around a text."""
+        needed = c_size_t()
+        lib.model_tokenize(self._handle, text.encode(), None, 0, needed)
+        ids = np.empty(needed.value, np.uint32)
+        lib.model_tokenize(self._handle, text.encode(), address(ids), ids.size, needed)
+        return ids.tolist()
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        given = np.ascontiguousarray(ids, np.uint32)
+        return _library.read_text(lib.model_detokenize, self._handle, address(given), given.size)
+
+    def generate(self, prompt: str, *, tokens: int = 128, temperature: float = 0.8, top_k: int = 40,
+                 top_p: float = 0.95, min_p: float = 0.05, seed: int = 0, context: int = 0, stops: Sequence[str] = (),
+                 ignores_ends: bool = False, max_memory: int = 0,
+                 on_text: Optional[Callable[[str], Any]] = None) -> Dict[str, Any]:
+        """Continuation of the prompt: text, ids, prompt_ids, end ("end", "stop", "length"), seconds, prompt_seconds.
+
+        The text is a function of model, prompt and options. temperature 0: always the likeliest token; top_k 0: all.
+        on_text gets text as it becomes certain; what it raises, KeyboardInterrupt too, stops and is raised.
+        """
+        raised: List[BaseException] = []
+
+        def give(_: Any, text: bytes) -> int:
+            try:
+                if on_text is not None:
+                    on_text(text.decode())
+            except BaseException as error:  # it must not cross the library
+                raised.append(error)
+                return 1
+            return 0
+
+        texts = (ctypes.c_char_p * len(stops))(*[stop.encode() for stop in stops])
+        options = _library.GenerateOptions(
+            tokens=tokens, temperature=temperature, top_k=top_k if top_k else 2 ** 64 - 1, top_p=top_p,
+            min_p=min_p if min_p else -1.0, seed=seed, context=context, stops=ctypes.cast(texts, c_void_p),
+            stop_count=len(stops), is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory)
+        function = _library.TextFunction(give)
+        try:
+            lib.model_generate(self._handle, prompt.encode(), ctypes.byref(options), function, None)
+        except Exception:
+            if raised:
+                raise raised[0] from None
+            raise
+        return json.loads(_library.read_text(lib.model_result, self._handle))

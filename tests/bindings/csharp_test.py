@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The C# binding under Mono: the golden hash of digits, errors, files, agents. Skipped (77), which ctest counts, without
+Mono's compiler and runtime or numpy.
+
+  WEFT_LIBRARY=.../libweft.so csharp_test.py
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/bindings"))
+if not shutil.which("mcs") or not shutil.which("mono"):
+    print("no mcs and mono here: Debian's mono-mcs, mono-runtime")
+    sys.exit(77)
+from python_test import digits_stream  # noqa: E402  (77 without numpy)
+
+x, y = digits_stream(300)
+network = json.loads((ROOT / "examples/digits.json").read_text())
+row = f"examples/digits.json --rule {network['learning']['rule']} --schedule {network['learning']['schedule']} --max-samples 300"
+digest = json.loads((ROOT / "tests/data/golden_hashes.json").read_text())[row]
+with tempfile.TemporaryDirectory() as folder:
+    place = pathlib.Path(folder)
+    (place / "samples.txt").write_text("".join(
+        f"{label} {' '.join(format(value, '.9g') for value in values)}\n" for values, label in zip(x, y)))
+    os.symlink(pathlib.Path(os.environ["WEFT_LIBRARY"]).resolve(), place / "libweft.so")
+    subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{place}/CsharpTest.exe",
+                    ROOT / "bindings/csharp/Weft.cs", ROOT / "tests/bindings/CsharpTest.cs"], check=True)
+    path = os.pathsep.join([folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    subprocess.run(["mono", place / "CsharpTest.exe", ROOT / "examples/digits.json", place / "samples.txt", digest, folder],
+                   check=True, env={**os.environ, "LD_LIBRARY_PATH": path})
