@@ -376,12 +376,12 @@ bool BackwardStep::learn_target_at_once(const At& at, const mesh::BackwardArgs& 
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   const kernels::Activation activation = *here.layer->row_product();
   if (rule_.target_share != 1.0f) at.context.stream.scale({rule_.target_share, residual, residual});
-  const float step_size = plan_.layers[at.node].step_size;
-  const bool is_limited = options_.step_limit != 0.0f && step_size != 0.0f;
+  const float size = step_size(at);
+  const bool is_limited = options_.step_limit != 0.0f && size != 0.0f;
   float* const dy = at.scratch.work.data();
   if (!kernels::target_error(
           {args.y.data, kernels::needs_preactivation(activation) ? args.z.data : args.y.data, residual.data,
-           args.x.data, here.width, here.in, activation, is_limited ? options_.step_limit / step_size : 0.0f, -1.0f},
+           args.x.data, here.width, here.in, activation, is_limited ? options_.step_limit / size : 0.0f, -1.0f},
           dy))
     return false;
   *at.product = {dy, args.x.data, here.width, here.in};

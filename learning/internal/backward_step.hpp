@@ -118,8 +118,8 @@ class BackwardStep {
   /// Values that the layer published at `tick` and made them from: out of a record or the rings.
   Activation activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(const At& at, const Hop& hop, std::uint64_t tick) noexcept;
-  /// True where one row is taught by a displacement, and no gradients go to memory.
-  bool is_at_once(const At& at) const noexcept { return at.product && rule_.path != ErrorPath::gradients; }
+  /// True where one row is taught by a displacement, no gradients go to memory, and nobody measures.
+  bool is_at_once(const At& at) const noexcept { return at.product && !meter_ && rule_.path != ErrorPath::gradients; }
   /// The layer's backward with gradients, if `learns`.
   void backward(const At& at, mesh::BackwardArgs& args, bool learns);
   OutputRing& output_of(mesh::NodeId node) noexcept {

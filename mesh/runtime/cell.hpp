@@ -76,7 +76,7 @@ class Cell final : public actors::Actor<MessagePointer> {
 
   /// True when it fires every tick, observes nothing and no command waits: its ticks may be computed many at once.
   bool is_steady() const noexcept {
-    return fires_always() && deferred_.empty() && observers_.empty() && mailbox_is_empty();
+    return fires_always() && deferred_.empty() && observers_.empty() && const_cast<Cell*>(this)->mailbox().empty();
   }
   /// True when a tick does nothing for it besides firing its layers and looking at what they put out.
   bool is_plain() const noexcept { return fires_always() && !marked_ && observers_.empty(); }
@@ -160,7 +160,6 @@ class Cell final : public actors::Actor<MessagePointer> {
   /// Goes back to commands that were kept earlier.
   void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
   Status set_rate(NodeId node, const Command& command, const std::string& object);
-  bool mailbox_is_empty() const noexcept { return const_cast<Cell*>(this)->mailbox().empty(); }
   void carry_out(std::uint64_t tick, Command& control) noexcept;
   Status apply(std::uint64_t tick, Command& control, std::vector<float>& answer);
   /// Whatever of a cell is no value of its layers changes here, so that the registry knows of it (Registry::changes).
