@@ -260,7 +260,7 @@ TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   EXPECT_EQ(opened->hash(), hash);
 }
 
-// What was asked for at once is part of the state before the next tick, of the journal's too.
+// A command that is carried out at once is part of the state before the next tick, of the journal's too.
 TEST(Agent, CarriesOutACommandAtOnce) {
   storage::MemoryFileSystem files;
   Hash128 hash;
