@@ -428,6 +428,8 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, const mesh::Ba
                           is_learned ? inverses_.bias(at.node) : nullptr, options_.feedback == Feedback::tanh, residual,
                           dx, scratch_rows(scratch.target, here.width), scratch_rows(scratch.split, here.in),
                           scratch.factors.data()});
+  } else if (here.layer->is_step()) {
+    stream.copy({residual, dx});
   } else {
     mesh::BackwardArgs args = past;
     if (const mesh::ConstWeights fixed = feedback_.weights(at.node); fixed.data && !is_direct_output)

@@ -158,6 +158,9 @@ class Layer {
   /// parameters, in order.
   virtual std::span<const WeightSlot> weight_slots() const noexcept { return {}; }
 
+  /// True when y jumps where x crosses certain values and is constant between them: gradients are 0 then. Target rules
+  /// take the target of y for the target of x.
+  virtual bool is_step() const noexcept { return false; }
   /// The matrix whose columns are the inputs, when the layer is one (Dense): index into parameters(), or -1.
   /// The target rules `gap` and `fw_dtp` send targets through it; layers without one send them by their own backward.
   virtual int weight_matrix() const noexcept { return -1; }

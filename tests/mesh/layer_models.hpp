@@ -226,6 +226,24 @@ inline Model soft_cap(double cap) {
   };
 }
 
+inline Model sign(double zone) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const double v : x) outcome.y.push_back(v > zone ? 1.0 : v < -zone ? -1.0 : 0.0);
+    return outcome;
+  };
+}
+
+inline Model argmax(std::size_t tokens) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    const std::size_t width = x.size() / tokens;
+    Outcome outcome{Vector(x.size(), 0.0), {}};
+    for (auto from = x.begin(); from != x.end(); from += static_cast<long>(width))
+      outcome.y[static_cast<std::size_t>(std::max_element(from, from + static_cast<long>(width)) - x.begin())] = 1.0;
+    return outcome;
+  };
+}
+
 /// The table is [features, positions].
 inline Model position_embedding(std::size_t tokens, std::size_t positions) {
   return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {

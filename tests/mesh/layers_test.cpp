@@ -95,6 +95,10 @@ std::vector<Case> cases() {
             models::lone_attention(0.1));
   for (const double cap : {0.5, 30.0})
     all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
+  all.add("sign", "", {2, 13}, models::sign(0));
+  all.add("sign", R"("zone": 0.4)", {2, 13}, models::sign(0.4));
+  all.add("argmax", "", {13}, models::argmax(1));
+  all.add("argmax", "", {3, 5}, models::argmax(3));
   for (const std::size_t tokens : {1, 4})
     for (const char* stateful : {"false", "true"})
       all.add("position_embedding", R"("positions": 5, "stateful": )" + std::string(stateful), {tokens, 3},
