@@ -101,6 +101,11 @@ bool forgets_its_state(const Graph& graph, std::size_t ports_fed, std::uint64_t 
 
 }  // namespace
 
+std::size_t MeshAccess::copies_at_once(const Mesh& mesh) noexcept {
+  const std::uint64_t one = State::bytes_for(mesh.graph(), {1, 2, false});
+  return static_cast<std::size_t>(std::max<std::uint64_t>(kCopyBytes / std::max<std::uint64_t>(one, 1), 1));
+}
+
 Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session,
                                    std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
                                    std::span<const RunOutput> outputs) {
@@ -119,33 +124,39 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
     // The copy tells of values that are not finite.
     if (internal::run_combinational(p.graph, p.weights, rows, feeds, sinks, visits)) return {};
   }
-  WEFT_TRY(State scratch,
-           State::build(p.graph, p.layout.node_region, p.layout.plan, p.layout.memory, {rows, 2, false}));
-  if (session) {
-    const NodeId nodes = static_cast<NodeId>(p.graph.nodes().size());
-    ByteArchive committed;
-    WriteArchive out(committed, scopes::kSession);
-    for (NodeId id = 0; id < nodes; ++id) p.state->visit_layer(id, *session, p.ticks, out);
-    for (std::size_t b = 0; b < rows; ++b) {
+  const NodeId nodes = static_cast<NodeId>(p.graph.nodes().size());
+  ByteArchive committed;
+  WriteArchive out(committed, scopes::kSession);
+  for (NodeId id = 0; session && id < nodes; ++id) p.state->visit_layer(id, *session, p.ticks, out);
+  const auto evaluate_part = [&](std::size_t first, std::size_t count) -> Status {
+    WEFT_TRY(State scratch,
+             State::build(p.graph, p.layout.node_region, p.layout.plan, p.layout.memory, {count, 2, false}));
+    for (std::size_t b = 0; session && b < count; ++b) {
       ReadArchive in(committed.bytes(), scopes::kSession);
       for (NodeId id = 0; id < nodes; ++id) scratch.visit_layer(id, b, 0, in);
     }
-  }
-  Engine engine({.graph = p.graph,
-                 .weights = p.weights,
-                 .state = scratch,
-                 .plan = p.layout.plan,
-                 .node_region = p.layout.node_region,
-                 .activity = p.activity.get()});
-  engine.begin_visits(p.visits);
-  p.visits += ticks;
-  for (const auto& [node, values] : feeds) engine.buffers().feed(node, {values, 1, 1});
-  engine.stop_by(p.engine->stop_flag());
-  if (engine.run(*p.executor, 0, ticks) < ticks) return fail(Errc::interrupted, "stopped before all outputs settled");
-  for (const OutputSink& sink : sinks) {
-    const kernels::MatrixView y = scratch.output(sink.node, ticks);
-    for (std::size_t b = 0; b < rows; ++b) std::copy_n(y.row(b), y.cols, sink.base + b * y.cols);
-  }
+    Engine engine({.graph = p.graph,
+                   .weights = p.weights,
+                   .state = scratch,
+                   .plan = p.layout.plan,
+                   .node_region = p.layout.node_region,
+                   .activity = p.activity.get()});
+    engine.begin_visits(p.visits);
+    p.visits += ticks;
+    for (const auto& [node, values] : feeds)
+      engine.buffers().feed(node, {values + first * p.graph.nodes()[node].width, 1, 1});
+    engine.stop_by(p.engine->stop_flag());
+    if (engine.run(*p.executor, 0, ticks) < ticks) return fail(Errc::interrupted, "stopped before all outputs settled");
+    for (const OutputSink& sink : sinks) {
+      const kernels::MatrixView y = scratch.output(sink.node, ticks);
+      for (std::size_t b = 0; b < count; ++b) std::copy_n(y.row(b), y.cols, sink.base + (first + b) * y.cols);
+    }
+    return {};
+  };
+  // A row is the same in any company.
+  const std::size_t most = copies_at_once(mesh);
+  for (std::size_t first = 0; first < rows; first += most)
+    WEFT_CHECK(evaluate_part(first, std::min(most, rows - first)));
   return {};
 }
 

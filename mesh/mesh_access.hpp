@@ -58,9 +58,12 @@ struct MeshAccess {
   static Status run_steps(Mesh& mesh, std::uint64_t steps, std::uint64_t& done);
   /// Copies beside the run, over the same weights: each of `rows` starts as `session` is now (none: at zero), its
   /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
-  /// session.
+  /// session. Takes memory of copies_at_once() rows, however many there are.
   static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
                                 std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+  /// Rows whose states take kCopyBytes, at least one.
+  static std::size_t copies_at_once(const Mesh& mesh) noexcept;
+  static constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;
 
   /// Hands what is sent to addresses of the mesh to `deliver` from now on, in place of its cells; empty: it has no
   /// addresses any more. Returns when no delivery is under way by the way before.

@@ -5,6 +5,7 @@
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/runtime/state.hpp"
 
 #include "topology/plan.hpp"
 
@@ -175,6 +176,30 @@ TEST(Forward, EqualsHoldingTheInputUntilItHasSettled) {
     ASSERT_TRUE(mesh->tick(mesh->graph().settle_ticks()));
     const auto y = mesh->output("p").value();
     EXPECT_TRUE(std::equal(y.begin(), y.end(), p.begin() + static_cast<long>(row * 70))) << row;
+  }
+}
+
+TEST(Copies, AreMadeInPartsOfBoundedMemoryAndAnswerAsAlone) {
+  constexpr std::size_t kWidth = 60000;
+  const auto mesh = Mesh::build(NetworkBuilder("broad", GridShape{1, 1, 2, 1})
+                                    .input("x", kWidth)
+                                    .layer({0, 0, 0, 0}, "leaky_integrator")
+                                    .layer({0, 0, 1, 0}, "activation")
+                                    .output("y", {0, 0, 1, 0})
+                                    .spec());
+  const std::size_t most = MeshAccess::copies_at_once(*mesh), rows = 2 * most + 1;
+  EXPECT_LE(State::bytes_for(mesh->graph(), {most, 2, false}), MeshAccess::kCopyBytes);
+  ASSERT_LT(rows, 200u);
+  const auto x = noise(rows * kWidth, 7);
+  std::vector<float> all(rows * kWidth), alone(kWidth);
+  const RunInput input{"x", x};
+  const RunOutput output{"y", all};
+  ASSERT_TRUE(MeshAccess::evaluate_copies(*mesh, 0, {&input, 1}, rows, 3, {&output, 1}));
+  for (const std::size_t row : {std::size_t{0}, most - 1, most, 2 * most - 1, 2 * most}) {
+    const RunInput one{"x", std::span(x).subspan(row * kWidth, kWidth)};
+    const RunOutput into{"y", alone};
+    ASSERT_TRUE(MeshAccess::evaluate_copies(*mesh, 0, {&one, 1}, 1, 3, {&into, 1}));
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), all.begin() + static_cast<long>(row * kWidth))) << row;
   }
 }
 
