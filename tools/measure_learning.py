@@ -3,9 +3,12 @@
 """Measures every learning rule on the digits: `weft run --json`, 5 seeds, 20 passes, held-out accuracy as a table.
 
   tools/measure_learning.py [--weft build/release/bin/weft] [--seeds 5] [--no-drift] [--dtypes]
+                            [--depths 2 4 8 16 32 [--rules RULE ...] [--lr RATE]] [--memory]
 
 --no-drift takes the change of task out of examples/digits.json. Nothing is tuned here: each rule runs at its defaults.
 --dtypes measures every numeric type instead, trained through (`weft run --dtype`), by backprop and fw_dtp.
+--depths measures chains of so many tanh layers of 64 instead, settled and pipelined, with each way to make up for late
+gradients (`learning.delay_compensation`). --memory prints what learners of a chain of 16 layers of 512 take.
 """
 
 import argparse
@@ -40,6 +43,66 @@ def measure_rules(arguments, network):
                   f"{max(accuracy):.1f} | {lasted} |", flush=True)
 
 
+def chain(depth, width):
+    layers = [{"type": "dense", "out": width, "activation": "tanh"} for _ in range(depth - 1)]
+    return {"weft": 2, "inputs": {"pixels": [64]}, "chain": [*layers, {"type": "dense", "out": 10}]}
+
+
+def measure_depths(arguments, stream):
+    arms = [("settle", "none"), *(("pipelined", each) for each in ("none", "spike", "prediction", "both"))]
+    print("| rule | depth |", " | ".join(" ".join(each for each in arm if each != "none") for arm in arms), "|")
+    print("|---|---" + "|---" * len(arms) + "|")
+    for rule in arguments.rules:
+        for depth in arguments.depths:
+            cells = []
+            for schedule, compensation in arms:
+                network = chain(depth, 64) | {"stream": stream | {"epochs": 20}}
+                # In the file: the flag --rule would take the other options back to their defaults.
+                network["learning"] = {"rule": rule, "schedule": schedule, "delay_compensation": compensation,
+                                       "optimizer": {"type": "momentum", "lr": arguments.lr or 0}}
+                with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                    json.dump(network, file)
+                    file.flush()
+                    accuracy = [accuracy_of(arguments.weft, file.name, seed) for seed in range(arguments.seeds)]
+                lowest = f" ({min(accuracy):.1f})" if len(accuracy) > 1 else ""
+                cells.append(f"{statistics.mean(accuracy):.1f}{lowest}")
+            print(f"| {rule} | {depth} | {' | '.join(cells)} |", flush=True)
+
+
+def accuracy_of(weft, network, seed):
+    """Held out, in %; 0 where the run halted."""
+    words = [weft, "run", network, "--json", "--seed", seed, "--threads", 1]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+    last = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+    return 100 * last.get("held_out_accuracy", 0.0)
+
+
+def peak(weft, file):
+    """Bytes of resident memory that a run took at most."""
+    measured = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL); " \
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    words = [weft, "run", file, "--json", "--threads", "1", "--max-samples", "200", "--held-out", "0"]
+    made = subprocess.run(["python3", "-c", measured, *map(str, words)], capture_output=True, text=True, check=True)
+    return 1024 * int(made.stdout.split()[-1])
+
+
+def measure_memory(arguments, stream):
+    parts = ["history", "messages", "optimizer", "feedback weights", "samples", "total"]
+    print("| rule | schedule |", " | ".join(parts), "| resident, at most |\n|---|---" + "|---" * (len(parts) + 1) + "|")
+    for rule in RULES:
+        for schedule in SCHEDULES:
+            network = chain(16, 512) | {"learning": {"rule": rule, "schedule": schedule}, "stream": stream}
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(network, file)
+                file.flush()
+                shown = subprocess.run([str(arguments.weft), "inspect", "--json", file.name], capture_output=True,
+                                       text=True, check=True)
+                learn = json.loads(shown.stdout)["memory"]["learn"]
+                cells = [f"{learn.get(part, 0) / 2**20:.2f}" for part in parts]
+                print(f"| {rule} | {schedule} | {' | '.join(cells)} | {peak(arguments.weft, file.name) / 2**20:.1f} |",
+                      flush=True)
+
+
 def measure_dtypes(arguments, network):
     print("| type | backprop, mean % | lowest | fw_dtp, mean % | lowest |\n|---|---|---|---|---|")
     for dtype in DTYPES:
@@ -58,11 +121,19 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--no-drift", action="store_true")
     parser.add_argument("--dtypes", action="store_true")
+    parser.add_argument("--depths", nargs="+", type=int)
+    parser.add_argument("--rules", nargs="+", default=RULES, choices=RULES)
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--memory", action="store_true")
     arguments = parser.parse_args()
     network = json.loads((ROOT / "examples/digits.json").read_text())
     network["stream"]["csv"] = str(ROOT / "examples" / network["stream"]["csv"])
-    if arguments.no_drift:
+    if arguments.no_drift or arguments.depths or arguments.memory:
         del network["stream"]["drift"]
+    if arguments.depths:
+        return measure_depths(arguments, network["stream"])
+    if arguments.memory:
+        return measure_memory(arguments, network["stream"])
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(network, file)
         file.flush()

@@ -6,8 +6,8 @@
                          [--schedules ...] [--option KEY=VALUE ...]
 
 Networks: examples/digits.json with other activations and without its change of task; chains of 8 and 16 tanh layers;
-the shipped CNN, transformer and GRU. A halted run counts as 0 %. --option sets an option of learning, for what is not
-the default.
+the shipped CNN, transformer and GRU, of whose files backprop takes the rate. A halted run counts as 0 %. --option sets
+an option of learning, for what is not the default.
 """
 
 import argparse
@@ -50,8 +50,30 @@ def networks():
     return all_of
 
 
-def run(weft, file, rule, schedule, seed, epochs):
-    words = [weft, "run", file, "--json", "--rule", rule, "--schedule", schedule, "--seed", seed, "--epochs", epochs]
+def with_rule(network, rule, schedule, options):
+    """The network with the rule in its file: the flag --rule would take the other options back to their defaults."""
+    learning = dict(network["learning"])
+    if rule != "backprop":
+        learning.pop("optimizer", None)
+    learning |= {"rule": rule, "schedule": schedule}
+    for option in options:
+        key, value = option.split("=")
+        section = learning
+        for part in key.split(".")[:-1]:
+            section = section.setdefault(part, {})
+        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[tf" else value
+    return network | {"learning": learning}
+
+
+def run(weft, network, seed, epochs):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(network, file)
+        file.flush()
+        return run_file(weft, file.name, seed, epochs)
+
+
+def run_file(weft, file, seed, epochs):
+    words = [weft, "run", file, "--json", "--seed", seed, "--epochs", epochs, "--threads", 1]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     accuracy = [event["held_out_accuracy"] for event in events if "held_out_accuracy" in event]
@@ -80,24 +102,15 @@ def main():
     for name in arguments.networks:
         network = made[name]
         network["stream"]["csv"] = str(ROOT / "examples" / network["stream"]["csv"])
-        for option in arguments.option:
-            key, value = option.split("=")
-            section = network["learning"]
-            for part in key.split(".")[:-1]:
-                section = section.setdefault(part, {})
-            section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[tf" else value
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(network, file)
-            file.flush()
-            for rule in arguments.rules:
-                for schedule in arguments.schedules:
-                    done = [run(arguments.weft, file.name, rule, schedule, seed, arguments.epochs)
-                            for seed in range(arguments.seeds)]
-                    accuracy = [each for each, _ in done]
-                    halts = [why for _, why in done if why]
-                    spread = statistics.stdev(accuracy) if len(accuracy) > 1 else 0.0
-                    print(f"| {name} | {rule} | {schedule} | {statistics.mean(accuracy):.1f} | {spread:.1f} | "
-                          f"{min(accuracy):.1f} | {len(halts)}{' ' + halts[0] if halts else ''} |", flush=True)
+        for rule in arguments.rules:
+            for schedule in arguments.schedules:
+                own = with_rule(network, rule, schedule, arguments.option)
+                done = [run(arguments.weft, own, seed, arguments.epochs) for seed in range(arguments.seeds)]
+                accuracy = [each for each, _ in done]
+                halts = [why for _, why in done if why]
+                spread = statistics.stdev(accuracy) if len(accuracy) > 1 else 0.0
+                print(f"| {name} | {rule} | {schedule} | {statistics.mean(accuracy):.1f} | {spread:.1f} | "
+                      f"{min(accuracy):.1f} | {len(halts)}{' ' + halts[0] if halts else ''} |", flush=True)
 
 
 if __name__ == "__main__":

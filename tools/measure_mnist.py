@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures learning rules on MNIST's official split, one sample an update: test error as a table.
+
+  tools/measure_mnist.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds 5] [--epochs 10]
+                         [--select RATE ... | --lr RATE] [--option KEY=VALUE ...]
+
+DIR holds the four IDX files. A row is a network, a rule and a schedule; its rate falls in a straight line to 0, sample
+by sample. With --select each rate is tried with seed 100 on 55,000 training images and measured with the other 5,000:
+test images are not looked at. Without it the row's rate learns from all 60,000, with the seeds 0, 1, ..., and the test
+images measure it once, at the end. --option sets an option of learning.
+"""
+
+import argparse
+import gzip
+import json
+import pathlib
+import statistics
+import struct
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TRAIN, SPLIT = 60000, 55000
+
+
+def mlp(widths, activation, dtype=None, has_signs=False):
+    """784-widths-10. `has_signs`: layers hear signs of each other."""
+    layers = []
+    for width in widths:
+        layers.append({"type": "dense", "out": width, "activation": activation})
+        if activation == "relu":
+            layers[-1]["init"] = "he"
+        if has_signs:
+            layers.append({"type": "sign"})
+    layers.append({"type": "dense", "out": 10})
+    for layer in layers:
+        if dtype and layer["type"] == "dense":
+            layer |= {"dtype": dtype, "qat": True}
+    return {"weft": 2, "inputs": {"pixels": [784]}, "chain": layers}
+
+
+def cnn():
+    return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
+        {"type": "conv2d", "out": 8, "kernel": 3, "padding": 1, "activation": "relu", "init": "he", "view": [1, 28, 28]},
+        {"type": "max_pool", "kernel": 2},
+        {"type": "conv2d", "out": 16, "kernel": 3, "padding": 1, "activation": "relu", "init": "he"},
+        {"type": "max_pool", "kernel": 2},
+        {"type": "dense", "out": 10, "view": [784]}]}
+
+
+def rows():
+    """{name: (network, rule, rate, goal in % of error)}; a name ends with its schedule."""
+    made = {}
+    for schedule, goal in (("settle", 1.6), ("pipelined", 1.7)):
+        made[f"backprop/{schedule}"] = (mlp([256, 256], "relu"), "backprop", 0.01, goal)
+        made[f"backprop_tanh/{schedule}"] = (mlp([256, 256], "tanh"), "backprop", 0.02, None)
+    for rule, rate, goal in (("dfa", 0.02, 2.2), ("fw_dtp", 0.02, 2.2), ("dtp", 0.02, 2.0), ("sdtp", 0.02, None),
+                             ("local_ce", 0.02, 1.8)):
+        for schedule in ("settle", "pipelined"):
+            made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, goal)
+    made["signs_dtp/pipelined"] = (mlp([500, 500], "tanh", has_signs=True), "dtp", 0.02, None)
+    made["tanh_dtp/pipelined"] = (mlp([500, 500], "tanh"), "dtp", 0.02, 2.0)
+    for dtype, goal in (("ternary", 2.0), ("binary", 2.5), ("int8", None), ("fp8_e4m3", None)):
+        made[f"{dtype}/pipelined"] = (mlp([256, 256], "relu", dtype), "backprop", 0.01, goal)
+    for rule, rate, goal in (("backprop", 0.01, 0.8), ("fw_dtp", 0.01, 2.0), ("dtp", 0.01, 2.0), ("dfa", 0.01, 2.0)):
+        made[f"cnn_{rule}/pipelined"] = (cnn(), rule, rate, goal)
+    return made
+
+
+def part_of(folder, to, first, count):
+    """The images [first, first + count) of the training files as IDX files of their own."""
+    made = {}
+    for kind, head in (("images-idx3", 16), ("labels-idx1", 8)):
+        data = gzip.decompress((folder / f"train-{kind}-ubyte.gz").read_bytes())
+        size = (len(data) - head) // TRAIN
+        made[kind] = to / f"part{first}-{kind}-ubyte"
+        made[kind].write_bytes(data[:4] + struct.pack(">I", count) + data[8:head] +
+                               data[head + first * size:head + (first + count) * size])
+    return made["images-idx3"]
+
+
+def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
+    network = dict(network)
+    optimizer = {"type": "momentum", "lr": rate}
+    learning = {"rule": rule, "schedule": schedule, "optimizer": optimizer,
+                "rate_schedule": {"type": "linear", "updates": epochs * files["samples"]}}
+    for option in options:
+        key, value = option.split("=")
+        section = learning
+        for inner in key.split(".")[:-1]:
+            section = section.setdefault(inner, {})
+        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[tf" else value
+    network |= {"learning": learning, "stream": {"csv": str(files["train"]), "scale": 1 / 255, "epochs": epochs,
+                                                 "test": str(files["test"])}}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(network, file)
+        file.flush()
+        words = [weft, "run", file.name, "--json", "--threads", 1, "--seed", seed]
+        done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+    last = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
+    if "held_out_accuracy" not in last:
+        print(done.stderr.strip().splitlines()[-1:], flush=True)
+        return 100.0
+    return 100 * (1 - last["held_out_accuracy"])
+
+
+def main():
+    made = rows()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--weft", default=ROOT / "build/release/bin/weft")
+    parser.add_argument("--rows", nargs="+", default=list(made), choices=list(made))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--select", nargs="+", type=float, default=[])
+    parser.add_argument("--lr", type=float)
+    parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+                            check=False).stdout.strip()
+    print(f"`tools/measure_mnist.py --epochs {arguments.epochs} {' '.join(arguments.option)}`, commit {commit}\n")
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        if arguments.select:
+            files = {"train": part_of(arguments.folder, scratch, 0, SPLIT), "samples": SPLIT,
+                     "test": part_of(arguments.folder, scratch, SPLIT, TRAIN - SPLIT)}
+            print("| row | rate | validation error, % |\n|---|---|---|")
+            for name in arguments.rows:
+                network, rule, _, _ = made[name]
+                for rate in arguments.select:
+                    error = run(arguments.weft, network, arguments.option, name.split("/")[1], rule, rate,
+                                arguments.epochs, 100, files)
+                    print(f"| {name} | {rate} | {error:.2f} |", flush=True)
+            return
+        files = {"train": arguments.folder / "train-images-idx3-ubyte.gz", "samples": TRAIN,
+                 "test": arguments.folder / "t10k-images-idx3-ubyte.gz"}
+        print("| row | rate | seeds | test error, mean % | sd | goal |\n|---|---|---|---|---|---|")
+        for name in arguments.rows:
+            network, rule, rate, goal = made[name]
+            rate = arguments.lr or rate
+            errors = [run(arguments.weft, network, arguments.option, name.split("/")[1], rule, rate, arguments.epochs,
+                          seed, files) for seed in range(arguments.seeds)]
+            spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
+            print(f"| {name} | {rate} | {len(errors)} | {statistics.mean(errors):.2f} | {spread:.2f} | {goal or '-'} |",
+                  flush=True)
+
+
+if __name__ == "__main__":
+    main()
