@@ -58,8 +58,12 @@ void Stream::lower(const ops::OptimizerFactors& op) {
 void Stream::lower(const ops::OptimizerStep& op) {
   static const Shader& kernel = shader("optimizer_step");
   const kernels::OptimizerOptions& o = op.options;
+  const kernels::StepShares shares = kernels::step_shares(o);
+  const bool has_shares = shares != kernels::StepShares{};
+  // One place for both: see the shader.
+  const float beta1 = has_shares ? shares.velocity : o.beta1, beta2 = has_shares ? shares.gradient : o.beta2;
   const auto flush = [](float x) { return kernels::math::flush(x); };
-  const std::initializer_list<std::uint32_t> constants{static_cast<std::uint32_t>(o.kind), o.nesterov, o.centered,
+  const std::initializer_list<std::uint32_t> constants{static_cast<std::uint32_t>(o.kind), has_shares, o.centered,
                                                        o.momentum != 0.0f, o.clip == kernels::Clip::value};
   constexpr std::size_t kMost = std::size_t{1} << 31;
   for (std::size_t at = 0; at < op.n; at += kMost) {
@@ -68,7 +72,7 @@ void Stream::lower(const ops::OptimizerStep& op) {
     const OptimizerPush push{part(op.w),         part(op.first),      part(op.second),       part(op.third),
                              part(op.g),         address(op.factors), address(op.squares),   skip_,
                              word(count),        flush(o.lr),         flush(o.weight_decay), flush(o.momentum),
-                             flush(o.dampening), flush(o.beta1),      flush(o.beta2),        flush(o.alpha),
+                             flush(o.dampening), flush(beta1),        flush(beta2),          flush(o.alpha),
                              flush(o.epsilon),   flush(o.clip_limit)};
     const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
     recorder_->dispatch(kernel, constants, push, groups_for(count, 256),

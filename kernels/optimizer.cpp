@@ -53,7 +53,8 @@ struct Weight {
 };
 struct Settings {
   Real rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
-  bool nesterov, centered, has_momentum;
+  Real velocity_share, gradient_share;
+  bool has_shares, centered, has_momentum;
 };
 
 #define WEFT_OPTIMIZER_STEP(name) HWY_INLINE void step_##name(Weight& u, const Settings& s)
@@ -62,9 +63,14 @@ struct Settings {
 
 HWY_INLINE Settings settings_of(const OptimizerArguments& of, const OptimizerOptions& o) {
   const float* const f = of.factors;
-  return {repeated(f ? f[0] : o.lr), repeated(o.weight_decay),  repeated(o.momentum), repeated(o.dampening),
-          repeated(o.beta1),         repeated(o.beta2),         repeated(o.alpha),    repeated(o.epsilon),
-          repeated(f ? f[1] : 1.0f), repeated(f ? f[2] : 1.0f), o.nesterov,           o.centered,
+  const StepShares shares = step_shares(o);
+  return {repeated(f ? f[0] : o.lr), repeated(o.weight_decay),
+          repeated(o.momentum),      repeated(o.dampening),
+          repeated(o.beta1),         repeated(o.beta2),
+          repeated(o.alpha),         repeated(o.epsilon),
+          repeated(f ? f[1] : 1.0f), repeated(f ? f[2] : 1.0f),
+          repeated(shares.velocity), repeated(shares.gradient),
+          shares != StepShares{},    o.centered,
           o.momentum != 0.0f};
 }
 

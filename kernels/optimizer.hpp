@@ -23,6 +23,13 @@ std::span<const std::string_view> optimizer_names() noexcept;
 /// Limits on gradients, before all else: on each value, on the norm of a layer's, on the norm of all layers'.
 enum class Clip : int { none, value, norm, global_norm };
 
+/// Shares of a step (momentum): velocity_share velocity + gradient_share gradient. They take the place of `nesterov`
+/// where one is not 0.
+struct StepShares {
+  float velocity = 0.0f, gradient = 0.0f;
+  bool operator==(const StepShares&) const = default;
+};
+
 /// Parameter | default | meaning
 /// lr | by rule | learning rate
 /// momentum | 0.9, rmsprop 0 | share of the old velocity (momentum, rmsprop)
@@ -33,6 +40,7 @@ enum class Clip : int { none, value, norm, global_norm };
 /// centered | false | divides by the standard deviation (rmsprop)
 /// weight_decay | 0 | L2 (sgd, momentum, rmsprop) or decoupled (adamw, lion); biases and gains are spared
 /// clip, clip_limit | none, 1 | what is limited, and to what
+/// shares | none | of a step whose gradients come late (momentum)
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::momentum;
   float lr = 0.0f;  // 0: the rule's default
@@ -44,8 +52,16 @@ struct OptimizerOptions {
   bool centered = false;
   Clip clip = Clip::none;
   float clip_limit = 1.0f;
+  StepShares shares{};
   bool operator==(const OptimizerOptions&) const = default;
 };
+
+/// The shares of a step with these options; both 0: the velocity alone is the step.
+inline StepShares step_shares(const OptimizerOptions& o) noexcept {
+  if (o.kind != OptimizerKind::momentum) return {};
+  if (o.shares != StepShares{}) return o.shares;
+  return o.nesterov ? StepShares{o.momentum, 1.0f} : StepShares{};
+}
 
 /// Options with the defaults of an optimiser.
 OptimizerOptions default_options(OptimizerKind kind) noexcept;

@@ -63,7 +63,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   const LearningOptions options = with_defaults(wanted);
   WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
-  WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), MeshAccess::weights(mesh), options));
+  WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(
       new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));

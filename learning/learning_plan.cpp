@@ -36,6 +36,7 @@ class Planner {
   void plan_moves();
   void plan_steps();
   void plan_arrivals();
+  void plan_delays();
 
  private:
   std::uint32_t add_message(std::size_t width);
@@ -201,6 +202,20 @@ void Planner::plan_arrivals() {
   for (const NodeId output : graph_.outputs()) plan_.layers[output].arrival = plan_.latency;
 }
 
+void Planner::plan_delays() {
+  if (options_.schedule == Schedule::settle) return;
+  for (NodeId id = 0; id < plan_.layers.size(); ++id) {
+    LayerPlan& layer = plan_.layers[id];
+    if (layer.hops.empty()) continue;
+    const Meeting first = plan_.meeting(rule_of(options_).path, id, layer.hops.front(), false);
+    layer.delay = static_cast<std::uint32_t>(first.age + first.back);
+  }
+  // Tied weights move with the last of their users.
+  for (const TiedGroup& group : plan_.tied)
+    for (const NodeId user : group.users)
+      plan_.layers[group.owner].delay = std::max(plan_.layers[group.owner].delay, plan_.layers[user].delay);
+}
+
 }  // namespace
 
 RingSizes ring_sizes(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency,
@@ -244,6 +259,7 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   planner.plan_moves();
   planner.plan_steps();
   planner.plan_arrivals();
+  planner.plan_delays();
   const RingSizes sizes = ring_sizes(graph, options, plan.latency, plan.depth);
   plan.chunk = sizes.chunk;
   plan.ring = sizes.ring;

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu_stream.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/math.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -23,7 +24,18 @@ std::size_t rows_of(const mesh::ParameterSpec& spec) noexcept { return spec.is_m
 
 }  // namespace
 
-Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightStore& weights,
+kernels::StepShares delayed_shares(const OptimizerOptions& options, DelayCompensation compensation,
+                                   std::uint32_t delay) noexcept {
+  if (compensation == DelayCompensation::none || delay == 0) return {};
+  const double m = options.momentum, s = 1.0 - double{options.dampening}, d = delay;
+  const double left = kernels::math::power(m, delay);
+  double velocity = 1.0, gradient = 0.0;
+  if (compensation != DelayCompensation::prediction) velocity = left, gradient = (1.0 - left) / (1.0 - m);
+  if (compensation != DelayCompensation::spike) velocity += d - d / m, gradient += d / m;
+  return {static_cast<float>(velocity), static_cast<float>(s * gradient)};
+}
+
+Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan& plan, const mesh::WeightStore& weights,
                                    const LearningOptions& options) {
   Optimizer made;
   made.options_ = options.optimizer;
@@ -35,6 +47,8 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const mesh::WeightS
     made.limits_.push_back(is_limited ? options.gradient_limit : 0.0f);
     made.is_frozen_.push_back(node.is_frozen);
   }
+  for (const LayerPlan& layer : plan.layers)
+    made.shares_.push_back(delayed_shares(options.optimizer, options.delay_compensation, layer.delay));
   std::vector<bool> has_state;
   for (const auto& parameter : weights.parameters()) {
     has_state.push_back(!made.is_frozen_[parameter.node]);
@@ -120,6 +134,7 @@ OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::N
   OptimizerOptions options = options_;
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= weights.rates.of(node);
+  options.shares = shares_[node];
   if (limits_[node] > 0.0f) options.clip = Clip::norm, options.clip_limit = limits_[node];
   return options;
 }

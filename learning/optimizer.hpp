@@ -17,12 +17,23 @@
 
 namespace weft::learning {
 
+struct LearningPlan;
+
+/// Shares of a step by gradients that are `delay` updates late. With momentum m, s = 1 - dampening and D = delay:
+///   spike       velocity m^D, gradient s (1 - m^D) / (1 - m)
+///   prediction  velocity 1 + D - D / m, gradient s D / m
+///   both        velocity m^D + D - D / m, gradient s ((1 - m^D) / (1 - m) + D / m)
+/// In float64, rounded once; with a delay of 0 none, the velocity alone is the step.
+/// @source Kosson et al. 2021, "Pipelined Backpropagation at Scale", arXiv:2003.11666
+kernels::StepShares delayed_shares(const OptimizerOptions& options, DelayCompensation compensation,
+                                   std::uint32_t delay) noexcept;
+
 /// Gradients, velocities and moments beside the weights, and the step that uses them up. A frozen layer has none.
 /// @thread each layer's part: the thread of the region that owns the layer
 /// @exact  elementwise: same bits everywhere
 class Optimizer {
  public:
-  static Result<Optimizer> build(const mesh::Graph& graph, const mesh::WeightStore& weights,
+  static Result<Optimizer> build(const mesh::Graph& graph, const LearningPlan& plan, const mesh::WeightStore& weights,
                                  const LearningOptions& options);
 
   /// Destinations of the gradients of the weights that the layer computes with: its own and tied ones.
@@ -96,8 +107,9 @@ class Optimizer {
   std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
   std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
-  std::vector<bool> is_frozen_;  // by node
-  std::vector<float> limits_;    // by node, of the norm of its gradients; 0: none but the options'
+  std::vector<bool> is_frozen_;              // by node
+  std::vector<kernels::StepShares> shares_;  // by node
+  std::vector<float> limits_;                // by node, of the norm of its gradients; 0: none but the options'
   std::vector<float> factors_;
   std::vector<std::size_t> first_square_;  // by parameter
   std::vector<float> squares_, norms_, total_;

@@ -18,6 +18,7 @@ namespace {
 const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
 const std::vector<std::string_view> kFeedbacks{"linear", "tanh"};
 const std::vector<std::string_view> kLates{"none", "meet", "again"};
+const std::vector<std::string_view> kDelayCompensations{"none", "spike", "prediction", "both"};
 
 std::string number_text(float value) {
   std::ostringstream out;
@@ -103,6 +104,16 @@ std::vector<LearningTable::Field> step_fields() {
               .meaning = "time that a sample is held; 0: as long as the longest path without feedback",
               .applies = "schedule=settle"}),
   };
+}
+
+std::vector<LearningTable::Field> delay_fields() {
+  using O = LearningOptions;
+  return {option("delay_compensation", &O::delay_compensation,
+                 {.names = kDelayCompensations,
+                  .meaning = "what makes up for the ticks that errors of a pipelined network take to a layer, with an "
+                             "optimiser of velocities: a share of each gradient at once (`spike`), weights that are "
+                             "ahead by the velocity (`prediction`), or both",
+                  .applies = "schedule=pipelined"})};
 }
 
 std::vector<LearningTable::Field> feedback_fields() {
@@ -199,7 +210,7 @@ std::vector<LearningTable::Field> sample_fields() {
 
 const LearningTable& learning_table() {
   static const LearningTable table(
-      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields()}));
+      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields()}));
   return table;
 }
 
@@ -223,6 +234,32 @@ std::optional<Schedule> parse_schedule(std::string_view text) noexcept {
   return parse_enumerator<Schedule>(kSchedules, text);
 }
 std::string_view name(Late late) noexcept { return kLates[static_cast<std::size_t>(late)]; }
+std::string_view name(DelayCompensation compensation) noexcept {
+  return kDelayCompensations[static_cast<std::size_t>(compensation)];
+}
+
+namespace {
+Status check_delay_compensation(const LearningOptions& options) {
+  if (options.delay_compensation == DelayCompensation::none || options.schedule == Schedule::settle) return {};
+  const OptimizerOptions& o = options.optimizer;
+  const std::string object =
+      "learning.delay_compensation: '" + std::string(name(options.delay_compensation)) + "' with ";
+  OptimizerOptions shared = o;
+  shared.shares = {1.0f, 1.0f};
+  if (kernels::step_shares(shared) != shared.shares)
+    return fail(Errc::invalid_argument, object + "learning.optimizer.type '" + std::string(name(o.kind)) +
+                                            "', which has no velocity; give an optimiser that has one");
+  if (o.nesterov)
+    return fail(Errc::invalid_argument, object +
+                                            "learning.optimizer.nesterov, which counts gradients twice too; give one "
+                                            "of the two");
+  if (!(o.momentum > 0.0f && o.momentum < 1.0f))
+    return fail(Errc::invalid_argument, object + "learning.optimizer.momentum " + number_text(o.momentum) +
+                                            "; it needs one above 0 and below 1");
+  return {};
+}
+}  // namespace
+
 Status check_options(const LearningOptions& options) {
   const OptimizerOptions& o = options.optimizer;
   const RateSchedule& s = options.rate_schedule;
@@ -262,6 +299,7 @@ Status check_options(const LearningOptions& options) {
     return fail(Errc::invalid_argument,
                 "learning.optimizer.clip: 'global_norm' with learning.schedule 'pipelined', where layers learn from "
                 "different samples at once; use 'norm', or the schedule 'settle'");
+  WEFT_CHECK(check_delay_compensation(options));
   if (options.late == Late::meet && options.schedule == Schedule::pipelined &&
       rule_of(options).path == ErrorPath::local)
     return fail(Errc::invalid_argument,

@@ -38,6 +38,11 @@ std::optional<Schedule> parse_schedule(std::string_view text) noexcept;
 enum class Late : int { none, meet, again };
 std::string_view name(Late late) noexcept;
 
+/// Compensation for the steps by which errors come late to a pipelined layer (docs/learning.md): a share of each
+/// gradient counts at once, the weights are those that the velocity leads to, or both.
+enum class DelayCompensation : int { none, spike, prediction, both };
+std::string_view name(DelayCompensation compensation) noexcept;
+
 /// Function of the feedback of target propagation, after its matrix.
 enum class Feedback : int { linear, tanh };
 
@@ -84,6 +89,7 @@ struct LearningOptions {
   std::size_t learners = 1;         // number of sessions that learn, from the first
   Late late = Late::none;           // not none: samples may be observed now and taught later
   std::uint32_t patience = 32;      // samples that may enter between an answer and its target (late)
+  DelayCompensation delay_compensation = DelayCompensation::none;
   bool operator==(const LearningOptions&) const = default;
 };
 

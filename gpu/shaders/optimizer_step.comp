@@ -7,12 +7,13 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 1) const uint OPTIMIZER = 0;
-layout(constant_id = 2) const bool NESTEROV = false;
+layout(constant_id = 2) const bool HAS_SHARES = false;
 layout(constant_id = 3) const bool CENTERED = false;
 layout(constant_id = 4) const bool HAS_MOMENTUM = false;
 layout(constant_id = 5) const bool CLIPS_VALUES = false;
-// Settings are flushed by the host. `factors` (optimizer_factors.comp), `squares` and arrays of state may be null. Nothing
-// moves while the word at `skip` is not 0.
+// Settings are flushed by the host. An optimiser with shares has no betas: they come in their place, so that operands
+// and their steps still fit into push constants. `factors` (optimizer_factors.comp), `squares` and arrays of state may
+// be null. Nothing moves while the word at `skip` is not 0.
 #include "learning_operands.inc"
 #define WEFT_OPERANDS WEFT_OPTIMIZER_OPERANDS
 #include "operands.glsl"
@@ -22,7 +23,8 @@ struct Weight {
 };
 struct Settings {
   float rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
-  bool nesterov, centered, has_momentum;
+  float velocity_share, gradient_share;
+  bool has_shares, centered, has_momentum;
 };
 
 #include "kernels/formulas/clip.inc"
@@ -71,7 +73,9 @@ void main() {
   s.alpha = alpha;
   s.epsilon = epsilon;
   s.correction1 = s.correction2 = 1.0;
-  s.nesterov = NESTEROV;
+  s.velocity_share = beta1;
+  s.gradient_share = beta2;
+  s.has_shares = HAS_SHARES;
   s.centered = CENTERED;
   s.has_momentum = HAS_MOMENTUM;
   if (factors != 0ul) {

@@ -394,6 +394,10 @@ static std::vector<OptimizerOptions> all_options() {
         o.clip = clip, o.clip_limit = 0.5f;
         all.push_back(o);
       }
+  for (const StepShares shares : {StepShares{0.6561f, 0.3439f}, {-5.75f, 7.125f}, {0.0f, 1.5f}}) {
+    all.push_back(default_options(OptimizerKind::momentum));
+    all.back().lr = 0.1f, all.back().shares = shares;
+  }
   return all;
 }
 void optimizer_step(Table& t) {

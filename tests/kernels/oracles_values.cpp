@@ -495,7 +495,10 @@ static void step(Updated<T>& u, const OptimizerOptions& o, T rate, T correction1
       break;
     case OptimizerKind::momentum:
       u.first = fused(o.momentum, u.first, (T(1.0f) - o.dampening) * t);
-      u.w = fused(-rate, o.nesterov ? fused(o.momentum, u.first, t) : u.first, u.w);
+      if (o.shares != StepShares{})
+        u.w = fused(-rate, fused(o.shares.velocity, u.first, o.shares.gradient * t), u.w);
+      else
+        u.w = fused(-rate, o.nesterov ? fused(o.momentum, u.first, t) : u.first, u.w);
       break;
     case OptimizerKind::adamw:
       u.first = mean(o.beta1, u.first, u.g), u.second = mean(o.beta2, u.second, u.g * u.g);

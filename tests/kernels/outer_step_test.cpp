@@ -32,6 +32,8 @@ std::vector<OptimizerOptions> all_options() {
       o.clip = flag ? Clip::value : Clip::none, o.clip_limit = 0.5f;
       all.push_back(o);
     }
+  all.push_back(default_options(OptimizerKind::momentum));
+  all.back().lr = 0.1f, all.back().shares = {0.6561f, 0.3439f};
   return all;
 }
 

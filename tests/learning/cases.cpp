@@ -60,6 +60,36 @@ void add_updates(std::vector<Case>& all) {
         all.push_back({joined({each.name, name(rule)}), spec, each.options(rule, Schedule::settle)});
 }
 
+void add_delays(std::vector<Case>& all) {
+  for (const DelayCompensation compensation :
+       {DelayCompensation::spike, DelayCompensation::prediction, DelayCompensation::both})
+    for (const Rule rule : kRules) {
+      // The others are a sum of the two: one rule has them too.
+      if (rule != Rule::backprop && compensation != DelayCompensation::both) continue;
+      LearningOptions options{.rule = rule, .schedule = Schedule::pipelined, .delay_compensation = compensation};
+      options.optimizer.lr = 0.003f;
+      options.optimizer.weight_decay = 0.001f;
+      all.push_back({joined({"delay", name(compensation), name(rule)}), mixed_network(3), options, kSome});
+      all.back().ends_alone = true;
+    }
+}
+
+/// Layers with values that jump, which targets pass and gradients do not.
+void add_signs(std::vector<Case>& all) {
+  const NetworkSpec spec = NetworkBuilder("signs", GridShape{1, 1, 4, 1})
+                               .input("x", 6)
+                               .dense({0, 0, 0, 0}, 24, Activation::tanh)
+                               .layer({0, 0, 1, 0}, "sign")
+                               .dense({0, 0, 2, 0}, 20, Activation::tanh)
+                               .dense({0, 0, 3, 0}, 6)
+                               .output("y", {0, 0, 3, 0})
+                               .seed(6)
+                               .spec();
+  for (const Rule rule : {Rule::fw_dtp, Rule::dtp, Rule::sdtp, Rule::dfa, Rule::local_ce})
+    for (const Schedule schedule : kSchedules)
+      all.push_back({joined({"sign", name(rule), name(schedule)}), spec, {.rule = rule, .schedule = schedule}, kSome});
+}
+
 void add_losses(std::vector<Case>& all) {
   for (int i = 0; i < kernels::kLossCount; ++i)
     for (const Rule rule : kRules)
@@ -235,6 +265,8 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   add_rules(all);
   add_updates(all);
+  add_delays(all);
+  add_signs(all);
   add_losses(all);
   add_types(all);
   add_recurrent(all);
