@@ -47,7 +47,7 @@ void check(const Status& status);
 /// Seconds of a clock that never goes back.
 double now();
 
-/// What the sections measure with, and what they measure against: the device, PyTorch's figures, the floors.
+/// Clock, rivals and floors of the sections: the device, figures of PyTorch, the least times of the machine.
 struct GpuBench {
   GpuBench(Rows& to, const GpuRequest& asked);
   GpuBench(Rows& to, const GpuRequest& asked, std::shared_ptr<gpu::Device> on);

@@ -10,7 +10,7 @@ namespace weft::scheduler::internal {
 
 /// One worker's part of one run: the regions it owns, and how it waits.
 ///
-/// Where a region's assigned worker is not in the run, any worker that stalls adopts the region, works it among its
+/// A region whose assigned worker is not in the run is adopted by any worker that stalls: it works it among its
 /// own, and gives it back between steps once the assigned worker has come. Each takes its fair share of such regions
 /// first, and gives back what is more than that when others have come: the one with the most regions is the one that
 /// all wait for.
