@@ -53,10 +53,14 @@ struct OptionCodec<T> {
   static Result<T> read(const OptionRow& row, const JsonValue& value) {
     const T low = std::isfinite(row.low) ? static_cast<T>(row.low) : T{0};
     const T high = std::isfinite(row.high) ? static_cast<T>(row.high) : std::numeric_limits<T>::max();
-    if constexpr (sizeof(T) == sizeof(std::uint32_t))
-      return value.u32(low, high);
-    else
-      return value.u64(low, high);
+    // By size: where std::size_t has 32 bits it is another type than std::uint32_t.
+    if constexpr (sizeof(T) == sizeof(std::uint32_t)) {
+      WEFT_TRY(const std::uint32_t number, value.u32(low, high));
+      return static_cast<T>(number);
+    } else {
+      WEFT_TRY(const std::uint64_t number, value.u64(low, high));
+      return static_cast<T>(number);
+    }
   }
   static Json write(const OptionRow&, T value) { return value; }
 };

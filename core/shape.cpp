@@ -2,6 +2,8 @@
 
 #include "core/shape.hpp"
 
+#include "core/size_limit.hpp"
+
 namespace weft {
 
 std::string to_string(const Shape& shape) {
@@ -11,7 +13,7 @@ std::string to_string(const Shape& shape) {
 }
 
 Result<std::size_t> volume(const Shape& shape) {
-  constexpr std::size_t kLimit = std::size_t{1} << 40;
+  constexpr std::size_t kLimit = size_limit(40);
   std::size_t elements = 1;
   for (std::size_t extent : shape) {
     if (extent == 0) return fail(Errc::out_of_range, "shape " + to_string(shape) + ": an extent is zero");

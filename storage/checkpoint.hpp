@@ -8,6 +8,7 @@
 #include "core/byte_source.hpp"
 #include "core/json.hpp"
 #include "core/result.hpp"
+#include "core/size_limit.hpp"
 
 #include <compare>
 #include <cstddef>
@@ -52,7 +53,7 @@ struct Checkpoint {
 
 struct CheckpointOptions {
   std::size_t keep = 2;  ///< verified checkpoints kept, at least 1
-  std::size_t max_file_bytes = std::size_t{1} << 40;
+  std::size_t max_file_bytes = size_limit(40);
 };
 
 /// A new directory of checkpoints must hold no other files. Leftovers of a creation that was interrupted, logs and a

@@ -4,6 +4,7 @@
 
 #include "core/numeric.hpp"
 #include "core/printable.hpp"
+#include "core/size_limit.hpp"
 
 #include <bit>
 #include <cmath>
@@ -118,7 +119,7 @@ Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t c
   const Dtype dtype = blob.is_native ? blob.dtype : Dtype::float32;
   const std::string object = "blob '" + printable(blob.path) + "': ";
   const auto element_bits = static_cast<std::size_t>(bits(dtype));
-  constexpr std::size_t kMostWeights = std::size_t{1} << 40;
+  constexpr std::size_t kMostWeights = size_limit(40);
   if (count > kMostWeights)
     return fail(Errc::too_large, object + std::to_string(count) + " weights, at most 2^40 are read");
   const std::size_t needed = (count * element_bits + 7) / 8;

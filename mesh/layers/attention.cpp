@@ -7,6 +7,8 @@
 #include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
 
+#include "core/size_limit.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,7 +23,7 @@ using kernels::MatrixView;
 
 enum class QkNorm { none, rms, layer };
 
-constexpr std::size_t kMostTokens = 16777216, kMostState = std::size_t{1} << 32;
+constexpr std::size_t kMostTokens = 16777216, kMostState = size_limit(32);
 
 struct Settings {
   kernels::AttentionShape shape;

@@ -15,6 +15,8 @@
 #include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/size_limit.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -22,7 +24,7 @@
 namespace weft::mesh {
 namespace {
 
-constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
+constexpr std::size_t kMaxFileBytes = size_limit(40);
 
 /// Stands for the rule that was attached when live state was saved: it makes place for the history in the file, and
 /// learns nothing.

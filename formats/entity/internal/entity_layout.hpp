@@ -5,6 +5,7 @@
 #include "formats/entity/entity.hpp"
 
 #include "core/json.hpp"
+#include "core/size_limit.hpp"
 
 #include <array>
 #include <cstddef>
@@ -26,7 +27,7 @@ inline constexpr std::size_t kMaxBlobs = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxRank = 16;
 inline constexpr std::size_t kMaxNameSize = 512;
 inline constexpr std::size_t kMaxTypeSize = 32;
-inline constexpr std::size_t kMaxFileSize = std::size_t{1} << 46;
+inline constexpr std::size_t kMaxFileSize = size_limit(46);
 /// Packed blobs unpack to at most this many bytes for each byte stored, besides EntityLimits::free_unpacked.
 inline constexpr std::size_t kUnpackedPerByte = 256;
 // The network sits one level below the top; a blob takes up to 12 values and its shape.

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "core/size_limit.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,7 +17,7 @@ inline constexpr std::size_t kMaxPairs = 65'536, kMaxTensors = std::size_t{1} <<
 inline constexpr std::size_t kMaxKeySize = std::size_t{64} << 10, kMaxTextSize = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxElements = std::size_t{1} << 26, kMaxArrayBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kMaxNameSize = 63, kMaxRank = 4;
-inline constexpr std::size_t kMaxFileSize = std::size_t{1} << 46;
+inline constexpr std::size_t kMaxFileSize = size_limit(46);
 inline constexpr std::string_view kAlignmentKey = "general.alignment";
 inline constexpr std::uint32_t kDefaultAlignment = 32, kLeastAlignment = 8, kMostAlignment = 65'536;
 /// Type numbers of values.

@@ -4,6 +4,7 @@
 
 #include "core/result.hpp"
 #include "core/shape.hpp"
+#include "core/size_limit.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ inline constexpr std::size_t kMaxTensors = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxRank = 8;
 inline constexpr std::size_t kMaxNameSize = 512;
 inline constexpr std::uint64_t kMaxExtent = std::uint64_t{1} << 53;
-inline constexpr std::size_t kMaxFileSize = std::size_t{1} << 46;
+inline constexpr std::size_t kMaxFileSize = size_limit(46);
 inline constexpr std::string_view kNotesKey = "__metadata__";
 /// The note of types that the format has no word for.
 inline constexpr std::string_view kOwnNote = "weft";

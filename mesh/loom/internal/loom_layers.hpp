@@ -8,6 +8,7 @@
 #include "core/json_reader.hpp"
 #include "core/result.hpp"
 #include "core/shape.hpp"
+#include "core/size_limit.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -39,8 +40,8 @@ Result<LayerV1> read_layer_v1(const JsonValue& value, const GridShape& grid);
 
 /// Position of one of our parameters among a layer's weights in Loom.
 struct ParameterV1 {
-  static constexpr std::size_t kZero = SIZE_MAX;                 // has no place: is 0
-  static constexpr std::size_t kTooMany = std::size_t{1} << 41;  // more weights than any blob holds
+  static constexpr std::size_t kZero = SIZE_MAX;           // has no place: is 0
+  static constexpr std::size_t kTooMany = size_limit(41);  // more weights than any blob holds
 
   std::string name;
   std::size_t out = 0, in = 0;  // in == 0: a vector

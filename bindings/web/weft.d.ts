@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** Values by the names of ports or outputs, row-major. */
+export type Rows = Record<string, ArrayLike<number>>;
+/** Labels (Uint32Array, or whole numbers) or values, by the names of outputs. */
+export type Targets = Record<string, Uint32Array | Float32Array | number[]>;
+/** [z, y, x, layer], or the last ones of z, y, x. */
+export type Place = readonly number[];
+
+export declare class WeftError extends Error {
+  /** As in weft.h. */
+  readonly code: number;
+  /** "shape_mismatch" */
+  readonly kind: string;
+  readonly text: string;
+}
+
+export interface MeshOptions {
+  /** Independent states over one set of weights; 1. */
+  sessions?: number;
+  executor?: 'auto' | 'resident' | 'deterministic';
+  /** Bytes that it may take, by estimate; 0: no bound. */
+  maxMemory?: number;
+}
+
+export interface Description {
+  name: string;
+  inputs: { name: string; shape: number[]; width: number }[];
+  layers: { at: number[]; type: string; in: number; shape: number[]; width: number; dtype: string;
+            parameters: { name: string; shape: number[] }[] }[];
+  outputs: { name: string; at: number[]; shape: number[]; width: number; latency: Record<string, number> }[];
+  [key: string]: unknown;
+}
+
+export declare class Snapshot {
+  constructor();
+  destroy(): void;
+}
+
+export declare class Mesh {
+  /** A network file's text, or the object that it holds. */
+  constructor(network: string | object, options?: MeshOptions);
+  static fromBytes(bytes: Uint8Array, options?: MeshOptions): Mesh;
+  toBytes(live?: boolean): Uint8Array;
+  setInput(port: string, values: ArrayLike<number>, session?: number): void;
+  output(name: string, session?: number): Float32Array;
+  outputAt(place: Place, session?: number): Float32Array;
+  tick(ticks?: number): void;
+  tickFor(milliseconds: number): number;
+  run(inputs: Rows, ticks: number, outputs?: string[]): Record<string, Float32Array>;
+  forward(inputs: Rows, rows?: number, outputs?: string[]): Record<string, Float32Array>;
+  resume(): void;
+  readonly ticks: number;
+  readonly sessions: number;
+  stateHash(session?: number): string;
+  readonly description: Description;
+  statistics(): Record<string, unknown>;
+  addSession(): number;
+  removeSession(session: number): void;
+  resetSession(session?: number): void;
+  weights(place: Place, parameter?: number): Float32Array;
+  setWeights(place: Place, values: ArrayLike<number>, parameter?: number): void;
+  morph(place: Place, dtype: string): void;
+  takeSnapshot(to?: Snapshot): Snapshot;
+  restoreSnapshot(from: Snapshot): void;
+  destroy(): void;
+}
+
+export interface Counts {
+  samples: number; scored: number; observed: number; taught: number; forgone: number; expired: number;
+  hold: number; latency: number; ticksPerSample: number;
+}
+
+export declare class Learner {
+  constructor(mesh: Mesh, options?: object);
+  learn(inputs: Rows, targets: Targets, samples?: number): void;
+  drain(): void;
+  predict(inputs: Rows, rows?: number, session?: number): Record<string, Float32Array>;
+  predictOne(x: ArrayLike<number>): Float32Array;
+  learnOne(x: ArrayLike<number>, label: number | ArrayLike<number>): void;
+  counts(): Counts;
+  clearScores(): void;
+  destroy(): void;
+}
+
+export interface Weft {
+  Mesh: typeof Mesh;
+  Learner: typeof Learner;
+  Snapshot: typeof Snapshot;
+  WeftError: typeof WeftError;
+  readonly NO_LABEL: number;
+  readonly version: string;
+}
+
+/** Loads the module; rejected where it cannot be. */
+export declare function load(options?: { wasmBinary?: ArrayBuffer | Uint8Array }): Promise<Weft>;
