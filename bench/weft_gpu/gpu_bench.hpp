@@ -47,7 +47,7 @@ void check(const Status& status);
 /// Seconds of a clock that never goes back.
 double now();
 
-/// Clock, rivals and floors of the sections: the device, figures of PyTorch, the least times of the machine.
+/// Means of the sections, and their measures: the device, PyTorch's figures, the floors.
 struct GpuBench {
   GpuBench(Rows& to, const GpuRequest& asked);
   GpuBench(Rows& to, const GpuRequest& asked, std::shared_ptr<gpu::Device> on);

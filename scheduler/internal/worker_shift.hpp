@@ -10,10 +10,10 @@ namespace weft::scheduler::internal {
 
 /// One worker's part of one run: the regions it owns, and how it waits.
 ///
-/// A region whose assigned worker is not in the run is adopted by any worker that stalls: it works it among its
-/// own, and gives it back between steps once the assigned worker has come. Each takes its fair share of such regions
-/// first, and gives back what is more than that when others have come: the one with the most regions is the one that
-/// all wait for.
+/// Adoption. A worker that stalls takes regions whose assigned worker is not in the run, works them among its own, and
+/// gives each back between steps once its assigned worker has come. Each takes its fair share of such regions first,
+/// and gives back what is more than that when others have come: the one with the most regions is the one that all wait
+/// for.
 ///
 /// Waiting: look again, then spin, then yield, then sleep. The caller, before it sleeps, adopts every region that
 /// nobody works, so whatever can go on has somebody awake or to be woken. Who publishes progress looks for sleepers
