@@ -47,7 +47,10 @@ class System {
       emscripten_get_heap_max: () => 2 ** 32 - 65536,
       emscripten_resize_heap: (bytes) => this.#grow(bytes >>> 0),
       emscripten_notify_memory_growth: () => this.#take(),
-      emscripten_memcpy_big: (to, from, bytes) => this.HEAPU8.copyWithin(to >>> 0, from >>> 0, (from >>> 0) + (bytes >>> 0)),
+      emscripten_memcpy_big: (to, from, bytes) => {
+        this.HEAPU8.copyWithin(to >>> 0, from >>> 0, (from >>> 0) + (bytes >>> 0));
+        return 0;  // not the array, of which the engine would make a number, by way of a text of all its elements
+      },
       environ_sizes_get: (count, bytes) => {
         this.#view().setUint32(count, 0, true);
         this.#view().setUint32(bytes, 0, true);
