@@ -203,7 +203,7 @@ TEST(CMesh, CommandsAreAnswered) {
     command.kind = kind;
     WEFT_EXPECT_OK(weft_mesh_command(mesh, &command, nullptr));
   }
-  command.kind = 8;
+  command.kind = WEFT_COMMAND_SET_RATE + 1;
   WEFT_EXPECT_FAILS(weft_mesh_command(mesh, &command, nullptr), WEFT_OUT_OF_RANGE, "kind");
   command.kind = WEFT_COMMAND_ENABLE;
   command.at = {9, 0, 0, 0};
