@@ -50,7 +50,9 @@ def entries(lines):
     found = []
     for line in lines:
         if line[:MARGIN].strip():
-            head, rest = (line[:MARGIN], line[MARGIN:]) if line[MARGIN - 2:MARGIN] == "  " else (line, "")
+            # A head that fills the column up to its last place ends there with the variable's bracket.
+            fits = line[MARGIN - 2:MARGIN] in ("  ", ") ")
+            head, rest = (line[:MARGIN], line[MARGIN:]) if fits else (line, "")
             found.append([head.strip(), rest.strip()])
         elif found:
             found[-1][1] = (found[-1][1] + " " + line.strip()).strip()
