@@ -3,7 +3,9 @@
 # Installs what Weft needs from Debian 12's own packages (tools/packages.txt), as root or through sudo. What is there
 # already is left alone, so a second run needs neither root nor network.
 #
-#   tools/setup.sh [check] [fuzz] [peers] [gpu] [neon] [service] [data] [web] [shells]     the group [build] always, others by name
+#   tools/setup.sh [check] [fuzz] [peers] [gpu] [neon] [service] [data] [web] [shells]
+#
+# The group [build] always, others by name.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 wanted=" build $* "
