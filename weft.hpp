@@ -13,8 +13,14 @@
 #include "mesh/persistence/snapshot.hpp"
 #include "mesh/runtime/cell_actor.hpp"
 
+#include "actors/watchdog.hpp"
+
 namespace weft {
 
+using actors::Hang;
+using actors::OnHang;
+using actors::Watchdog;
+using actors::WatchdogOptions;
 using agent::Agent;
 using kernels::Activation;
 using learning::Learner;

@@ -138,7 +138,7 @@ class Agent {
   Result<learning::Ticket> observe(std::span<const mesh::RunInput> inputs);
   Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);
   Status forgo(learning::Ticket ticket);
-  /// `now`: carried out at once, with what else waits and is due, rather than with the next tick: the same bits.
+  /// `now`: executed at once, with what else waits and is due, rather than with the next tick: the same bits.
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> control, bool now = false);
   /// As Mesh::tell and Mesh::ask; a command is sent as by `post`. What other threads send to an address of the mesh
   /// (mesh::tell) waits in the agent, up to 1,024 messages; the next call that ticks or sends takes it first, as if it

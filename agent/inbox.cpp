@@ -11,38 +11,38 @@
 
 namespace weft::agent {
 
-Result<std::uint64_t> Inbox::receive(const mesh::Mesh& mesh, Letter letter) {
-  const mesh::MessagePointer message = letter.message;
-  WEFT_CHECK(mesh::MeshAccess::check_letter(mesh, letter.to, message.get()));
-  if (!message->claim()) return mesh::sent_before("message to " + to_string(letter.to) + ": ");
-  auto number = put(std::move(letter));
+Result<std::uint64_t> Inbox::receive(const mesh::Mesh& mesh, Entry entry) {
+  const mesh::MessagePointer message = entry.message;
+  WEFT_CHECK(mesh::MeshAccess::check_delivery(mesh, entry.to, message.get()));
+  if (!message->claim()) return mesh::sent_before("message to " + to_string(entry.to) + ": ");
+  auto number = put(std::move(entry));
   if (!number) message->release();
   return number;
 }
 
-Result<std::uint64_t> Inbox::put(Letter letter) {
+Result<std::uint64_t> Inbox::put(Entry entry) {
   const std::lock_guard hold(mutex_);
-  if (letters_.size() + taken_ >= kRoom)
-    return fail(Errc::full, "message to " + to_string(letter.to) + ": " + std::to_string(kRoom) +
+  if (entries_.size() + taken_ >= kCapacity)
+    return fail(Errc::full, "message to " + to_string(entry.to) + ": " + std::to_string(kCapacity) +
                                 " wait for the agent already; let it tick, then send again");
-  letters_.push_back(std::move(letter));
-  count_.store(letters_.size(), std::memory_order_relaxed);
+  entries_.push_back(std::move(entry));
+  count_.store(entries_.size(), std::memory_order_relaxed);
   return next_++;
 }
 
-std::vector<Inbox::Letter> Inbox::take() {
+std::vector<Inbox::Entry> Inbox::take() {
   const std::lock_guard hold(mutex_);
-  taken_ = letters_.size();
+  taken_ = entries_.size();
   count_.store(0, std::memory_order_relaxed);
-  return std::exchange(letters_, {});
+  return std::exchange(entries_, {});
 }
 
-void Inbox::put_back(std::vector<Letter> letters) {
+void Inbox::put_back(std::vector<Entry> entries) {
   const std::lock_guard hold(mutex_);
   taken_ = 0;
-  letters.insert(letters.end(), std::make_move_iterator(letters_.begin()), std::make_move_iterator(letters_.end()));
-  letters_ = std::move(letters);
-  count_.store(letters_.size(), std::memory_order_relaxed);
+  entries.insert(entries.end(), std::make_move_iterator(entries_.begin()), std::make_move_iterator(entries_.end()));
+  entries_ = std::move(entries);
+  count_.store(entries_.size(), std::memory_order_relaxed);
 }
 
 }  // namespace weft::agent

@@ -42,15 +42,15 @@ Outcome open(const char* directory, const mesh::NetworkSpec* network, const weft
 }
 
 Json statistics_of(agent::Agent& agent) {
-  const agent::AgentStatistics figures = agent.statistics();
+  const agent::AgentStatistics statistics = agent.statistics();
   const auto position = [](const agent::LogPosition& at) { return Json{{"tick", at.tick}, {"record", at.record}}; };
   return {{"directory", agent.directory()},
-          {"at", position(figures.at)},
-          {"acknowledged", position(figures.acknowledged)},
-          {"waiting_bytes", figures.waiting_bytes},
-          {"journal_bytes", figures.journal_bytes},
-          {"journal_failures", figures.journal_failures},
-          {"last_error", figures.last_error ? Json(*figures.last_error) : Json(nullptr)}};
+          {"at", position(statistics.at)},
+          {"acknowledged", position(statistics.acknowledged)},
+          {"waiting_bytes", statistics.waiting_bytes},
+          {"journal_bytes", statistics.journal_bytes},
+          {"journal_failures", statistics.journal_failures},
+          {"last_error", statistics.last_error ? Json(*statistics.last_error) : Json(nullptr)}};
 }
 
 }  // namespace

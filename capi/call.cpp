@@ -36,8 +36,8 @@ ThreadError* thread_error() noexcept {
 }
 
 constexpr weft_error kNoError{sizeof(weft_error), WEFT_OK, "ok", ""};
-constexpr weft_error kNoRoom{sizeof(weft_error), WEFT_NO_MEMORY, "no_memory", "no memory for the text of an error"};
-thread_local bool has_no_room = false;
+constexpr weft_error kNoMemory{sizeof(weft_error), WEFT_NO_MEMORY, "no_memory", "no memory for the text of an error"};
+thread_local bool has_no_memory = false;
 
 struct Row {
   weft_status status;
@@ -122,7 +122,7 @@ weft_status refused(HandleTable::Claimed how, const void* handle, Kind kind) noe
 
 weft_status report(weft_status code, std::string_view text) noexcept {
   ThreadError* const place = thread_error();
-  has_no_room = !place;
+  has_no_memory = !place;
   if (!place) return code;
   ThreadError& to = *place;
   constexpr std::string_view kCut = "...";
@@ -178,7 +178,7 @@ std::unique_ptr<Object> Claim::remove() noexcept {
 using namespace weft::capi;
 
 const weft_error* weft_last_error(void) {
-  if (has_no_room) return &kNoRoom;
+  if (has_no_memory) return &kNoMemory;
   return own_error ? &own_error->error : &kNoError;
 }
 const char* weft_status_name(weft_status status) { return name_of(status); }

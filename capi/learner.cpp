@@ -111,7 +111,7 @@ weft_status weft_learner_answer(weft_learner* learner, uint64_t ticket, const ch
                                 size_t capacity, size_t* out_needed) {
   return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
     WEFT_TRY(const std::string_view name, text_of(output, "output"));
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(values, capacity, "values"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(values, capacity, "values"));
     WEFT_TRY(const auto found, of.learner().answer(ticket, name));
     return copy_out(found, values, capacity, out_needed);
   });
@@ -132,18 +132,18 @@ weft_status weft_learner_forgo(weft_learner* learner, uint64_t ticket) {
 
 weft_status weft_learner_expired(weft_learner* learner, uint64_t* tickets, size_t capacity, size_t* out_needed) {
   return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(tickets, capacity, "tickets"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(tickets, capacity, "tickets"));
     return copy_out(of.learner().expired(), tickets, capacity, out_needed);
   });
 }
 
 weft_status weft_learner_scores(weft_learner* learner, weft_score* scores, size_t capacity, size_t* out_needed) {
   return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
-    WEFT_TRY(const auto room, array_of(scores, capacity, "scores"));
+    WEFT_TRY(const auto buffer, array_of(scores, capacity, "scores"));
     const auto found = of.learner().scores();
     Outcome outcome;
     if (is_size_only(found.size(), scores, capacity, out_needed, outcome)) return outcome;
-    std::transform(found.begin(), found.end(), room.begin(), [](const learning::Score& score) {
+    std::transform(found.begin(), found.end(), buffer.begin(), [](const learning::Score& score) {
       return weft_score{score.sample, score.learner, score.prediction, score.label, score.loss, score.token, 0};
     });
     return {};

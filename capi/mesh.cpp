@@ -68,7 +68,7 @@ weft_status weft_mesh_output(weft_mesh* mesh, const char* name, size_t session, 
                              size_t* out_needed) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
     WEFT_TRY(const std::string_view output, text_of(name, "name"));
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(values, capacity, "values"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(values, capacity, "values"));
     WEFT_TRY(const auto found, of.state.mesh().output(output, session));
     return copy_out(found, values, capacity, out_needed);
   });
@@ -77,7 +77,7 @@ weft_status weft_mesh_output(weft_mesh* mesh, const char* name, size_t session, 
 weft_status weft_mesh_output_at(weft_mesh* mesh, weft_coord at, size_t session, float* values, size_t capacity,
                                 size_t* out_needed) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(values, capacity, "values"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(values, capacity, "values"));
     WEFT_TRY(const auto found, of.state.mesh().output(coord_of(at), session));
     return copy_out(found, values, capacity, out_needed);
   });

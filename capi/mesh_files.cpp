@@ -135,9 +135,9 @@ weft_status weft_snapshot_destroy(weft_snapshot* snapshot) { return destroy<Snap
 
 weft_status weft_mesh_take_snapshot(weft_mesh* mesh, weft_snapshot* to) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    return with<SnapshotObject>(to, [&](SnapshotObject& room) -> Outcome {
+    return with<SnapshotObject>(to, [&](SnapshotObject& into) -> Outcome {
       WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("take_snapshot", kCheckpoints));
-      own->take_snapshot(room.snapshot);
+      own->take_snapshot(into.snapshot);
       return {};
     });
   });

@@ -97,13 +97,13 @@ Json supervision_of(const mesh::Mesh& mesh) {
 }
 
 Json device_of(const mesh::Mesh& mesh) {
-  const mesh::DeviceStatistics* const figures = mesh.device_statistics();
-  if (!figures) return nullptr;
-  return {{"name", figures->device},           {"device_steps", figures->device_steps},
-          {"host_steps", figures->host_steps}, {"replays", figures->replays},
-          {"faults", figures->faults},         {"last_fault", figures->last_fault},
-          {"bytes", figures->device_bytes},    {"host_cells", figures->host_cells},
-          {"why_host", figures->why_host}};
+  const mesh::DeviceStatistics* const statistics = mesh.device_statistics();
+  if (!statistics) return nullptr;
+  return {{"name", statistics->device},           {"device_steps", statistics->device_steps},
+          {"host_steps", statistics->host_steps}, {"replays", statistics->replays},
+          {"faults", statistics->faults},         {"last_fault", statistics->last_fault},
+          {"bytes", statistics->device_bytes},    {"host_cells", statistics->host_cells},
+          {"why_host", statistics->why_host}};
 }
 
 Json statistics_of(const mesh::Mesh& mesh) {

@@ -40,11 +40,11 @@ Result<const mesh::WeightStore::Parameter*> parameter_of(const mesh::Mesh& mesh,
   return &all[parameter];
 }
 
-/// Sends a command to a mesh of one's own, and carries it out at once.
-Status carry_out(mesh::Mesh& mesh, Coord at, const mesh::CommandMessage& command) {
+/// Sends a command to a mesh of one's own, and executes it at once.
+Status execute(mesh::Mesh& mesh, Coord at, const mesh::CommandMessage& command) {
   WEFT_TRY(const auto sent, mesh.post(at, command));
   mesh.deliver_commands();
-  if (!sent->is_done()) return fail(Errc::internal, "cell " + to_string(at) + ": a command was not carried out");
+  if (!sent->is_done()) return fail(Errc::internal, "cell " + to_string(at) + ": a command was not executed");
   return sent->status();
 }
 
@@ -85,7 +85,7 @@ using namespace weft::capi;
 weft_status weft_mesh_read_weights(weft_mesh* mesh, weft_coord at, size_t parameter, float* values, size_t capacity,
                                    size_t* out_needed) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(values, capacity, "values"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(values, capacity, "values"));
     WEFT_TRY(const auto* const found, parameter_of(of.state.mesh(), coord_of(at), parameter));
     const std::size_t count = found->spec->out * (found->spec->is_matrix() ? found->spec->in : 1);
     Outcome outcome;
@@ -107,7 +107,7 @@ weft_status weft_mesh_write_weights(weft_mesh* mesh, weft_coord at, size_t param
     given.values = values;
     given.count = count;
     WEFT_TRY(const mesh::CommandMessage command, command_of(given));
-    return carry_out(*own, coord_of(at), command);
+    return execute(*own, coord_of(at), command);
   });
 }
 
@@ -120,7 +120,7 @@ weft_status weft_mesh_morph(weft_mesh* mesh, weft_coord at, const char* dtype, c
     given.dtype = dtype;
     given.granularity = granularity;
     WEFT_TRY(const mesh::CommandMessage command, command_of(given));
-    return carry_out(*own, coord_of(at), command);
+    return execute(*own, coord_of(at), command);
   });
 }
 
@@ -155,8 +155,8 @@ weft_status weft_answer_status(weft_answer* answer, int* out_is_done, uint64_t* 
 
 weft_status weft_answer_values(weft_answer* answer, float* values, size_t capacity, size_t* out_needed) {
   return with<AnswerObject>(answer, [&](AnswerObject& of) -> Outcome {
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(values, capacity, "values"));
-    if (!of.message->is_done()) return fail(Errc::not_found, "the command is not carried out yet: tick");
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(values, capacity, "values"));
+    if (!of.message->is_done()) return fail(Errc::not_found, "the command is not executed yet: tick");
     return copy_out(std::span<const float>(of.message->answer()), values, capacity, out_needed);
   });
 }

@@ -27,8 +27,6 @@ struct ModelObject final : Object {
   std::optional<models::Generated> result;
 };
 
-constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;  // as `weft generate` has it
-
 Status check_within(const char* what, double value, double least, double most) {
   if (value >= least && value <= most) return {};
   return fail(Errc::out_of_range, std::string("generate options: ") + what + " " + std::to_string(value) +
@@ -43,15 +41,15 @@ Result<models::GenerateOptions> generate_options_of(const weft_generate_options*
   if (given.top_k != 0) sampler.top_k = given.top_k == UINT64_MAX ? 0 : static_cast<std::size_t>(given.top_k);
   if (given.top_p != 0) sampler.top_p = given.top_p;
   if (given.min_p != 0) sampler.min_p = given.min_p < 0 ? 0 : given.min_p;
-  WEFT_CHECK(check_within("temperature", sampler.temperature, 0, 100));
-  WEFT_CHECK(check_within("top_p", sampler.top_p, 0, 1));
-  WEFT_CHECK(check_within("min_p", sampler.min_p, 0, 1));
+  WEFT_CHECK(check_within("temperature", sampler.temperature, 0, models::SamplerOptions::kMostTemperature));
+  WEFT_CHECK(check_within("top_p", sampler.top_p, 0, models::SamplerOptions::kMostShare));
+  WEFT_CHECK(check_within("min_p", sampler.min_p, 0, models::SamplerOptions::kMostShare));
   if (given.is_greedy) sampler.temperature = 0;
   sampler.seed = given.seed;
   for (const auto& [what, value] : {std::pair("tokens", given.tokens), std::pair("context", given.context)})
-    if (value > kMostTokens)
+    if (value > models::GenerateOptions::kMostTokens)
       return fail(Errc::out_of_range, std::string("generate options: ") + what + " " + std::to_string(value) +
-                                          " is more than " + std::to_string(kMostTokens));
+                                          " is more than " + std::to_string(models::GenerateOptions::kMostTokens));
   if (given.tokens != 0) made.most_tokens = static_cast<std::size_t>(given.tokens);
   made.context = static_cast<std::size_t>(given.context);
   WEFT_TRY(const auto stops, array_of(given.stops, given.stop_count, "stops"));
@@ -89,7 +87,7 @@ weft_status weft_model_tokenize(weft_model* model, const char* text, uint32_t* i
                                 size_t* out_needed) {
   return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
     WEFT_TRY(const std::string_view given, text_of(text, "text"));
-    WEFT_TRY([[maybe_unused]] const auto room, array_of(ids, capacity, "ids"));
+    WEFT_TRY([[maybe_unused]] const auto buffer, array_of(ids, capacity, "ids"));
     WEFT_TRY(const auto found, of.model.tokenizer->encode(given));
     static_assert(sizeof(text::TokenId) == sizeof(uint32_t));
     return copy_out(found.data(), found.size(), sizeof(uint32_t), ids, capacity, out_needed);

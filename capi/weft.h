@@ -8,14 +8,14 @@
  * Handles   weft_mesh* and its like name objects of the library; they point at nothing. What create, read, load, open,
  *           and calls with a last `out_` handle give, the caller destroys. NULL, a handle of another kind and one that
  *           was destroyed are answered with WEFT_BAD_HANDLE. Handles may be destroyed in any order.
- * Threads   One call at a time in an object and those that were made of it (a mesh, its learner, its agent); a second one
- *           gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread.
- * Memory    Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
- *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is told.
- *           Texts are UTF-8 and end with 0, which sizes of texts count.
- * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that knows
- *           fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow.
- * Arrays    are float32, row-major: [ticks or samples][sessions][width].
+ * Threads   One call at a time in an object and those that were made of it (a mesh, its learner, its agent); a second
+ * one gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread. Memory
+ * Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
+ *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
+ * told. Texts are UTF-8 and end with 0, which sizes of texts count. Structs   Begin with `size`, which the caller sets
+ * to sizeof; what is 0 or NULL takes its default. A library that knows fewer fields than are set answers
+ * WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow. Arrays    are float32, row-major: [ticks or
+ * samples][sessions][width].
  */
 #ifndef WEFT_CAPI_WEFT_H
 #define WEFT_CAPI_WEFT_H
@@ -147,7 +147,7 @@ typedef struct weft_input {
   const float* values;
   size_t count;
 } weft_input;
-/* Room for what an output commits: of `count` floats. */
+/* Buffer for what an output commits: of `count` floats. */
 typedef struct weft_output {
   const char* name;
   float* values;
@@ -163,19 +163,18 @@ WEFT_API weft_status weft_mesh_load_bytes(const void* bytes, size_t count, const
                                           weft_mesh** out_mesh);
 /* An .entity file; `live` 1: with sessions and all that ticks change. It is written durably. */
 WEFT_API weft_status weft_mesh_save(weft_mesh* mesh, const char* path, int live);
-WEFT_API weft_status weft_mesh_save_bytes(weft_mesh* mesh, int live, void* buffer, size_t capacity,
-                                          size_t* out_needed);
+WEFT_API weft_status weft_mesh_save_bytes(weft_mesh* mesh, int live, void* buffer, size_t capacity, size_t* out_needed);
 WEFT_API weft_status weft_mesh_destroy(weft_mesh* mesh);
 
 /* Puts values into a port; they stay until replaced. */
 WEFT_API weft_status weft_mesh_set_input(weft_mesh* mesh, const char* port, size_t session, const float* values,
                                          size_t count);
 /* Copies the values that an output committed last. */
-WEFT_API weft_status weft_mesh_output(weft_mesh* mesh, const char* name, size_t session, float* values,
-                                      size_t capacity, size_t* out_needed);
+WEFT_API weft_status weft_mesh_output(weft_mesh* mesh, const char* name, size_t session, float* values, size_t capacity,
+                                      size_t* out_needed);
 /* The same of any layer. */
-WEFT_API weft_status weft_mesh_output_at(weft_mesh* mesh, weft_coord at, size_t session, float* values,
-                                         size_t capacity, size_t* out_needed);
+WEFT_API weft_status weft_mesh_output_at(weft_mesh* mesh, weft_coord at, size_t session, float* values, size_t capacity,
+                                         size_t* out_needed);
 
 /* `ticks` ticks. A fault that halts the mesh stops it: WEFT_HALTED. Refused while a learner drives the mesh. */
 WEFT_API weft_status weft_mesh_tick(weft_mesh* mesh, uint64_t ticks);
@@ -197,7 +196,7 @@ WEFT_API weft_status weft_mesh_state_hash(weft_mesh* mesh, size_t session, char*
                                           size_t* out_needed);
 /* The network as it was built: JSON of inputs, outputs and layers with shapes, types, parameters and latencies. */
 WEFT_API weft_status weft_mesh_describe(weft_mesh* mesh, char* buffer, size_t capacity, size_t* out_needed);
-/* Figures of now: JSON of ticks, cells by status, faults, memory, device. */
+/* Statistics of now: JSON of ticks, cells by status, faults, memory, device. */
 WEFT_API weft_status weft_mesh_statistics(weft_mesh* mesh, char* buffer, size_t capacity, size_t* out_needed);
 
 /* A new session at zero state; its index. */
@@ -208,7 +207,8 @@ WEFT_API weft_status weft_mesh_reset_session(weft_mesh* mesh, size_t session);
 /* One session as a file's bytes; the mesh keeps it. */
 WEFT_API weft_status weft_mesh_detach_session(weft_mesh* mesh, size_t session, void* buffer, size_t capacity,
                                               size_t* out_needed);
-/* Adds a session that goes on where the detached one stood. `other_weights` 1: also one of a mesh with other weights. */
+/* Adds a session that goes on where the detached one stood. `other_weights` 1: also one of a mesh with other weights.
+ */
 WEFT_API weft_status weft_mesh_attach_session(weft_mesh* mesh, const void* bytes, size_t count, int other_weights,
                                               size_t* out_session);
 
@@ -244,18 +244,18 @@ typedef struct weft_command {
   size_t count;
 } weft_command;
 
-/* Sends a command to a cell, to be carried out at its next tick. `out_answer` may be NULL: nobody waits for it. */
+/* Sends a command to a cell, to be executed at its next tick. `out_answer` may be NULL: nobody waits for it. */
 WEFT_API weft_status weft_mesh_command(weft_mesh* mesh, const weft_command* command, weft_answer** out_answer);
 /*
- * `out_is_done` 1 when the command was carried out, at the boundary before tick `out_tick`; NULL where not wanted. Fails
- * with the command's own error, where it was carried out and failed.
+ * `out_is_done` 1 when the command was executed, at the boundary before tick `out_tick`; NULL where not wanted. Fails
+ * with the command's own error, where it was executed and failed.
  */
 WEFT_API weft_status weft_answer_status(weft_answer* answer, int* out_is_done, uint64_t* out_tick);
-/* What it answered. WEFT_NOT_FOUND: not yet. */
+/* Values of the answer. WEFT_NOT_FOUND: not yet. */
 WEFT_API weft_status weft_answer_values(weft_answer* answer, float* values, size_t capacity, size_t* out_needed);
 WEFT_API weft_status weft_answer_destroy(weft_answer* answer);
 
-/* Room for a mesh's state; its memory is used again by each one taken into it. */
+/* Buffer for a mesh's state; its memory is used again by each one taken into it. */
 WEFT_API weft_status weft_snapshot_create(weft_snapshot** out_snapshot);
 WEFT_API weft_status weft_snapshot_destroy(weft_snapshot* snapshot);
 /* All that ticks change, and, where a learner or a command may have moved them, weights. */
@@ -295,9 +295,9 @@ typedef struct weft_score {
 
 typedef struct weft_learner_counts {
   size_t size;
-  uint64_t samples, scored;                     /* given by learn, and finished */
-  uint64_t observed, taught, forgone, expired;  /* of observe; the others are open */
-  uint64_t hold, latency, ticks_per_sample;     /* ticks */
+  uint64_t samples, scored;                    /* given by learn, and finished */
+  uint64_t observed, taught, forgone, expired; /* of observe; the others are open */
+  uint64_t hold, latency, ticks_per_sample;    /* ticks */
 } weft_learner_counts;
 
 /* `json`: a network file's section "learning"; NULL: the network's own. It drives the mesh until it is destroyed. */
@@ -311,8 +311,7 @@ WEFT_API weft_status weft_learner_learn(weft_learner* learner, const weft_input*
 WEFT_API weft_status weft_learner_drain(weft_learner* learner);
 /* Answers to `rows` inputs: nothing is learned, nothing changes. Copies begin as `session` stands. */
 WEFT_API weft_status weft_learner_predict(weft_learner* learner, const weft_input* inputs, size_t input_count,
-                                          size_t rows, const weft_output* outputs, size_t output_count,
-                                          size_t session);
+                                          size_t rows, const weft_output* outputs, size_t output_count, size_t session);
 /* For networks of one input, one output and one session. */
 WEFT_API weft_status weft_learner_predict_one(weft_learner* learner, const float* x, size_t x_count, float* y,
                                               size_t y_count);
@@ -339,7 +338,7 @@ WEFT_API weft_status weft_learner_expired(weft_learner* learner, uint64_t* ticke
 WEFT_API weft_status weft_learner_scores(weft_learner* learner, weft_score* scores, size_t capacity,
                                          size_t* out_needed);
 WEFT_API weft_status weft_learner_clear_scores(weft_learner* learner);
-/* Fills as much as `out_counts->size` has room for. */
+/* Fills as much as `out_counts->size` says. */
 WEFT_API weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_counts);
 
 /* ---- Agents ---- */
@@ -357,8 +356,8 @@ typedef struct weft_agent_options {
 } weft_agent_options;
 
 /*
- * The agent in `directory`, to the bit where it stood, also after a crash; a new one of `network` where the directory is
- * empty or missing. `network` NULL: the one that the directory has.
+ * The agent in `directory`, to the bit where it stood, also after a crash; a new one of `network` where the directory
+ * is empty or missing. `network` NULL: the one that the directory has.
  */
 WEFT_API weft_status weft_agent_open(const char* directory, weft_network* network, const weft_agent_options* options,
                                      weft_agent** out_agent);
@@ -392,7 +391,7 @@ typedef struct weft_model_options {
   const char* tokenizer; /* a file or folder that has it; NULL: the model's own */
 } weft_model_options;
 
-/* What `weft import` made, or a Hugging Face folder or GGUF file that it takes (docs/models.md). */
+/* Opens what `weft import` made, or a Hugging Face folder or GGUF file that it takes (docs/models.md). */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** out_model);
 WEFT_API weft_status weft_model_destroy(weft_model* model);
 /* Ids of a text's tokens, with those that the model expects around it. */
@@ -402,13 +401,15 @@ WEFT_API weft_status weft_model_tokenize(weft_model* model, const char* text, ui
 WEFT_API weft_status weft_model_detokenize(weft_model* model, const uint32_t* ids, size_t count, char* buffer,
                                            size_t capacity, size_t* out_needed);
 
+/* Defaults and bounds are those of `weft generate` (docs/cli.md); 0 of tokens, temperature, top_k, top_p, min_p is the
+ * default. */
 typedef struct weft_generate_options {
   size_t size;
-  uint64_t tokens;    /* to write, at most; 0: 128 */
-  double temperature; /* of the draw; 0: 0.8 */
-  uint64_t top_k;     /* tokens that are drawn from, at most; 0: 40; UINT64_MAX: all */
-  double top_p;       /* likeliest tokens that are kept until their shares reach this; 0: 0.95; 1: all */
-  double min_p;       /* least share of a token, in parts of the likeliest one's; 0: 0.05; below 0: none */
+  uint64_t tokens;    /* to write, at most */
+  double temperature; /* of the draw */
+  uint64_t top_k;     /* tokens that are drawn from, at most; UINT64_MAX: all */
+  double top_p;       /* likeliest tokens that are kept until their shares reach this; 1: all */
+  double min_p;       /* least share of a token, in parts of the likeliest one's; below 0: none */
   uint64_t seed;
   uint64_t context; /* tokens that are remembered; 0: as many as are wanted */
   const char* const* stops;

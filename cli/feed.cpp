@@ -72,6 +72,7 @@ Status Feed::take(std::uint64_t most) {
     if (!reader_) {
       WEFT_TRY(const bool has_more, open_next());
       if (!has_more) {
+        WEFT_CHECK(leave_rest());
         stream_.end();
         return {};
       }
@@ -87,6 +88,7 @@ Status Feed::take(std::uint64_t most) {
       WEFT_CHECK(flush());
       reader_.reset();
       if (!place_.file().empty()) {
+        WEFT_CHECK(leave_rest());
         place_.end_file();
         WEFT_CHECK(note(FeedPlace::kFileEnd, place_.file()));
       }
@@ -180,7 +182,7 @@ Error Feed::of_row(Error error) const {
 /// The place is that behind the row while the journal takes its record, since a checkpoint may be taken with it.
 template <class Call>
 Status Feed::counted(std::uint64_t rows, std::uint64_t samples, Call&& call) {
-  place_.used(rows);
+  place_.learned(rows);
   stream_.arrive(samples);
   Status done = call();
   stream_.score_waiting();
@@ -198,6 +200,11 @@ Status Feed::note(std::string_view topic, std::string_view text) {
 }
 
 Status Feed::skip(std::uint64_t rows) {
+  if (batch_.rows > 0) {
+    // Rows before them are not used up yet.
+    batch_.skipped += rows;
+    return {};
+  }
   place_.skip(rows);
   WEFT_CHECK(note(FeedPlace::kSkipped, std::to_string(rows)));
   note_acknowledgement();
@@ -213,6 +220,7 @@ Status Feed::pass_over(const Error& why) {
 Status Feed::take_sample() {
   const bool has_id = !reader_->table().id().empty();
   if (!reader_->has_target()) {
+    WEFT_CHECK(check_single());
     WEFT_CHECK(flush());
     if (has_id && place_.find(reader_->table().id()))
       return fail(of_row(Error(Errc::duplicate_name, "id " + reader_->table().id() + ": an earlier sample has it")));
@@ -226,19 +234,23 @@ Status Feed::take_sample() {
   return flush();
 }
 
-/// Of all sessions the same sample, of all learners the same target.
+/// Each learner takes a row; sessions that do not learn are shown the same ones over again.
 Status Feed::add_to_batch() {
   const bool has_values = stream_.data().has_values();
   std::vector<std::uint32_t> labels;
   if (!has_values) WEFT_CHECK(labels_.take(*reader_, labels));
   if (has_values) WEFT_CHECK(check_values());
-  for (std::size_t i = 0; i < learner_.mesh().sessions(); ++i)
-    batch_.inputs.insert(batch_.inputs.end(), reader_->values().begin(), reader_->values().end());
-  for (std::size_t i = 0; i < learner_.options().learners; ++i) {
-    batch_.labels.insert(batch_.labels.end(), labels.begin(), labels.end());
-    if (has_values) batch_.values.insert(batch_.values.end(), target_.begin(), target_.end());
-  }
-  return ++batch_.rows == kLargestBatch ? flush() : Status();
+  const std::size_t learners = stream_.at_once(), width = stream_.data().features;
+  batch_.inputs.insert(batch_.inputs.end(), reader_->values().begin(), reader_->values().end());
+  batch_.labels.insert(batch_.labels.end(), labels.begin(), labels.end());
+  if (has_values) batch_.values.insert(batch_.values.end(), target_.begin(), target_.end());
+  if (++batch_.rows % learners != 0) return {};
+  const std::size_t first = batch_.inputs.size() - learners * width;
+  batch_.inputs.resize(first + learner_.mesh().sessions() * width);
+  for (std::size_t b = learners; b < learner_.mesh().sessions(); ++b)
+    std::copy_n(batch_.inputs.begin() + static_cast<std::ptrdiff_t>(first + b % learners * width), width,
+                batch_.inputs.begin() + static_cast<std::ptrdiff_t>(first + b * width));
+  return batch_.rows >= kLargestBatch ? flush() : Status();
 }
 
 /// The row's target as the network learns it, and such as its loss takes.
@@ -257,13 +269,43 @@ Status Feed::check_values() {
 }
 
 Status Feed::flush() {
-  if (batch_.rows == 0) return {};
-  const std::uint64_t rows = std::exchange(batch_.rows, 0);
-  const mesh::RunInput input{stream_.options().input, batch_.inputs};
-  const learning::Target target{stream_.options().output, batch_.labels, batch_.values};
-  const Status learned = counted(rows, rows, [&] { return learn({&input, 1}, {&target, 1}, rows); });
-  batch_.inputs.clear(), batch_.labels.clear(), batch_.values.clear();
+  const std::uint64_t updates = batch_.rows / stream_.at_once(), rows = updates * stream_.at_once();
+  if (updates == 0) return {};
+  const std::uint64_t skipped = std::exchange(batch_.skipped, 0);
+  if (skipped > 0) WEFT_CHECK(note(FeedPlace::kSkippedAmong, std::to_string(skipped)));
+  place_.skip_among_next(skipped);
+  const auto first = [&](auto& values, std::size_t each) { return std::span(values).first(updates * each); };
+  const std::size_t targets = stream_.data().targets * stream_.at_once();
+  const bool has_values = stream_.data().has_values();
+  const std::size_t inputs = learner_.mesh().sessions() * stream_.data().features;
+  const mesh::RunInput input{stream_.options().input, first(batch_.inputs, inputs)};
+  const learning::Target target{stream_.options().output, first(batch_.labels, has_values ? 0 : targets),
+                                first(batch_.values, has_values ? targets : 0)};
+  const Status learned = counted(rows, rows, [&] { return learn({&input, 1}, {&target, 1}, updates); });
+  const auto drop = [&](auto& values, std::size_t each) {
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(updates * each));
+  };
+  drop(batch_.inputs, inputs);
+  has_values ? drop(batch_.values, targets) : drop(batch_.labels, targets);
+  batch_.rows -= rows;
   return learned;
+}
+
+Status Feed::leave_rest() {
+  WEFT_CHECK(flush());
+  if (batch_.rows == 0) return {};
+  const std::uint64_t rest = batch_.rows + batch_.skipped;
+  log_warn(std::to_string(batch_.rows) + " rows left out: an update takes " + std::to_string(stream_.at_once()) +
+           ", one of each learner");
+  batch_ = {};
+  return skip(rest);
+}
+
+Status Feed::check_single() const {
+  if (stream_.at_once() == 1) return {};
+  return fail(of_row(Error(Errc::unsupported, "a sample without its target, and learning.learners is " +
+                                                  std::to_string(stream_.at_once()) +
+                                                  ": each learner takes a sample with a target; give --learners 1")));
 }
 
 Status Feed::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
@@ -341,7 +383,8 @@ Status Feed::refused_by_id(Status status) const {
 
 /// Prints the answer of the present mesh to the row, as weft predict would.
 Status Feed::answer() {
-  if (batch_.rows > 1) return fail(Errc::internal, "an answer beside samples that are to be learned before it");
+  if (batch_.rows > stream_.at_once())
+    return fail(Errc::internal, "an answer beside samples that are to be learned before it");
   const mesh::RunInput input{stream_.options().input, reader_->values()};
   const mesh::RunOutput output{stream_.options().output, output_};
   WEFT_CHECK(learner_.predict({&input, 1}, 1, {&output, 1}, 0));

@@ -59,7 +59,12 @@ class Feed {
   Status observe();
   Status learn_unlabelled();
   Status add_to_batch();
+  /// Learns what fills updates of a sample for each learner.
   Status flush();
+  /// Passes over the rows that fill no update: no more will come after them.
+  Status leave_rest();
+  /// Of samples that come and go one by one. @error unsupported: several learners
+  Status check_single() const;
   Status pass_over(const Error& why);
   Status skip(std::uint64_t rows);
   Status account_dropped();
@@ -93,7 +98,8 @@ class Feed {
   std::vector<std::size_t> parts_;               // of the output, with a label each
   /// Samples of a batch, and what goes to the learner of it.
   struct Batch {
-    std::uint64_t rows = 0;
+    std::uint64_t rows = 0;     // those of whole updates, and the beginning of one more
+    std::uint64_t skipped = 0;  // rows that are passed over among the latter
     std::vector<float> inputs, values;
     std::vector<std::uint32_t> labels;
   } batch_;

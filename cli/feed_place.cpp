@@ -39,7 +39,7 @@ std::optional<learning::Ticket> FeedPlace::find(const std::string& id) const {
 
 void FeedPlace::replayed(const agent::Record& record, const learning::Learner& learner) {
   if (const auto* const learned = std::get_if<agent::LearnRecord>(&record); learned && !learned->halted)
-    used(learned->samples);
+    this->learned(learned->samples * std::max<std::size_t>(learner.options().learners, 1));
   if (const auto* const observed = std::get_if<agent::ObserveRecord>(&record); observed && !observed->halted) {
     used(1);
     remember_expected(learner.next_ticket() - 1);
@@ -51,10 +51,10 @@ void FeedPlace::replayed(const agent::Record& record, const learning::Learner& l
   if (note->topic == kId) next_id_ = note->text;
   if (note->topic == kFile) begin_file(note->text);
   if (note->topic == kFileEnd) end_file();
+  if (note->topic != kSkipped && note->topic != kSkippedAmong) return;
   std::uint64_t count = 0;
-  if (note->topic == kSkipped &&
-      std::from_chars(note->text.data(), note->text.data() + note->text.size(), count).ec == std::errc())
-    skip(count);
+  if (std::from_chars(note->text.data(), note->text.data() + note->text.size(), count).ec != std::errc()) return;
+  note->topic == kSkipped ? skip(count) : skip_among_next(count);
 }
 
 Json FeedPlace::save() const {

@@ -25,8 +25,9 @@ namespace weft::cli {
 class FeedPlace {
  public:
   /// Topics of the journal's notes: the id of the sample that is observed next, as JSON; a number of rows that are
-  /// passed over; the name of the file that is read next; its end.
-  static constexpr std::string_view kId = "sample_id", kSkipped = "skipped_rows", kFile = "file", kFileEnd = "file_end";
+  /// passed over; the same of rows among those that are learned next; the name of the file that is read next; its end.
+  static constexpr std::string_view kId = "sample_id", kSkipped = "skipped_rows", kSkippedAmong = "skipped_among",
+                                    kFile = "file", kFileEnd = "file_end";
 
   /// Ids that are remembered: of open samples, and of as many closed ones.
   explicit FeedPlace(std::size_t remembered = 1024) : remembered_(remembered) {}
@@ -40,6 +41,12 @@ class FeedPlace {
 
   void used(std::uint64_t rows) noexcept { rows_ += rows; }
   void skip(std::uint64_t rows) noexcept { rows_ += rows, skipped_ += rows; }
+  /// Rows to pass over among those of the next `learned`: both are used up by one record of the journal, or neither.
+  void skip_among_next(std::uint64_t rows) noexcept { skipped_among_ = rows; }
+  void learned(std::uint64_t rows) noexcept {
+    used(rows);
+    skip(std::exchange(skipped_among_, 0));
+  }
   /// Undoes `used` for a call that was refused.
   void take_back(std::uint64_t rows) noexcept { rows_ -= rows; }
   void begin_file(std::string name);
@@ -62,6 +69,7 @@ class FeedPlace {
 
   std::size_t remembered_;
   std::uint64_t rows_ = 0, skipped_ = 0;
+  std::uint64_t skipped_among_ = 0;  // of the next record of samples that are learned
   std::string file_;
   bool is_file_done_ = false;
   std::string next_id_;  // of the next record `observe`

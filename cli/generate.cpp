@@ -88,7 +88,8 @@ Verb add_generate(CLI::App& program) {
   add_option(*app, "prompt", request->prompt, "The text to go on from").required();
   models::GenerateOptions& to = request->options;
   models::SamplerOptions& draw = to.sampler;
-  constexpr std::uint64_t kMost = 16777216;
+  constexpr std::uint64_t kMost = models::GenerateOptions::kMostTokens;
+  constexpr double kMostShare = models::SamplerOptions::kMostShare;
   const auto or_else = [](const std::string& help, double value) { return help + "; " + shown(value); };
   const auto or_number = [](const std::string& help, std::uint64_t value) {
     return help + "; " + std::to_string(value);
@@ -97,14 +98,14 @@ Verb add_generate(CLI::App& program) {
       .within(std::uint64_t{1}, kMost);
   add_option(*app, "temperature", draw.temperature,
              or_else("Spread of the draw; 0: always the likeliest token", draw.temperature))
-      .within(0.0, 100.0);
+      .within(0.0, models::SamplerOptions::kMostTemperature);
   add_option(*app, "top-k", draw.top_k, or_number("Tokens that are drawn from, at most; 0: all", draw.top_k))
       .within(std::uint64_t{0}, kMost);
   add_option(*app, "top-p", draw.top_p,
              or_else("Likeliest tokens that are kept until their shares reach this", draw.top_p))
-      .within(0.0, 1.0);
+      .within(0.0, kMostShare);
   add_option(*app, "min-p", draw.min_p, or_else("Least share of a token, in parts of the likeliest one's", draw.min_p))
-      .within(0.0, 1.0);
+      .within(0.0, kMostShare);
   add_option(*app, "seed", draw.seed, or_number("Number that the draws follow from", draw.seed));
   add_option(*app, "stop", to.stops, "A text that ends what is written; it may be given several times").one_a_flag();
   add_option(*app, "context", to.context, "Tokens that are remembered; as many as are wanted")

@@ -4,7 +4,7 @@
 
 #include "cli/run_statistics.hpp"
 
-#include "learning/layer_watch.hpp"
+#include "learning/layer_monitor.hpp"
 
 #include "actors/supervisor.hpp"
 

@@ -16,7 +16,7 @@ namespace weft::cli {
 /// The file in a checkpoint of `weft run --checkpoint`.
 inline constexpr const char* kRunFile = "run.entity";
 
-/// A file given to a verb: a network, and weights with it when it is an .entity file. One of the original system is
+/// A file given to a verb: a network, and weights with it when it is an .entity file. One of Loom is
 /// turned into one of ours (mesh/loom/loom_network.hpp).
 struct Model {
   std::string path, folder;  // folder: what paths inside the file are relative to

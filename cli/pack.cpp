@@ -79,7 +79,7 @@ Status pack(const PackRequest& request) {
 Verb add_pack(CLI::App& program) {
   CLI::App* app = add_verb(program, "pack", "Write an .entity file anew, with what it holds packed or unpacked");
   auto request = std::make_shared<PackRequest>();
-  add_argument(*app, "FILE", request->file, "An .entity file, of the original system too").required();
+  add_argument(*app, "FILE", request->file, "An .entity file, of Loom too").required();
   add_output(*app, request->out);
   add_flag(*app, "plain", request->plain, "Unpack instead");
   add_max_memory(*app, request->max_memory);

@@ -87,9 +87,11 @@ Status RunMonitor::serve(const MonitorRequest& request) {
   if (path.empty()) {
     WEFT_TRY(path, socket_for(request.directory));
   }
-  const auto take_order = [this](std::uint64_t ticket, const Json& order) { return orders_.take(ticket, order); };
+  const auto take_command = [this](std::uint64_t ticket, const Json& command) {
+    return commands_.take(ticket, command);
+  };
   WEFT_TRY(server_, TopServer::open(
-                        path, [this] { return answer(); }, take_order));
+                        path, [this] { return answer(); }, take_command));
   if (request.directory.empty()) return {};
   noted_in_ = request.directory;
   return note_socket(noted_in_, std::filesystem::absolute(path).string());
@@ -129,7 +131,7 @@ void RunMonitor::progressed() {
   }
   notifier_.alive();
   tell_faults();
-  take_orders();
+  take_commands();
   const Clock::time_point now = Clock::now();
   if (now - last_.publish < kPublish) return;
   measure(now);
@@ -139,21 +141,21 @@ void RunMonitor::progressed() {
   notifier_.status(status_line());
 }
 
-void RunMonitor::take_orders() {
+void RunMonitor::take_commands() {
   if (!server_) return;
-  orders_.carry_out(state_,
-                    [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
+  commands_.execute_all(state_,
+                        [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
 }
 
-void RunMonitor::close_orders() {
+void RunMonitor::close_commands() {
   if (!server_) return;
-  orders_.close("the run is " + statistics_.phase + ", and carries out no orders any more",
-                [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
+  commands_.close("the run is " + statistics_.phase + ", and executes no commands any more",
+                  [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
 }
 
 void RunMonitor::enters(const char* phase) {
   statistics_.phase = phase;
-  if (statistics_.phase != "saving") close_orders();
+  if (statistics_.phase != "saving") close_commands();
   tell_faults();
   measure(Clock::now());
   publish();

@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "cli/command_queue.hpp"
 #include "cli/live_statistics.hpp"
 #include "cli/notify.hpp"
-#include "cli/order_desk.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_state.hpp"
 #include "cli/top_server.hpp"
@@ -48,7 +48,7 @@ class RunMonitor {
   void found();
   /// All is loaded, the first block follows.
   void started();
-  /// After each block, and now and then while a clock or a sample is waited for. Orders that came are carried out.
+  /// After each block, and now and then while a clock or a sample is waited for. Commands that came are executed.
   void progressed();
   /// True once a second while somebody looks: the layers of the next sample are to be measured.
   bool wants_layers();
@@ -70,8 +70,8 @@ class RunMonitor {
   using Clock = LiveStatistics::Clock;
   explicit RunMonitor(RunState& state, Reporter& reporter, bool json);
   Status serve(const MonitorRequest& request);
-  void take_orders();
-  void close_orders();
+  void take_commands();
+  void close_commands();
   void tell_faults();
   void tell_standings();
   void tell(const actors::Hang& hang);
@@ -99,7 +99,7 @@ class RunMonitor {
   } last_;
   std::uint64_t measured_ticks_ = 0, measured_samples_ = 0, faults_told_ = 0;
 
-  OrderDesk orders_;
+  CommandQueue commands_;
   std::unique_ptr<actors::Watchdog> watchdog_;  // these two use all the others from threads of their own
   std::unique_ptr<TopServer> server_;
   std::string noted_in_;  // the directory that says where the socket is

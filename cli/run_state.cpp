@@ -270,7 +270,7 @@ Status RunState::replayed(const agent::Record& record) {
   if (left_) {
     learner_->clear_scores();
     if (const auto* const learned = std::get_if<agent::LearnRecord>(&record); learned && !learned->halted)
-      left_->next += learned->samples * (left_->data == kArriving ? 1 : learner_->options().learners);
+      left_->next += learned->samples * learner_->options().learners;
     if (const auto* const drain = std::get_if<agent::DrainRecord>(&record))
       left_->is_finished = !drain->halted && (left_->next >= left_->total || left_->data == kArriving);
     return {};

@@ -9,7 +9,7 @@
 #include "cli/setup.hpp"
 
 #include "agent/agent.hpp"
-#include "learning/layer_watch.hpp"
+#include "learning/layer_monitor.hpp"
 #include "learning/learner.hpp"
 #include "learning/sample_stream.hpp"
 
@@ -98,7 +98,7 @@ class RunState final : private agent::StateExtension {
   Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit RunState(RunSetup setup) : setup_(std::move(setup)) {}
   Status measure_held_out();
-  /// A run whose stream has been given more passes, or that came to the end of it and is given another one.
+  /// A run whose stream has been given more epochs, or that came to the end of it and is given another one.
   Status prolong();
   StreamPlace place() const;
   /// Does `work`, and undoes it where it was interrupted.
@@ -141,7 +141,7 @@ class RunState final : private agent::StateExtension {
     bool is_kept = false;
     mesh::Snapshot before;
   } undo_;
-  std::optional<learning::LayerWatch> watch_;  // once somebody has looked
+  std::optional<learning::LayerMonitor> watch_;  // once somebody has looked
 };
 
 /// A section `stream` for a file at `path`: its relative paths to data, `written` in it and `found` from here, are made

@@ -44,7 +44,7 @@ class RangeCheck {
   bool is_raw_ = false;  // a layer reads the input as it is
 };
 
-/// Passes that small tables are learned in: those that make some 30,000 updates, 5 to 200.
+/// Epochs that small tables are learned in: those that make some 30,000 updates, 5 to 200.
 std::uint64_t usual_epochs(std::size_t rows);
 
 /// Writes the names of classes that a table has into the options that keep them.

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orders to a running agent, over the socket that weft top asks.
+// Commands to a running agent, over the socket that weft top asks.
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
 #include "cli/number.hpp"
-#include "cli/order.hpp"
 #include "cli/signals.hpp"
 #include "cli/text_format.hpp"
 #include "cli/top_place.hpp"
 #include "cli/top_server.hpp"
 #include "cli/verb.hpp"
+
+#include "agent/agent_command.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -38,6 +39,14 @@
 namespace weft::cli {
 namespace {
 
+using agent::AgentCommand;
+using agent::AgentCommandKind;
+using agent::command_rows;
+using agent::CommandRow;
+using agent::CommandScope;
+using agent::row_of;
+using agent::text_of;
+
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostAnswered = std::size_t{64} << 20;
@@ -45,7 +54,7 @@ constexpr std::chrono::milliseconds kPause{50};
 constexpr std::chrono::seconds kSilence{1};
 
 struct SendRequest {
-  std::string place, order, cell, value;
+  std::string place, command, cell, value;
   std::optional<std::uint64_t> session, parameter, at;
   EncodingFlags encoding;
   std::string values;
@@ -54,12 +63,12 @@ struct SendRequest {
 };
 
 Failure misused(const SendRequest& request, const std::string& what) {
-  return fail(Errc::invalid_argument, "weft send: " + request.order + ": " + what);
+  return fail(Errc::invalid_argument, "weft send: " + request.command + ": " + what);
 }
 
 /// Numbers of a text file, with spaces, commas or line ends between them.
 Result<std::vector<float>> read_values(const std::string& path) {
-  WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, TopServer::kLongestOrder));
+  WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, TopServer::kLongestCommand));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::vector<float> values;
   for (std::size_t at = 0;;) {
@@ -79,52 +88,52 @@ Result<std::vector<float>> read_values(const std::string& path) {
   return values;
 }
 
-Result<Order> order_of(const SendRequest& request) {
-  Order order;
-  const auto& rows = order_rows();
-  order.kind =
-      std::find_if(rows.begin(), rows.end(), [&](const OrderRow& row) { return row.name == request.order; })->kind;
-  const OrderRow& row = row_of(order.kind);
-  auto place = read_place(request.cell);
+Result<AgentCommand> command_of(const SendRequest& request) {
+  AgentCommand command;
+  const auto& rows = command_rows();
+  command.kind =
+      std::find_if(rows.begin(), rows.end(), [&](const CommandRow& row) { return row.name == request.command; })->kind;
+  const CommandRow& row = row_of(command.kind);
+  auto place = agent::read_place(request.cell);
   if (!place) return misused(request, place.error().text());
-  order.place = *place;
-  order.at_tick = request.at;
-  const bool takes_number = order.kind == OrderKind::period || order.kind == OrderKind::rate;
+  command.place = *place;
+  command.at_tick = request.at;
+  const bool takes_number = command.kind == AgentCommandKind::period || command.kind == AgentCommandKind::rate;
   if (takes_number == request.value.empty())
     return misused(request, takes_number ? "say the number of " + std::string(row.value) + " after the cell"
                                          : "'" + request.value + "' is one argument too many");
   std::string number = request.value;
-  if (order.kind == OrderKind::period) {
+  if (command.kind == AgentCommandKind::period) {
     if (const std::string why = check_whole(number, 1, UINT64_MAX); !why.empty()) return misused(request, why);
-    std::from_chars(number.data(), number.data() + number.size(), order.ticks);
+    std::from_chars(number.data(), number.data() + number.size(), command.ticks);
   }
-  if (order.kind == OrderKind::rate) {
+  if (command.kind == AgentCommandKind::rate) {
     if (const std::string why = check_real(number, 0, 1000); !why.empty()) return misused(request, why);
-    std::from_chars(number.data(), number.data() + number.size(), order.rate);
+    std::from_chars(number.data(), number.data() + number.size(), command.rate);
   }
-  const auto only_for = [&](bool is_given, const char* flag, OrderKind kind) -> Status {
-    if (!is_given || order.kind == kind) return {};
-    return misused(request, std::string(flag) + " is for the order " + std::string(row_of(kind).name));
+  const auto only_for = [&](bool is_given, const char* flag, AgentCommandKind kind) -> Status {
+    if (!is_given || command.kind == kind) return {};
+    return misused(request, std::string(flag) + " is for the command " + std::string(row_of(kind).name));
   };
-  WEFT_CHECK(only_for(request.session.has_value(), "--session", OrderKind::probe));
-  WEFT_CHECK(only_for(request.parameter.has_value(), "--parameter", OrderKind::weights));
-  WEFT_CHECK(only_for(!request.values.empty(), "--values", OrderKind::weights));
-  WEFT_CHECK(only_for(request.encoding.dtype || request.encoding.granularity, "--dtype", OrderKind::morph));
-  order.session = request.session.value_or(0);
-  order.parameter = static_cast<std::uint32_t>(request.parameter.value_or(0));
-  if (order.kind == OrderKind::weights) {
+  WEFT_CHECK(only_for(request.session.has_value(), "--session", AgentCommandKind::probe));
+  WEFT_CHECK(only_for(request.parameter.has_value(), "--parameter", AgentCommandKind::weights));
+  WEFT_CHECK(only_for(!request.values.empty(), "--values", AgentCommandKind::weights));
+  WEFT_CHECK(only_for(request.encoding.dtype || request.encoding.granularity, "--dtype", AgentCommandKind::morph));
+  command.session = request.session.value_or(0);
+  command.parameter = static_cast<std::uint32_t>(request.parameter.value_or(0));
+  if (command.kind == AgentCommandKind::weights) {
     if (request.values.empty()) return misused(request, "name the file of the new values with --values FILE");
-    WEFT_TRY(order.values, read_values(request.values));
+    WEFT_TRY(command.values, read_values(request.values));
   }
-  if (order.kind == OrderKind::morph) {
+  if (command.kind == AgentCommandKind::morph) {
     WEFT_TRY(const auto encoding, read_encoding(request.encoding));
     if (!encoding) return misused(request, "say the numeric type with --dtype T");
-    order.encoding = *encoding;
+    command.encoding = *encoding;
   }
-  return order;
+  return command;
 }
 
-/// A connection to a running agent, for one order.
+/// A connection to a running agent, for one command.
 class Conversation {
  public:
   explicit Conversation(const SendRequest& request) : request_(request) {}
@@ -170,7 +179,7 @@ class Conversation {
       const ssize_t got = recv(socket_, chunk, sizeof chunk, MSG_DONTWAIT);
       if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         return fail(Errc::storage, "socket " + path_ +
-                                       ": closed before it answered; whether the order was carried out is not known: "
+                                       ": closed before it answered; whether the command was executed is not known: "
                                        "weft replay shows it, if it was");
       if (got < 0) {
         WEFT_CHECK(await(POLLIN));
@@ -188,13 +197,13 @@ class Conversation {
     for (;;) {
       pollfd one{socket_, events, 0};
       if (poll(&one, 1, static_cast<int>(kPause.count())) > 0) return {};
-      if (noted_signal()) return fail(Errc::interrupted, "stopped; the order may be carried out all the same");
+      if (noted_signal()) return fail(Errc::interrupted, "stopped; the command may be executed all the same");
       const Clock::time_point now = Clock::now();
       const std::string why = now - begin < kSilence ? std::string() : why_silent(socket_);
       if (!why.empty()) return fail(Errc::storage, "socket " + path_ + ": " + why);
       if (now >= until_)
         return fail(Errc::storage, "socket " + path_ + ": no answer for " + shown(request_.timeout) +
-                                       " s; the order may be carried out all the same");
+                                       " s; the command may be executed all the same");
     }
   }
 
@@ -213,7 +222,7 @@ Errc code_named(const std::string& wanted) {
   return Errc::storage;
 }
 
-void print_text(const Order& order, const Json& answer) {
+void print_text(const AgentCommand& command, const Json& answer) {
   if (const Json* const values = answer.find("values"); values && values->is_array()) {
     for (const Json& value : *values) std::printf("%.9g\n", value.is_number() ? value.get<double>() : 0.0);
     return;
@@ -222,25 +231,25 @@ void print_text(const Order& order, const Json& answer) {
     const Json* const found = answer.find(key);
     return grouped(found && found->is_number() ? found->get<std::uint64_t>() : 0);
   };
-  const OrderRow& row = row_of(order.kind);
-  const std::string what = std::string(row.name) + " " + text_of(order.place);
+  const CommandRow& row = row_of(command.kind);
+  const std::string what = std::string(row.name) + " " + text_of(command.place);
   if (answer.contains("waits_for"))
     std::printf("%s: waits for tick %s, at tick %s", what.c_str(), number("waits_for").c_str(), number("tick").c_str());
   else
     std::printf("%s: done at tick %s", what.c_str(), number("tick").c_str());
-  const char* const unit = row.scope == OrderScope::cell ? "cells" : "layers";
-  if (!order.place) std::printf(", %s %s", number(unit).c_str(), unit);
+  const char* const unit = row.scope == CommandScope::cell ? "cells" : "layers";
+  if (!command.place) std::printf(", %s %s", number(unit).c_str(), unit);
   const Json* const kept = answer.find("kept");
   std::printf("%s\n", kept && kept->is_bool() && kept->get<bool>() ? "" : "; not on the device yet");
 }
 
-Status send_order(const SendRequest& request) {
+Status send_command(const SendRequest& request) {
   watch_signals();
-  WEFT_TRY(const Order order, order_of(request));
-  const std::string line = Json{{"send", to_json(order)}}.dump() + "\n";
-  if (line.size() > TopServer::kLongestOrder)
-    return fail(Errc::too_large, request.values + ": " + std::to_string(order.values.size()) +
-                                     " values are more than one order takes; weft morph and weft run take files");
+  WEFT_TRY(const AgentCommand command, command_of(request));
+  const std::string line = Json{{"send", agent::to_json(command)}}.dump() + "\n";
+  if (line.size() > TopServer::kLongestCommand)
+    return fail(Errc::too_large, request.values + ": " + std::to_string(command.values.size()) +
+                                     " values are more than one command takes; weft morph and weft run take files");
   WEFT_TRY(const std::string said, Conversation(request)(line));
   const std::string where = request.place;
   auto answer = parse_json(said, where);
@@ -251,24 +260,24 @@ Status send_order(const SendRequest& request) {
   }
   if (const Json* const error = answer->find("error"))
     return fail(Errc::storage, where + ": " + (error->is_string() ? error->text() : error->dump()));
-  if (!answer->contains("order")) return fail(Errc::parse_failed, where + ": the answer is none to an order");
+  if (!answer->contains("command")) return fail(Errc::parse_failed, where + ": the answer is none to a command");
   if (request.json)
     print_json(*answer);
   else
-    print_text(order, *answer);
+    print_text(command, *answer);
   return {};
 }
 
 }  // namespace
 
 Verb add_send(CLI::App& program) {
-  CLI::App* app = add_verb(program, "send", "Give an order to a running weft run --state");
+  CLI::App* app = add_verb(program, "send", "Give a command to a running weft run --state");
   auto request = std::make_shared<SendRequest>();
   SendRequest& r = *request;
-  std::vector<std::string> orders;
-  for (const OrderRow& row : order_rows()) orders.emplace_back(row.name);
+  std::vector<std::string> commands;
+  for (const CommandRow& row : command_rows()) commands.emplace_back(row.name);
   add_argument(*app, "DIR|SOCKET", r.place, "The agent's data directory, or its --socket").required();
-  add_argument(*app, "ORDER", r.order, "What is to be done").required().member_of(orders);
+  add_argument(*app, "COMMAND", r.command, "What is to be done").required().member_of(commands);
   add_argument(*app, "CELL", r.cell, "z,y,x of a cell or z,y,x,layer, as weft inspect prints them, or *: all")
       .required();
   add_argument(*app, "VALUE", r.value, "Of period the ticks, of rate the learning rate");
@@ -281,7 +290,7 @@ Verb add_send(CLI::App& program) {
   add_option(*app, "at", r.at, "Not before this tick; else at once").within(std::uint64_t{0}, UINT64_MAX);
   add_option(*app, "timeout", r.timeout, "Seconds to wait for the answer").within(0.1, 86400.0);
   add_flag(*app, "json", r.json, "The answer as one JSON object");
-  return {app, [request] { return send_order(*request); }};
+  return {app, [request] { return send_command(*request); }};
 }
 
 }  // namespace weft::cli

@@ -37,14 +37,6 @@ std::string short_number(double value) {
 
 std::string percent(double share) { return print("%.1f %%", share * 100); }
 
-double as_written(float value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-  double out = value;
-  std::from_chars(text, end, out);
-  return out;
-}
-
 std::string milliseconds(std::chrono::nanoseconds length) {
   const double ms = std::chrono::duration<double, std::milli>(length).count();
   if (ms >= 100) return grouped(static_cast<std::uint64_t>(ms)) + " ms";

@@ -5,6 +5,7 @@
 #include "mesh/device/device_statistics.hpp"
 
 #include "core/byte_size.hpp"
+#include "core/written_number.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -21,8 +22,6 @@ std::string short_number(double value);
 /// "96.1 %".
 std::string percent(double share);
 using weft::byte_size;
-/// The double whose shortest text is that of `value`: 0.03f as 0.03, not as 0.029999999329447746.
-double as_written(float value);
 inline double in_seconds(std::chrono::nanoseconds length) { return std::chrono::duration<double>(length).count(); }
 /// "0.04 ms", "12.3 ms", "2,345 ms".
 std::string milliseconds(std::chrono::nanoseconds length);

@@ -97,10 +97,10 @@ struct Client {
   Clock::time_point next{}, last_heard = Clock::now();
   bool has_asked = false;
   bool is_ending = false;               // to be closed once `out` is written
-  std::optional<std::uint64_t> awaits;  // ticket of an order that is being carried out
+  std::optional<std::uint64_t> awaits;  // ticket of a command that is being executed
 };
 
-constexpr std::string_view kOrderBegins = "{\"send\":";
+constexpr std::string_view kCommandBegins = "{\"send\":";
 
 }  // namespace
 
@@ -123,8 +123,8 @@ Result<int> connect_to_top(const std::string& path) {
 
 class TopServer::Thread {
  public:
-  Thread(std::string path, std::function<std::string()> answer, TakeOrder take_order)
-      : path_(std::move(path)), answer_(std::move(answer)), take_order_(std::move(take_order)) {}
+  Thread(std::string path, std::function<std::string()> answer, TakeCommand take_command)
+      : path_(std::move(path)), answer_(std::move(answer)), take_command_(std::move(take_command)) {}
 
   Status open() {
     WEFT_CHECK(clear_stale(path_));
@@ -327,36 +327,36 @@ class TopServer::Thread {
     }
     client.in.erase(0, std::min(begin, client.in.size()));
     if (client.awaits) return;
-    const std::size_t longest = client.in.starts_with(kOrderBegins) ? kLongestOrder : kLongestRequest;
+    const std::size_t longest = client.in.starts_with(kCommandBegins) ? kLongestCommand : kLongestRequest;
     if (client.in.size() >= longest || client.out.size() > kMostUnread)
       refuse(client, "a request of more than " + std::to_string(longest) + " bytes, or too many at once");
   }
 
-  void take_order(Client& client, const Json& order) {
+  void take_command(Client& client, const Json& command) {
     const std::uint64_t ticket = ++last_ticket_;
-    if (auto refused = take_order_(ticket, order))
+    if (auto refused = take_command_(ticket, command))
       say(client, *refused);
     else
       client.awaits = ticket;
   }
 
   void heed(Client& client, std::string_view line, Clock::time_point now) {
-    const bool is_order = line.starts_with(kOrderBegins);
-    const auto request = is_order ? parse_json(line, "request", {kLongestOrder, 4, std::size_t{1} << 19})
-                                  : parse_json(line, "request", {kLongestRequest, 4, 16});
+    const bool is_command = line.starts_with(kCommandBegins);
+    const auto request = is_command ? parse_json(line, "request", {kLongestCommand, 4, std::size_t{1} << 19})
+                                    : parse_json(line, "request", {kLongestRequest, 4, 16});
     if (!request) return refuse(client, request.error().text());
     if (!request->is_object() || request->size() != 1) return refuse(client, "a request is an object with one key");
     const std::string& key = request->members().begin()->first;
     const Json& value = request->members().begin()->second;
     client.has_asked = true;
     if (key == "get" && value == "statistics") return say(client, fresh(now));
-    if (key == "send") return take_order(client, value);
+    if (key == "send") return take_command(client, value);
     if (key == "subscribe" && value.is_number() && value.get<double>() >= 0.1 && value.get<double>() <= 3600) {
       client.interval = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value.get<double>()));
       client.next = now;
       return;
     }
-    refuse(client, R"(known are {"get":"statistics"}, {"subscribe":seconds}, 0.1 to 3600, and {"send":order})");
+    refuse(client, R"(known are {"get":"statistics"}, {"subscribe":seconds}, 0.1 to 3600, and {"send":command})");
   }
 
   static void say(Client& client, const std::string& line) { (client.out += line) += '\n'; }
@@ -380,7 +380,7 @@ class TopServer::Thread {
 
   const std::string path_;
   const std::function<std::string()> answer_;
-  const TakeOrder take_order_;
+  const TakeCommand take_command_;
   SocketDescriptor listener_, wake_;
   struct stat made_ {};
   std::vector<Client> clients_;
@@ -400,8 +400,8 @@ const std::string& TopServer::path() const noexcept { return thread_->path(); }
 void TopServer::reply(std::uint64_t ticket, std::string line) { thread_->reply(ticket, std::move(line)); }
 
 Result<std::unique_ptr<TopServer>> TopServer::open(const std::string& path, std::function<std::string()> answer,
-                                                   TakeOrder take_order) {
-  auto thread = std::make_unique<Thread>(path, std::move(answer), std::move(take_order));
+                                                   TakeCommand take_command) {
+  auto thread = std::make_unique<Thread>(path, std::move(answer), std::move(take_command));
   WEFT_CHECK(thread->open());
   return std::unique_ptr<TopServer>(new TopServer(std::move(thread)));
 }

@@ -40,7 +40,7 @@ constexpr std::array kVerbsElsewhere{
     Pair{"compress", "pack"}, Pair{"benchmark", "bench"},   Pair{"monitor", "top"},    Pair{"status", "top"},
     Pair{"man", "help"},      Pair{"version", "--version"}, Pair{"check", "doctor"},   Pair{"score", "eval"},
     Pair{"evaluate", "eval"}, Pair{"test", "eval"},         Pair{"infer", "predict"},  Pair{"classify", "predict"},
-    Pair{"init", "new"},      Pair{"create", "new"},        Pair{"serve", "run"}};
+    Pair{"init", "new"},      Pair{"create", "new"},        Pair{"server", "serve"}};
 
 std::optional<std::string> elsewhere(std::span<const Pair> table, std::string_view given, const Words& known) {
   for (const auto& [theirs, ours] : table)

@@ -57,6 +57,8 @@ include(WeftShaders)
 
 # Rooms that no foreign byte reaches: their branches need not steer a fuzzer.
 set(WEFT_NOT_FUZZED "^(topology|kernels|gpu|scheduler|actors)$")
+# Rooms that are compiled for size, to half or less: they read files, keep books, hand on calls and ask the system.
+set(WEFT_COMPILED_SMALL "^(topology|text|models|agent|server|capi)$")
 
 # Links a target against modules (weft::x) and named third parties (WeftDependencies.cmake).
 function(weft_link target visibility)
@@ -175,6 +177,9 @@ function(weft_add_module module)
     endif()
   elseif(WEFT_FUZZ AND module MATCHES "${WEFT_NOT_FUZZED}")
     weft_precompile(weft_${module} plain_library)  # without the fuzzer's options
+  elseif(module MATCHES "${WEFT_COMPILED_SMALL}")
+    target_compile_options(weft_${module} PRIVATE $<$<CONFIG:Release>:-Os>)
+    weft_precompile(weft_${module} small_library)  # g++ takes no header that was precompiled under another -O
   else()
     weft_precompile(weft_${module} library)
   endif()

@@ -20,6 +20,18 @@ pkg_check_modules(WEFT_ICU IMPORTED_TARGET icu-i18n icu-uc)
 if(NOT WEFT_ICU_FOUND)
   message(FATAL_ERROR "text: tokenizers need ICU's Unicode tables and expressions; in Debian: libicu-dev (tools/setup.sh)")
 endif()
+# HTTP: Boost.Beast and Boost.Asio, headers alone, in the .cpp files of server/; metrics: prometheus-cpp's core.
+# Users of the installed package link the latter alone.
+pkg_check_modules(WEFT_PROMETHEUS IMPORTED_TARGET prometheus-cpp-core)
+if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/weftConfig.cmake)
+  set(WEFT_BOOST_INCLUDE "not needed")
+else()
+  find_path(WEFT_BOOST_INCLUDE boost/beast/http/basic_parser.hpp)
+endif()
+if(NOT WEFT_BOOST_INCLUDE OR NOT WEFT_PROMETHEUS_FOUND)
+  message(FATAL_ERROR "server: needs Boost.Beast (${WEFT_BOOST_INCLUDE}) and prometheus-cpp's core; in Debian: "
+                      "libboost1.81-dev prometheus-cpp-dev (tools/setup.sh)")
+endif()
 if(WEFT_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -54,6 +66,9 @@ set(WEFT_DEPENDENCY_icu PkgConfig::WEFT_ICU)
 set(WEFT_DEPENDENCY_tbb TBB::tbb Threads::Threads)
 set(WEFT_DEPENDENCY_spdlog spdlog::spdlog)
 set(WEFT_DEPENDENCY_json nlohmann_json::nlohmann_json)
+# No library of Boost's is linked, and its headers are the system's.
+set(WEFT_DEPENDENCY_boost Threads::Threads)
+set(WEFT_DEPENDENCY_prometheus PkgConfig::WEFT_PROMETHEUS)
 set(WEFT_DEPENDENCY_dl ${CMAKE_DL_LIBS})
 set(WEFT_DEPENDENCY_cli11 CLI11::CLI11)
 

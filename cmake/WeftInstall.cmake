@@ -27,7 +27,7 @@ endfunction()
 # Documents, examples and the network file's schema.
 function(weft_install_documents)
   install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
-  install(FILES README.md CHANGELOG.md LICENSE CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(FILES README.md CHANGELOG.md SECURITY.md LICENSE CITATION.cff DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(FILES packaging/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR}/packaging)
   install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
   # Made of the rows that the readers use, as the program lists them, so these are no files of the tree.

@@ -32,6 +32,7 @@ if(WEFT_HAS_PROGRAM)
     set(configuration "/etc")
   endif()
   write_configured("${WEFT_SOURCE}/packaging/weft@.service.in" "${prefix}/lib/systemd/system/weft@.service")
+  write_configured("${WEFT_SOURCE}/packaging/weft-serve.service.in" "${prefix}/lib/systemd/system/weft-serve.service")
   write_configured("${WEFT_SOURCE}/packaging/weft.logrotate" "${configuration}/logrotate.d/weft")
 endif()
 

@@ -75,7 +75,7 @@ void Stream::lower(const ops::OptimizerStep& op) {
                              flush(o.dampening), flush(beta1),        flush(beta2),          flush(o.alpha),
                              flush(o.epsilon),   flush(o.clip_limit)};
     const auto touched = [&](std::uint64_t from) { return Range{from, from ? from + bytes : 0}; };
-    recorder_->dispatch(kernel, constants, push, groups_for(count, 256),
+    recorder_->dispatch(kernel, constants, push, groups_for_long(count, 256),
                         {touched(push.g), word_range(push.skip, 1),
                          word_range(push.factors, kernels::kOptimizerFactors), word_range(push.squares, 1)},
                         {touched(push.w), touched(push.first), touched(push.second), touched(push.third)});

@@ -73,7 +73,8 @@ void Stream::flag_not_finite(const ConstMatrixView& x, std::uint32_t* flags, std
   for_parts(x.rows, x.cols, [&](const Cut& p) {
     const ConstMatrixView part = part_of(x, p);
     const FinitePush push{address(part.data), address(flags), word(p.rows), word(p.cols), word(x.stride), bits};
-    recorder_->dispatch(kernel, {kNotFinite}, push, p.groups(), {range(part)}, {}, {range(flags, sizeof bits)});
+    recorder_->dispatch(kernel, {kNotFinite}, push, groups_for_long(p.rows * p.cols, 256), {range(part)}, {},
+                        {range(flags, sizeof bits)});
   });
 }
 

@@ -6,8 +6,8 @@
 
 #include "kernels/foreach_isa.hpp"
 #include "kernels/formulas/scalar.hpp"
+#include "kernels/internal/values-inl.hpp"
 #include "kernels/math.hpp"
-#include "kernels/rows-inl.hpp"
 #include "kernels/views.hpp"
 #if !WEFT_ISA_IS_SCALAR
 #include "kernels/formulas/vector-inl.hpp"
@@ -23,29 +23,8 @@ namespace {
 
 using namespace formulas;
 
-#if WEFT_ISA_IS_SCALAR
-
-// Of the pass before this one. Functions that all passes share are for every processor here.
-#undef HWY_ATTR
-#define HWY_ATTR
-
-inline Real repeated(float x) { return x; }
-
-template <class Body>
-void for_each_value(std::size_t n, const Body& body) {
-  for (std::size_t i = 0; i < n; ++i) body([i](const float* p) { return p[i]; }, [i](float v, float* p) { p[i] = v; });
-}
-
-#else
-
+#if !WEFT_ISA_IS_SCALAR
 using Real = FloatVec;
-HWY_INLINE Real repeated(float x) { return hn::Set(FloatTag(), x); }
-
-template <class Body>
-HWY_INLINE void for_each_value(std::size_t n, const Body& body) {
-  ForEachVector(n, body);
-}
-
 #endif
 
 struct Weight {

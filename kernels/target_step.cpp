@@ -5,6 +5,7 @@
 #include "kernels/target_step.hpp"
 
 #include "kernels/foreach_isa.hpp"
+#include "kernels/internal/values-inl.hpp"
 #include "kernels/lanes-inl.hpp"
 #include "kernels/math_constants.hpp"
 #include "kernels/unary-inl.hpp"
@@ -19,17 +20,6 @@ using namespace formulas;
 
 #if WEFT_ISA_IS_SCALAR
 
-// Of the pass before this one. Functions that all passes share are for every processor here.
-#undef HWY_ATTR
-#define HWY_ATTR
-
-inline float repeated(float x) { return x; }
-
-template <class Body>
-void for_each_value(std::size_t n, const Body& body) {
-  for (std::size_t i = 0; i < n; ++i) body([i](const float* p) { return p[i]; }, [i](float v, float* p) { p[i] = v; });
-}
-
 // The sum over j of left(j) right(j), as row_dots has it.
 template <class Left, class Right>
 float dot(std::size_t n, const Left& left, const Right& right) {
@@ -40,13 +30,6 @@ float dot(std::size_t n, const Left& left, const Right& right) {
 }
 
 #else
-
-HWY_INLINE FloatVec repeated(float x) { return hn::Set(FloatTag(), x); }
-
-template <class Body>
-HWY_INLINE void for_each_value(std::size_t n, const Body& body) {
-  ForEachVector(n, body);
-}
 
 template <class Left, class Right>
 HWY_INLINE float dot(std::size_t n, const Left& left, const Right& right) {

@@ -6,8 +6,6 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "core/cache_line.hpp"
-
 #include <algorithm>
 #include <exception>
 
@@ -15,42 +13,8 @@ namespace weft::learning {
 
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
-using mesh::NodeId;
 
-std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, const LearningPlan& plan,
-                                                   const LearningOptions& options, std::size_t regions) {
-  std::size_t widest = 1, widest_own = 0, widest_gathered = 1;
-  bool splits = false;  // some layer's error goes to several sources
-  for (const mesh::Node& node : graph.nodes()) {
-    widest = std::max({widest, node.in, node.width});
-    if (node.is_port()) continue;
-    widest_own = std::max(widest_own, node.layer->scratch_size());
-    splits = splits || !node.reads_directly();
-  }
-  for (NodeId id = 0; id < plan.layers.size(); ++id)
-    for (const Hop& hop : plan.layers[id].hops)
-      if (hop.distance == 0 || hop.inbox.size() != 1)
-        widest_gathered = std::max(widest_gathered, graph.nodes()[id].width);
-  const std::size_t n = padded(widest) * options.learners;
-  std::vector<LearningScratch> made(regions);
-  for (LearningScratch& scratch : made) {
-    const bool has_targets = rule_of(options).path != ErrorPath::gradients;
-    if (has_targets || splits) {
-      scratch.target = AlignedBuffer<float>(n);
-      scratch.split = AlignedBuffer<float>(n);
-      scratch.dx = AlignedBuffer<float>(n);
-    }
-    if (has_targets) scratch.work = AlignedBuffer<float>(n);
-    scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options.learners);
-    scratch.own = AlignedBuffer<float>(padded(widest_own) * options.learners);
-    scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options.learners)));
-    if (has_targets) scratch.limits = AlignedBuffer<float>(padded(options.learners));
-    if (has_targets) scratch.ones = AlignedBuffer<float>(padded(options.learners));
-  }
-  return made;
-}
-
-BackwardStep::Outcome BackwardStep::run(const At& at, const Hop& hop, std::uint64_t activation_tick,
+BackwardStep::Outcome BackwardStep::run(const LayerAt& at, const Hop& hop, std::uint64_t activation_tick,
                                         std::uint64_t sample) noexcept {
   try {
     const bool is_used = process(at, hop, activation_tick, sample);
@@ -65,7 +29,7 @@ BackwardStep::Outcome BackwardStep::run(const At& at, const Hop& hop, std::uint6
   return Outcome::failed;
 }
 
-bool BackwardStep::are_messages_finite(const At& at, const Hop& hop) noexcept {
+bool BackwardStep::are_messages_finite(const LayerAt& at, const Hop& hop) noexcept {
   const auto is_finite = [&](std::uint32_t index) {
     return index == kNoMessage || at.context.stream.is_finite({messages_.at(index, at.parity)});
   };
@@ -73,7 +37,7 @@ bool BackwardStep::are_messages_finite(const At& at, const Hop& hop) noexcept {
   return is_finite(hop.state_out) && std::all_of(hop.outbox.begin(), hop.outbox.end(), is_finite);
 }
 
-void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
+void BackwardStep::drop_messages(const LayerAt& at, const Hop& hop) noexcept {
   const auto drop = [&](std::uint32_t index) {
     if (index != kNoMessage) at.context.stream.fill({0.0f, messages_.at(index, at.parity)});
   };
@@ -82,34 +46,34 @@ void BackwardStep::drop_messages(const At& at, const Hop& hop) noexcept {
   for (const std::uint32_t index : hop.outbox) drop(index);
 }
 
-Activation BackwardStep::activation(const At& at, const Hop& hop, std::uint64_t tick) noexcept {
+Activation BackwardStep::activation(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept {
   if (hop.has_record()) return records_.at(at.node, hop.record);
   const mesh::State& state = at.context.state;
   ConstMatrixView x = mesh::input_at(at.context.graph, state, at.node, tick);
   x.rows = options_.learners;
-  return {x, learner_rows(state.output(at.node, tick)), learner_rows(state.preactivation(at.node, tick)),
-          learner_rows(state.cache(at.node, tick)), learner_rows(state.hidden(at.node, tick - 1))};
+  return {x, at.learner_rows(state.output(at.node, tick)), at.learner_rows(state.preactivation(at.node, tick)),
+          at.learner_rows(state.cache(at.node, tick)), at.learner_rows(state.hidden(at.node, tick - 1))};
 }
 
-bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std::uint64_t sample) {
+bool BackwardStep::process(const LayerAt& at, const Hop& hop, std::uint64_t tick, std::uint64_t sample) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const bool is_output = hop.distance == 0;
   // Errors that one reader alone has written are read in place, and not used after this step.
   const bool is_in_place = !is_output && rule_.path == ErrorPath::gradients && hop.inbox.size() == 1;
   const MatrixView delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
-                                       : scratch_rows(scratch.delta, at.context.graph.nodes()[at.node].width);
+                                       : at.rows(scratch.delta, at.context.graph.nodes()[at.node].width);
   if (is_output) {
-    output_gradient(at, tick, sample, delta);
+    outputs_.gradient(at, tick, sample, delta);
     if (rule_.path == ErrorPath::direct) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
     if (rule_.takes_wanted_output)
-      output_target(at, tick, sample, delta);
+      outputs_.target(at, tick, sample, delta);
     else if (rule_.path != ErrorPath::gradients)
       stream.scale({-options_.output_step, delta, delta});
   } else if (rule_.path == ErrorPath::direct) {
     gather_direct(at, delta);
   } else if (rule_.path == ErrorPath::local) {
-    local_errors(at, tick, sample, delta);
+    outputs_.local(at, tick, sample, delta);
   } else if (!is_in_place && !(is_at_once(at) && hop.inbox.size() == 1)) {
     gather(at, hop, delta);
   }
@@ -118,100 +82,13 @@ bool BackwardStep::process(const At& at, const Hop& hop, std::uint64_t tick, std
     limit_at_once(at, hop, tick, delta);
   } else {
     if (!is_output && options_.activation_limit != 0.0f)
-      pull_back(at, learner_rows(at.context.state.output(at.node, tick)), delta);
-    if (options_.displacement_limit != 0.0f) limit_displacement(at, delta);
+      limits_.pull_back(at, at.learner_rows(at.context.state.output(at.node, tick)), delta);
+    if (options_.displacement_limit != 0.0f) limits_.limit_displacement(at, delta);
   }
   return process_target(at, hop, tick, delta);
 }
 
-void BackwardStep::output_gradient(const At& at, std::uint64_t tick, std::uint64_t sample,
-                                   MatrixView gradient) noexcept {
-  loss_gradient(at, learner_rows(at.context.state.output(at.node, tick)), output_of(at.node), sample, gradient);
-}
-
-void BackwardStep::loss_gradient(const At& at, const MatrixView& y, OutputRing& output, std::uint64_t sample,
-                                 const MatrixView& gradient) noexcept {
-  const std::size_t n = options_.learners, tokens = output.tokens, slot = rings_.slot(sample);
-  const std::size_t first = slot * n * tokens;
-  const float* values = output.values.empty() ? nullptr : output.values.data() + slot * n * output.width;
-  if (output.labels[first] == kGradient) {
-    at.context.stream.copy({{values, n, output.width, output.width}, gradient});
-  } else if (tokens == 1) {
-    score_rows(at, y, output, first, {values, n, output.width, output.width}, gradient);
-  } else {
-    for (std::size_t b = 0; b < n; ++b)
-      part_gradients(at, {y.row(b), 1, y.cols, y.stride}, output, first + b * tokens,
-                     {gradient.row(b), 1, y.cols, gradient.stride});
-  }
-  weigh(at, output, sample, gradient);
-}
-
-void BackwardStep::weigh(const At& at, const OutputRing& output, std::uint64_t sample,
-                         const MatrixView& rows) noexcept {
-  if (output.weights.empty()) return;
-  at.context.stream.scale_rows({output.weights.data() + rings_.slot(sample) * options_.learners, rows, rows});
-}
-
-void BackwardStep::part_gradients(const At& at, MatrixView y, OutputRing& output, std::size_t first,
-                                  const MatrixView& gradient) noexcept {
-  const std::size_t parts = output.tokens;
-  if (targets_of(options_.loss) == LossTargets::labels) {
-    const std::size_t classes = output.width / parts;
-    score_rows(at, {y.data, parts, classes, classes}, output, first, {}, {gradient.data, parts, classes, classes});
-  } else {
-    for (std::size_t i = 0; i < parts; ++i) {
-      const std::size_t start = output.starts[i], width = output.starts[i + 1] - start;
-      score_rows(at, {y.data + start, 1, width, y.stride}, output, first + i, {},
-                 {gradient.data + start, 1, width, gradient.stride});
-    }
-  }
-  // The mean over the parts that have labels.
-  const std::uint32_t* const labels = output.labels.data() + first;
-  const auto labelled = parts - static_cast<std::size_t>(std::count(labels, labels + parts, kNoLabel));
-  if (labelled > 1) at.context.stream.scale({1.0f / static_cast<float>(labelled), gradient, gradient});
-}
-
-void BackwardStep::score_rows(const At& at, const MatrixView& y, OutputRing& output, std::size_t place,
-                              const ConstMatrixView& values, const MatrixView& gradient) noexcept {
-  kernels::OpStream& stream = at.context.stream;
-  // Only the output itself is scored.
-  const bool is_scored = output.node == at.node;
-  float* const losses = is_scored ? output.losses.data() + place : nullptr;
-  if (targets_of(options_.loss) == LossTargets::values)
-    stream.value_loss({options_.loss, options_.delta, y, values, losses, gradient});
-  else
-    stream.cross_entropy({y, output.classes.data() + place, losses, gradient});
-  if (is_scored) stream.row_argmax({y, output.predictions.data() + place});
-  for (std::size_t i = 0; i < y.rows; ++i)
-    if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
-}
-
-void BackwardStep::output_target(const At& at, std::uint64_t tick, std::uint64_t sample, MatrixView residual) noexcept {
-  kernels::OpStream& stream = at.context.stream;
-  const OutputRing& output = output_of(at.node);
-  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
-  const std::size_t n = options_.learners, tokens = output.tokens;
-  const std::size_t slot = rings_.slot(sample) * n;
-  // Labels go as values: which place they mean is found where the row is filled.
-  for (std::size_t i = 0; i < n * tokens; ++i) {
-    const std::size_t b = i / tokens, first = output.starts[i % tokens], place = slot * tokens + i;
-    const std::size_t classes = output.starts[i % tokens + 1] - first;
-    const MatrixView row{residual.row(b) + first, 1, classes, residual.stride};
-    if (output.labels[place] == kNoLabel) {
-      stream.fill({0.0f, row});
-      continue;
-    }
-    if (targets_of(options_.loss) != LossTargets::values)
-      stream.one_hot({output.classes.data() + place, options_.output_step, row});
-    else
-      stream.scale(
-          {options_.output_step, {output.values.data() + (slot + b) * output.width, 1, row.cols, row.cols}, row});
-    stream.binary({kernels::BinaryOp::sub, row, {y.row(b) + first, 1, classes, y.stride}, row});
-  }
-  weigh(at, output, sample, residual);
-}
-
-void BackwardStep::gather(const At& at, const Hop& hop, MatrixView sum) noexcept {
+void BackwardStep::gather(const LayerAt& at, const Hop& hop, MatrixView sum) noexcept {
   kernels::OpStream& stream = at.context.stream;
   const std::uint64_t written = at.parity ^ 1;
   if (hop.inbox.empty()) {
@@ -227,14 +104,14 @@ void BackwardStep::gather(const At& at, const Hop& hop, MatrixView sum) noexcept
     stream.scale({1.0f / static_cast<float>(hop.inbox.size()), sum, sum});
 }
 
-void BackwardStep::gather_direct(const At& at, MatrixView sum) noexcept {
+void BackwardStep::gather_direct(const LayerAt& at, MatrixView sum) noexcept {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   std::size_t before = 0;
   for (std::size_t o = 0; o < plan_.error_messages.size(); ++o) {
     const ConstMatrixView error = messages_.at(plan_.error_messages[o], at.parity ^ 1);
     const kernels::ConstPanels feedback = feedback_.of(at.node, sum.cols, error.cols, before);
-    const MatrixView part = o == 0 ? sum : scratch_rows(scratch.work, sum.cols);
+    const MatrixView part = o == 0 ? sum : at.rows(scratch.work, sum.cols);
     stream.linear({feedback, nullptr, error, kernels::Activation::linear, {}, part});
     if (o > 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
     before += kernels::panels_size(sum.cols, error.cols);
@@ -242,26 +119,8 @@ void BackwardStep::gather_direct(const At& at, MatrixView sum) noexcept {
   stream.scale({-options_.output_step, sum, sum});
 }
 
-void BackwardStep::local_errors(const At& at, std::uint64_t tick, std::uint64_t sample, MatrixView sum) noexcept {
-  LearningScratch& scratch = at.scratch;
-  kernels::OpStream& stream = at.context.stream;
-  const MatrixView y = learner_rows(at.context.state.output(at.node, tick));
-  std::size_t before = 0;
-  for (OutputRing& output : rings_.outputs()) {
-    const kernels::ConstPanels head = feedback_.of(at.node, output.width, sum.cols, before);
-    const MatrixView read = scratch_rows(scratch.target, output.width), error = scratch_rows(scratch.dx, output.width);
-    const MatrixView part = before == 0 ? sum : scratch_rows(scratch.work, sum.cols);
-    stream.linear({head, nullptr, y, kernels::Activation::linear, {}, read});
-    loss_gradient(at, read, output, sample, error);
-    stream.linear_transposed({head, error, part});
-    if (before != 0) stream.binary({kernels::BinaryOp::add, sum, part, sum});
-    before += kernels::panels_size(output.width, sum.cols);
-  }
-  stream.scale({-options_.output_step, sum, sum});
-}
-
 // Displacements that one reader alone has sent are read where they stand.
-void BackwardStep::limit_at_once(const At& at, const Hop& hop, std::uint64_t tick,
+void BackwardStep::limit_at_once(const LayerAt& at, const Hop& hop, std::uint64_t tick,
                                  const MatrixView& residual) noexcept {
   const bool is_output = hop.distance == 0, is_read = !is_output && is_along_links(rule_.path) && hop.inbox.size() == 1;
   const float* const wanted = is_read ? messages_.at(hop.inbox[0], at.parity ^ 1).data : residual.data;
@@ -270,51 +129,19 @@ void BackwardStep::limit_at_once(const At& at, const Hop& hop, std::uint64_t tic
                               residual.data);
 }
 
-void BackwardStep::pull_back(const At& at, const ConstMatrixView& y, MatrixView residual) noexcept {
-  constexpr float kShare = kernels::kPullBack;
-  LearningScratch& scratch = at.scratch;
-  kernels::OpStream& stream = at.context.stream;
-  const MatrixView within = scratch_rows(scratch.work, residual.cols);
-  limit(at, options_.activation_limit, false, y, within);
-  stream.scale_rows({scratch.limits.data(), y, within});
-  stream.binary({kernels::BinaryOp::sub, within, y, within});
-  stream.axpy({kShare, within, residual});
-}
-
-void BackwardStep::limit_displacement(const At& at, MatrixView residual) noexcept {
-  LearningScratch& scratch = at.scratch;
-  limit(at, options_.displacement_limit, false, residual, scratch_rows(scratch.work, residual.cols));
-  at.context.stream.scale_rows({scratch.limits.data(), residual, residual});
-}
-
-float BackwardStep::step_size(const At& at) const noexcept {
-  return plan_.layers[at.node].step_size * at.context.weights.rates.of(at.node);
-}
-
-void BackwardStep::limit_step(const At& at, const ConstMatrixView& x) noexcept {
-  LearningScratch& scratch = at.scratch;
-  limit(at, options_.step_limit / step_size(at), true, x, scratch_rows(scratch.split, x.cols));
-}
-
-void BackwardStep::limit(const At& at, float most, bool is_square, const ConstMatrixView& x,
-                         const MatrixView& normal) noexcept {
-  LearningScratch& scratch = at.scratch;
-  if (at.context.cpu) return limit_rows(*at.context.cpu, most, is_square, x, scratch.limits.data());
-  limit_rows(at.context.stream, most, is_square, x, normal, {scratch.limits.data(), scratch.ones.data()});
-}
-
-void BackwardStep::learn_inverse(const At& at, const mesh::BackwardArgs& args) noexcept {
+void BackwardStep::learn_inverse(const LayerAt& at, const mesh::BackwardArgs& args) noexcept {
   LearningScratch& scratch = at.scratch;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
+  const RowNumbers rows{scratch.limits.data(), scratch.ones.data()};
+  if (inverses_.has_maps(at.node))
+    return inverses_.learn_maps(at.context.stream, at.node, at.context.weights.view(at.node), scratch.maps.data(),
+                                at.context.workspace, rows);
   inverses_.learn(at.context.stream, at.node, *here.layer, at.context.weights.view(at.node), args.x,
-                  {scratch_rows(scratch.split, here.in),
-                   scratch_rows(scratch.dx, here.in),
-                   scratch_rows(scratch.target, here.width),
-                   scratch_rows(scratch.work, here.width),
-                   {scratch.limits.data(), scratch.ones.data()}});
+                  {at.rows(scratch.split, here.in), at.rows(scratch.dx, here.in), at.rows(scratch.target, here.width),
+                   at.rows(scratch.work, here.width), rows});
 }
 
-mesh::BackwardArgs BackwardStep::past(const At& at, const Hop& hop, std::uint64_t tick) noexcept {
+mesh::BackwardArgs BackwardStep::past(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept {
   const Activation then = activation(at, hop, tick);
   mesh::BackwardArgs args;
   args.weights = at.context.weights.backward_view(at.node);
@@ -324,22 +151,22 @@ mesh::BackwardArgs BackwardStep::past(const At& at, const Hop& hop, std::uint64_
   args.cache = then.cache;
   args.state = then.state;
   args.workspace = at.context.workspace;
-  args.scratch = scratch_rows(at.scratch.own, at.context.graph.nodes()[at.node].layer->scratch_size());
+  args.scratch = at.rows(at.scratch.own, at.context.graph.nodes()[at.node].layer->scratch_size());
   return args;
 }
 
-void BackwardStep::backward(const At& at, mesh::BackwardArgs& args, bool learns) {
+void BackwardStep::backward(const LayerAt& at, mesh::BackwardArgs& args, bool learns) {
   if (learns && !at.product) args.gradients = optimizer_.gradients(at.node);
   at.context.backward(at.node, args);
   if (learns && at.product) *at.product = {args.dy.data, args.x.data, args.dy.cols, args.x.cols};
 }
 
-bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t tick, MatrixView delta) {
+bool BackwardStep::process_gradient(const LayerAt& at, const Hop& hop, std::uint64_t tick, MatrixView delta) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   if (hop.distance == 0 && options_.learners > 1)
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
-  if (meter_ && at.context.cpu) meter_->note_error(at.node, delta, at.context.tick - tick);
+  if (statistics_ && at.context.cpu) statistics_->note_error(at.node, delta, at.context.tick - tick);
   mesh::BackwardArgs args = past(at, hop, tick);
   args.dy = delta;
   const bool learns = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node);
@@ -347,7 +174,7 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   if (sends_directly)
     args.dx = messages_.at(hop.outbox[0], at.parity);
   else if (hop.sends)
-    args.dx = scratch_rows(scratch.dx, at.context.graph.nodes()[at.node].in);
+    args.dx = at.rows(scratch.dx, at.context.graph.nodes()[at.node].in);
   if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
   if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
   backward(at, args, learns);
@@ -355,28 +182,34 @@ bool BackwardStep::process_gradient(const At& at, const Hop& hop, std::uint64_t 
   return learns;
 }
 
-bool BackwardStep::process_target(const At& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {
-  if (meter_ && at.context.cpu) meter_->note_error(at.node, residual, at.context.tick - tick);
+bool BackwardStep::process_target(const LayerAt& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {
+  if (statistics_ && at.context.cpu) statistics_->note_error(at.node, residual, at.context.tick - tick);
   LearningScratch& scratch = at.scratch;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
-  if (hop.sends && !send_parts(at, hop, residual)) {
-    const bool sends_directly = at.context.cpu && here.reads_directly();
-    const MatrixView dx = sends_directly ? messages_.at(hop.outbox[0], at.parity) : scratch_rows(scratch.dx, here.in);
+  if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
+  const bool has_gone = hop.sends && send_parts(at, hop, residual);
+  if (!has_gone && (hop.sends || hop.state_out != kNoMessage)) {
+    const bool sends_directly = hop.sends && at.context.cpu && here.reads_directly();
+    const MatrixView dx = sends_directly ? messages_.at(hop.outbox[0], at.parity)
+                          : hop.sends    ? at.rows(scratch.dx, here.in)
+                                         : MatrixView();
     propagate_target(at, hop, args, residual, dx);
-    if (!sends_directly) send(at, hop, tick, dx);
-    if (inverses_.has(at.node)) learn_inverse(at, args);
+    if (hop.sends && !sends_directly) send(at, hop, tick, dx);
+    // Once a sample, however many ticks of its past the errors are about.
+    const bool is_first = &hop == &plan_.layers[at.node].hops.front();
+    if (is_first && inverses_.has(at.node)) learn_inverse(at, args);
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
   return is_at_once(at) ? learn_target_at_once(at, args, residual) : learn_target(at, args, residual);
 }
 
-bool BackwardStep::learn_target_at_once(const At& at, const mesh::BackwardArgs& args, const MatrixView& residual) {
+bool BackwardStep::learn_target_at_once(const LayerAt& at, const mesh::BackwardArgs& args, const MatrixView& residual) {
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   const kernels::Activation activation = *here.layer->row_product();
   if (rule_.target_share != 1.0f) at.context.stream.scale({rule_.target_share, residual, residual});
-  const float size = step_size(at);
+  const float size = limits_.step_size(at);
   const bool is_limited = options_.step_limit != 0.0f && size != 0.0f;
   float* const dy = at.scratch.work.data();
   if (!kernels::target_error(
@@ -388,31 +221,39 @@ bool BackwardStep::learn_target_at_once(const At& at, const mesh::BackwardArgs& 
   return true;
 }
 
-bool BackwardStep::learn_target(const At& at, mesh::BackwardArgs& args, const MatrixView& residual) {
+bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, const MatrixView& residual) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
-  const MatrixView target = scratch_rows(scratch.target, here.width);
+  const MatrixView target = at.rows(scratch.target, here.width);
   if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
   stream.binary({kernels::BinaryOp::add, args.y, residual, target});
-  if (meter_ && at.context.cpu) meter_->note_target(at.node, args.y, target);
+  if (statistics_ && at.context.cpu) statistics_->note_target(at.node, args.y, target);
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
   // A layer that moves with all others has gradients of 0 then.
   if (!plan_.moves_together && !at.context.any_nonzero(at.node, {factors, options_.learners})) return false;
   // Moving towards the target is descending against the residual.
-  args.dy = scratch_rows(scratch.work, here.width);
+  args.dy = at.rows(scratch.work, here.width);
   stream.scale_rows({factors, residual, args.dy});
-  if (options_.step_limit != 0.0f && step_size(at) != 0.0f) {
-    limit_step(at, args.x);
+  if (options_.step_limit != 0.0f && limits_.step_size(at) != 0.0f) {
+    limits_.limit_step(at, args.x);
     stream.scale_rows({scratch.limits.data(), args.dy, args.dy});
   }
-  stream.scale({-1.0f / static_cast<float>(options_.learners), args.dy, args.dy});
+  const float share = -1.0f / static_cast<float>(options_.learners);
+  stream.scale({share, args.dy, args.dy});
+  if (args.dnext_state.data) {
+    // The hidden state's displacement, from the next tick, is part of the same step.
+    const MatrixView state = at.rows(scratch.target, args.dnext_state.cols);
+    stream.scale_rows({factors, args.dnext_state, state});
+    stream.scale({share * rule_.target_share, state, state});
+    args.dnext_state = state;
+  }
   backward(at, args, true);
   return true;
 }
 
-void BackwardStep::propagate_target(const At& at, const Hop& hop, const mesh::BackwardArgs& past,
+void BackwardStep::propagate_target(const LayerAt& at, const Hop& hop, const mesh::BackwardArgs& past,
                                     const MatrixView& residual, const MatrixView& dx) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
@@ -420,30 +261,33 @@ void BackwardStep::propagate_target(const At& at, const Hop& hop, const mesh::Ba
   const int mixing = here.layer->weight_matrix();
   const bool is_direct_output = hop.distance == 0 && rule_.outputs_send_gradients;
   if (rule_.through_matrix && mixing >= 0 && !is_direct_output) {
-    const bool is_learned = inverses_.has(at.node), has_feedback = is_per_layer(rule_.feedback);
+    const bool is_learned = inverses_.has_matrix(at.node), has_feedback = is_per_layer(rule_.feedback);
     rule_.through_matrix({stream, past, past.weights.matrix(static_cast<std::size_t>(mixing)),
                           is_learned     ? inverses_.matrix(at.node)
                           : has_feedback ? feedback_.of(at.node, here.in, here.width)
                                          : kernels::ConstPanels{},
                           is_learned ? inverses_.bias(at.node) : nullptr, options_.feedback == Feedback::tanh, residual,
-                          dx, scratch_rows(scratch.target, here.width), scratch_rows(scratch.split, here.in),
+                          dx, at.rows(scratch.target, here.width), at.rows(scratch.split, here.in),
                           scratch.factors.data()});
   } else if (here.layer->is_step()) {
     stream.copy({residual, dx});
   } else {
     mesh::BackwardArgs args = past;
-    if (const mesh::ConstWeights fixed = feedback_.weights(at.node); fixed.data && !is_direct_output)
-      args.weights = fixed;
+    const mesh::ConstWeights other =
+        inverses_.has_maps(at.node) ? inverses_.weights(at.node) : feedback_.weights(at.node);
+    if (other.data && !is_direct_output) args.weights = other;
     // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
-    args.dy = scratch_rows(scratch.work, here.width);
+    args.dy = at.rows(scratch.work, here.width);
     stream.copy({residual, args.dy});
     args.dx = dx;
+    if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
     at.context.backward(at.node, args);
+    if (args.dstate.data && options_.displacement_limit != 0.0f) limits_.limit_displacement(at, args.dstate);
   }
 }
 
 // A value of the input is a row of the feedback matrix: those that nobody listens to are left out.
-bool BackwardStep::send_parts(const At& at, const Hop& hop, const MatrixView& residual) noexcept {
+bool BackwardStep::send_parts(const LayerAt& at, const Hop& hop, const MatrixView& residual) noexcept {
   const mesh::Graph& graph = at.context.graph;
   const mesh::Node& here = graph.nodes()[at.node];
   if (!is_at_once(at) || here.reads_directly() || here.combine != mesh::Combine::concat || here.tokens != 1 ||
@@ -466,7 +310,7 @@ bool BackwardStep::send_parts(const At& at, const Hop& hop, const MatrixView& re
   return true;
 }
 
-void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, MatrixView dx) noexcept {
+void BackwardStep::send(const LayerAt& at, const Hop& hop, std::uint64_t tick, MatrixView dx) noexcept {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Graph& graph = at.context.graph;
@@ -477,7 +321,7 @@ void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Matrix
   }
   const auto source_of = [&](const mesh::Edge& edge) {
     if (hop.has_record()) return records_.source(at.node, hop.record, edge.position);
-    return ConstMatrixView(learner_rows(at.context.state.output(edge.from, tick - 1)));
+    return ConstMatrixView(at.learner_rows(at.context.state.output(edge.from, tick - 1)));
   };
   const ConstMatrixView x = activation(at, hop, tick).x;
   for (std::size_t i = 0; i < here.sources.size(); ++i) {
@@ -485,10 +329,10 @@ void BackwardStep::send(const At& at, const Hop& hop, std::uint64_t tick, Matrix
     if (hop.outbox[i] == kNoMessage) {
       // A maximum's gradient goes to the first source that holds it, whether or not that one listens.
       if (here.combine == mesh::Combine::max)
-        stream.max_backward({source_of(edge), x, dx, scratch_rows(scratch.split, edge.width)});
+        stream.max_backward({source_of(edge), x, dx, at.rows(scratch.split, edge.width)});
       continue;
     }
-    mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, scratch_rows(scratch.target, edge.width),
+    mesh::split_gradient(stream, graph, here, edge, source_of, x, dx, at.rows(scratch.target, edge.width),
                          messages_.at(hop.outbox[i], at.parity));
   }
 }

@@ -17,27 +17,37 @@ constexpr std::uint32_t kShallow = 15;
 // Links that errors go on through hidden states, without a stated horizon, once every layer has been reached.
 constexpr std::uint32_t kThroughStates = 8;
 
-/// True when some layer carries what it learned to compute from tick to tick; noise and tallies are no memory.
-bool has_memory(const mesh::Graph& graph) {
-  const auto& nodes = graph.nodes();
-  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < nodes.size(); ++id) {
-    const std::string& type = graph.layer_spec(id).type;
-    const bool is_recurrent = type == "rnn" || type == "lstm" || type == "gru" || type == "attention";
-    if (is_recurrent && nodes[id].layer->state_size() != 0) return true;
+bool is_recurrent(const mesh::Graph& graph, mesh::NodeId id) {
+  const std::string& type = graph.layer_spec(id).type;
+  return graph.nodes()[id].layer->state_size() != 0 && (type == "rnn" || type == "lstm" || type == "gru");
+}
+
+/// True when some layer carries what it learned to compute from tick to tick; noise and tallies are no memory. Targets
+/// do not travel through keys and values of past tokens.
+bool has_memory(const mesh::Graph& graph, ErrorPath path) {
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    if (is_recurrent(graph, id)) return true;
+    const bool is_attention = graph.layer_spec(id).type == "attention" && graph.nodes()[id].layer->state_size() != 0;
+    if (is_attention && path == ErrorPath::gradients) return true;
   }
   return false;
 }
 }  // namespace
 
+bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path) {
+  if (path == ErrorPath::gradients) return graph.nodes()[node].layer->state_size() != 0;
+  return path == ErrorPath::displacements && is_recurrent(graph, node);
+}
+
 ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
     : distances_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
-  const bool takes_every_path = rule_of(rule).path == ErrorPath::gradients;
+  const ErrorPath path = rule_of(rule).path;
   std::vector<bool> is_reached(nodes.size(), false);
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
   front.erase(std::unique(front.begin(), front.end()), front.end());
-  std::uint32_t further = takes_every_path && has_memory(graph) ? kThroughStates : 0;
+  std::uint32_t further = is_along_links(path) && has_memory(graph, path) ? kThroughStates : 0;
   std::uint64_t count = 0;
   for (std::uint32_t distance = 0; !front.empty() && (horizon == 0 || distance < horizon); ++distance) {
     count += front.size();
@@ -49,20 +59,20 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
       distances_[id].push_back(distance);
       is_reached[id] = true;
     }
+    const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
     for (mesh::NodeId id : front) {
       // A hidden state is a link from the layer to itself.
-      if (takes_every_path && nodes[id].layer->state_size()) next.push_back(id);
+      if (carries_error(graph, id, path)) next.push_back(id);
+      const bool takes_every_path = path == ErrorPath::gradients || distances_[id].size() > 1;
       for (std::uint32_t e : nodes[id].sources) {
         const mesh::NodeId source = graph.edges()[e].from;
-        if (!nodes[source].is_port()) next.push_back(source);
+        if (!nodes[source].is_port() && (takes_every_path || !is_known(source))) next.push_back(source);
       }
     }
     std::sort(next.begin(), next.end());
     next.erase(std::unique(next.begin(), next.end()), next.end());
-    const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
-    if (!takes_every_path) std::erase_if(next, is_known);
     // Without a stated horizon it stops once the error has reached every layer that it can, or that far through states.
-    if (takes_every_path && horizon == 0 && std::all_of(next.begin(), next.end(), is_known) && further-- == 0) break;
+    if (horizon == 0 && std::all_of(next.begin(), next.end(), is_known) && further-- == 0) break;
     front = std::move(next);
   }
 }

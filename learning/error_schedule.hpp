@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/options.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/network/graph.hpp"
 
@@ -17,7 +18,8 @@ namespace weft::learning {
 /// links before it at tick t + r, and belongs to what that layer published at tick t - r. One such (layer, r) is a hop.
 ///
 /// backprop follows every path of up to `horizon` links, so a layer inside a loop has several hops; target rules use
-/// the shortest distance only.
+/// the shortest distance only, and from hidden states on every path: recurrent layers and those before them have a hop
+/// for each tick of the past.
 class ErrorSchedule {
  public:
   /// Ends before there are more than `most` hops.
@@ -36,6 +38,10 @@ class ErrorSchedule {
   std::uint32_t depth_ = 0;
   bool is_cut_ = false;
 };
+
+/// True where errors travel from tick to tick through the layer's hidden state: of gradients through every one, of
+/// displacements through those of rnn, lstm and gru.
+bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path);
 
 /// Memory of the past that errors are paired with.
 struct History {

@@ -2,6 +2,7 @@
 
 #include "learning/internal/feedback_weights.hpp"
 
+#include "learning/internal/learned_maps.hpp"
 #include "learning/rules/rule.hpp"
 
 #include "core/cache_line.hpp"
@@ -31,12 +32,13 @@ void each_matrix(const mesh::Graph& graph, FeedbackMatrices matrices, const Visi
   }
 }
 
-/// Calls visit(node, parameter's number, parameter) for the weights of layers that are not one matrix.
+/// Calls visit(node, parameter's number, parameter) for the fixed weights of layers that are not one matrix.
 template <class Visit>
-void each_parameter(const mesh::Graph& graph, FeedbackMatrices matrices, const Visit& visit) {
-  if (!is_per_layer(matrices)) return;
+void each_parameter(const mesh::Graph& graph, const LearningOptions& options, const Visit& visit) {
+  if (!is_per_layer(rule_of(options).feedback)) return;
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
+    if (learns_maps(graph, id, options)) continue;
     const auto& parameters = node.layer->parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i)
       if (node.layer->weight_matrix() < 0 || !node.owners.empty()) visit(id, i, parameters[i]);
@@ -45,13 +47,25 @@ void each_parameter(const mesh::Graph& graph, FeedbackMatrices matrices, const V
 
 }  // namespace
 
+void draw_parameter(const mesh::Graph& graph, NodeId node, std::size_t i, std::vector<float>& drawn, float* to) {
+  const mesh::ParameterSpec& spec = graph.nodes()[node].layer->parameters()[i];
+  // As the weights themselves are drawn (mesh/weights/weight_store.cpp), with numbers of their own.
+  RandomStream random(graph.spec().seed,
+                      graph.spec().grid.index(graph.nodes()[node].at) * 16 + i % 16 + (std::uint64_t{i / 16} << 44),
+                      RandomPurpose::feedback);
+  drawn.assign(spec.out * std::max<std::size_t>(spec.in, 1), 0.0f);
+  spec.init(random, drawn);
+  for (std::size_t k = 0; k < drawn.size(); ++k)
+    to[spec.is_matrix() ? kernels::panel_index(spec.in, k / spec.in, k % spec.in) : k] = drawn[k];
+}
+
 std::size_t FeedbackWeights::floats_of(const mesh::Graph& graph, const LearningOptions& options) {
   std::size_t floats = 0;
   const FeedbackMatrices matrices = rule_of(options).feedback;
   each_matrix(graph, matrices, [&](NodeId, std::size_t, std::size_t rows, std::size_t columns) {
     floats += kernels::panels_size(rows, columns);
   });
-  each_parameter(graph, matrices, [&](NodeId, std::size_t, const mesh::ParameterSpec& parameter) {
+  each_parameter(graph, options, [&](NodeId, std::size_t, const mesh::ParameterSpec& parameter) {
     floats += padded(parameter.stored_size());
   });
   return floats;
@@ -60,7 +74,7 @@ std::size_t FeedbackWeights::floats_of(const mesh::Graph& graph, const LearningO
 FeedbackWeights::FeedbackWeights(const mesh::Graph& graph, const LearningOptions& options)
     : values_(floats_of(graph, options)), offsets_(graph.nodes().size()) {
   const std::size_t end = draw_matrices(graph, options);
-  if (is_per_layer(rule_of(options).feedback)) draw_layers(graph, end);
+  if (is_per_layer(rule_of(options).feedback)) draw_layers(graph, options, end);
 }
 
 std::size_t FeedbackWeights::draw_matrices(const mesh::Graph& graph, const LearningOptions& options) {
@@ -78,19 +92,12 @@ std::size_t FeedbackWeights::draw_matrices(const mesh::Graph& graph, const Learn
   return at;
 }
 
-void FeedbackWeights::draw_layers(const mesh::Graph& graph, std::size_t at) {
+void FeedbackWeights::draw_layers(const mesh::Graph& graph, const LearningOptions& options, std::size_t at) {
   std::vector<std::vector<kernels::ConstWeight>> own(graph.nodes().size());
   std::vector<float> drawn;
-  each_parameter(graph, FeedbackMatrices::per_layer, [&](NodeId id, std::size_t i, const mesh::ParameterSpec& spec) {
-    // As the weights themselves are drawn (mesh/weights/weight_store.cpp), with numbers of their own.
-    RandomStream random(graph.spec().seed,
-                        graph.spec().grid.index(graph.nodes()[id].at) * 16 + i % 16 + (std::uint64_t{i / 16} << 44),
-                        RandomPurpose::feedback);
-    drawn.assign(spec.out * std::max<std::size_t>(spec.in, 1), 0.0f);
-    spec.init(random, drawn);
+  each_parameter(graph, options, [&](NodeId id, std::size_t i, const mesh::ParameterSpec& spec) {
     float* const to = values_.data() + at;
-    for (std::size_t k = 0; k < drawn.size(); ++k)
-      to[spec.is_matrix() ? kernels::panel_index(spec.in, k / spec.in, k % spec.in) : k] = drawn[k];
+    draw_parameter(graph, id, i, drawn, to);
     own[id].push_back(kernels::ConstPanels{to, spec.out, spec.in});
     at += padded(spec.stored_size());
   });

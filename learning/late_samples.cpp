@@ -127,7 +127,7 @@ void LateSamples::enter_learned(std::uint64_t position, std::uint64_t count) {
   }
 }
 
-std::uint64_t LateSamples::room() const noexcept {
+std::uint64_t LateSamples::free_slots() const noexcept {
   return open_.empty() ? UINT64_MAX : std::max<std::uint64_t>(samples_.size() - (entered_ - open_.front()), 1);
 }
 

@@ -17,7 +17,7 @@
 
 namespace weft::learning {
 
-class LayerWatch;
+class LayerMonitor;
 class Optimizer;
 struct LateSample;
 struct LearnerParts;
@@ -144,7 +144,7 @@ class Learner final : public mesh::StepRule {
   void learn(mesh::StepContext& context, mesh::NodeId node) noexcept override;
   /// The learners' rows, where an error of a labelled sample will be paired with this firing; else none. Samples that
   /// are scored and learned from are thus computed as in training (with dropout); unlabelled samples, runs without a
-  /// learner, passes and held copies are not.
+  /// learner, passes and evaluated copies are not.
   std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
@@ -154,7 +154,7 @@ class Learner final : public mesh::StepRule {
   mesh::RecordableRule* recordable() noexcept override;
 
  private:
-  friend class LayerWatch;
+  friend class LayerMonitor;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;

@@ -17,7 +17,7 @@ namespace {
 /// Learning of one layer in one step: one update, of the errors that reach the layer in it.
 class LayerUpdate {
  public:
-  LayerUpdate(LearnerParts& parts, BackwardStep::At at) : parts_(parts), at_(at) {
+  LayerUpdate(LearnerParts& parts, LayerAt at) : parts_(parts), at_(at) {
     if (at.context.cpu && parts.plan.layers[at.node].is_outer && !parts.sizes.is_measured(at.node))
       at_.product = &product_;
   }
@@ -46,7 +46,7 @@ class LayerUpdate {
 
  private:
   LearnerParts& parts_;
-  BackwardStep::At at_;
+  LayerAt at_;
   kernels::OuterProduct product_;
   bool is_begun_ = false, is_used_ = false;
 };
@@ -87,6 +87,8 @@ std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_
     if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
         p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
       return p.options.learners;
+    // Further hops of target rules would look at samples that may not have been given yet.
+    if (rule_of(p.options).path == ErrorPath::displacements) break;
   }
   return 0;
 }
@@ -113,7 +115,7 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   const std::uint64_t step = context.step, tick = context.tick, parity = p.clock.parity(step);
   p.sizes.carry(node, parity);
   const ErrorPath path = rule_of(p.options).path;
-  LayerUpdate update(p, {context, node, parity, p.scratch[context.region]});
+  LayerUpdate update(p, {context, node, parity, p.scratch[context.region], p.options.learners});
 
   if (!p.clock.is_pipelined()) {
     const std::uint64_t sample = p.clock.sample_of(step), phase = p.clock.phase(step), end = p.clock.end_tick(tick);

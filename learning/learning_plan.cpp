@@ -114,7 +114,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
       hop.sends = true;
       edge_messages_[node.sources[i]].emplace_back(distance, hop.outbox[i]);
     }
-    if (rule_of(options_).path == ErrorPath::gradients && node.layer->state_size()) {
+    if (carries_error(graph_, id, rule_of(options_).path)) {
       if (!hops.empty() && hops.back().distance + 1 == distance) hop.state_in = hops.back().state_out;
       if (schedule.has(id, distance + 1)) hop.state_out = add_message(node.layer->state_size());
     }

@@ -104,7 +104,7 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
 
 void SampleStream::begin_anew() {
   next_ = 0;
-  if (is_fed_) total_ = options_.max_samples ? options_.max_samples : UINT64_MAX;
+  if (is_fed_) total_ = options_.max_samples ? options_.max_samples - options_.max_samples % at_once() : UINT64_MAX;
   scores_ = {};
   scores_.hits.assign(options_.window, 0);
   scores_.losses.assign(options_.window, 0.0f);
@@ -187,7 +187,7 @@ void SampleStream::put_values(std::size_t row, float* to) const {
 }
 
 std::uint64_t SampleStream::at_once() const noexcept {
-  return is_fed_ ? 1 : std::max<std::uint64_t>(learner_->options().learners, 1);
+  return std::max<std::uint64_t>(learner_->options().learners, 1);
 }
 
 /// Puts the samples of the next `steps` updates together: [steps][sessions] inputs, [steps][learners] targets.
@@ -251,9 +251,8 @@ void SampleStream::take_scores() {
 }
 
 void SampleStream::score(const Score& score) {
-  // Of samples that arrive all learners have the same; the first one is the one watched. Other outputs have no labels
-  // here.
-  if ((is_fed_ && score.learner != 0) || score.label == kNoLabel) return;
+  // Other outputs have no labels here.
+  if (score.label == kNoLabel) return;
   if (options_.drift != Drift::none && scores_.scored == drift_sample_)
     scores_.before_drift = progress().prequential_accuracy;
   const std::size_t slot = scores_.scored % options_.window;

@@ -79,7 +79,7 @@ class SampleStream {
   /// The learner has replayed the next `steps` samples of each learner from a record of them.
   void replayed(std::uint64_t steps);
 
-  /// Samples that enter together, one of each learner; of samples that arrive 1.
+  /// Samples that enter together, one of each learner.
   std::uint64_t at_once() const noexcept;
 
   /// Runs the next `samples` samples: as many as enter together at least, and a multiple of those; fewer at the end.

@@ -11,12 +11,12 @@ using mesh::NodeId;
 /// Moves weights, and measures by how much where somebody looks.
 template <class Move>
 bool WeightUpdates::measured(const mesh::StepContext& context, NodeId node, Move&& move) noexcept {
-  LayerMeter* const meter = context.cpu ? meter_ : nullptr;
-  if (meter) [[unlikely]]
-    meter->begin_move(context.weights, node);
+  LayerStatistics* const statistics = context.cpu ? statistics_ : nullptr;
+  if (statistics) [[unlikely]]
+    statistics->begin_move(context.weights, node);
   const bool has_moved = move();
-  if (meter) [[unlikely]]
-    meter->end_move(context.weights, node);
+  if (statistics) [[unlikely]]
+    statistics->end_move(context.weights, node);
   return has_moved;
 }
 

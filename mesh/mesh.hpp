@@ -70,7 +70,7 @@ struct RunInput {
   std::string_view port;
   std::span<const float> values;
 };
-/// Room for what one output commits over a run: [ticks][sessions][width].
+/// Buffer for what one output commits over a run: [ticks][sessions][width].
 struct RunOutput {
   std::string_view output;
   std::span<float> values;
@@ -149,7 +149,7 @@ class Mesh {
   /// @thread one at a time
   const Hash128& network_digest() const;
 
-  /// Sends a command to the cell at `cell` (its level is ignored), to be carried out at a tick boundary.
+  /// Sends a command to the cell at `cell` (its level is ignored), to be executed at a tick boundary.
   /// @error out_of_range, unknown_name, invalid_argument (no command), full
   /// @thread any
   Result<CommandMessage> post(Coord cell, std::shared_ptr<Command> control);
@@ -167,7 +167,7 @@ class Mesh {
   /// waits. The pointer given back has the answer (Message::is_done, wait_for).
   Result<MailPointer> ask(Coord to, MailPointer mail, std::uint64_t ticks = 0);
 
-  /// Carries out what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
+  /// Executes what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
   void deliver_commands() noexcept;
 
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
@@ -190,7 +190,7 @@ class Mesh {
   const actors::Supervisor& supervisor() const noexcept;
   /// Statistics of the GPU; null when none was requested.
   const DeviceStatistics* device_statistics() const noexcept;
-  /// At which cell each region (thread) is while ticks, forward or held copies run: for a watchdog, which must not
+  /// At which cell each region (thread) is while ticks, forward or evaluated copies run: for a watchdog, which must not
   /// outlive the mesh.
   /// @thread any
   const actors::ActivityTable& activity() const noexcept;

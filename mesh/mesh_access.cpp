@@ -166,14 +166,14 @@ void MeshAccess::deliver_by(Mesh& mesh, AddressEntry::Deliver deliver) {
   if (deliver) address.emplace(mesh.number(), std::move(deliver));
 }
 
-Status MeshAccess::check_letter(const Mesh& mesh, Coord to, const Message* message) {
-  WEFT_TRY([[maybe_unused]] const CellPlace place, mesh.parts_->check_letter(to, message));
+Status MeshAccess::check_delivery(const Mesh& mesh, Coord to, const Message* message) {
+  WEFT_TRY([[maybe_unused]] const CellPlace place, mesh.parts_->check_delivery(to, message));
   return {};
 }
 
 Result<std::uint64_t> MeshAccess::deliver(Mesh& mesh, Coord to, const MessagePointer& message,
                                           std::optional<std::uint64_t> reply_within) {
-  WEFT_TRY(const CellPlace place, mesh.parts_->check_letter(to, message.get()));
+  WEFT_TRY(const CellPlace place, mesh.parts_->check_delivery(to, message.get()));
   return mesh.parts_->deliver(to, place, message, reply_within);
 }
 

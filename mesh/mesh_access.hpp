@@ -70,7 +70,7 @@ struct MeshAccess {
   static void deliver_by(Mesh& mesh, AddressEntry::Deliver deliver);
   /// Nothing where a cell of the mesh would take the message. @error as Mesh::tell, but full
   /// @thread any, as long as the mesh exists
-  static Status check_letter(const Mesh& mesh, Coord to, const Message* message);
+  static Status check_delivery(const Mesh& mesh, Coord to, const Message* message);
   /// As Mesh::tell and Mesh::ask (with `reply_within`), of a message that was claimed before.
   static Result<std::uint64_t> deliver(Mesh& mesh, Coord to, const MessagePointer& message,
                                        std::optional<std::uint64_t> reply_within);

@@ -44,7 +44,7 @@ void remember(std::vector<mesh::LayerSpec>& layers, std::size_t context) {
 class Pass {
  public:
   static Result<Pass> make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context) {
-    WEFT_TRY(const mesh::NetworkSpec own, remembering(spec, tokens, context));
+    WEFT_TRY(const mesh::NetworkSpec own, with_context(spec, tokens, context));
     WEFT_TRY(mesh::Graph graph, mesh::Graph::build(own));
     return Pass(std::move(graph), tokens);
   }
@@ -119,7 +119,7 @@ Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text
 
 }  // namespace
 
-Result<mesh::NetworkSpec> remembering(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context) {
+Result<mesh::NetworkSpec> with_context(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context) {
   if (spec.inputs.size() != 1 || spec.inputs[0].name != "tokens" || spec.inputs[0].shape.size() != 1)
     return no_language_model(spec, "has no single input 'tokens' of one axis");
   if (spec.outputs.size() != 1 || spec.outputs[0].name != "logits")

@@ -17,14 +17,14 @@ namespace weft::models {
 /// A network as models/import.hpp makes it, of so many tokens a pass, whose layers remember `context` tokens (0: as
 /// they are).
 /// @error shape_mismatch: no input "tokens" of one axis, or no output "logits"; unsupported: links backwards
-Result<mesh::NetworkSpec> remembering(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context);
+Result<mesh::NetworkSpec> with_context(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context);
 
 /// One sequence of tokens through a language model, whose layers remember what they have seen. Each token passes all
 /// layers at once, in topological order; the prompt by blocks of tokens, with the same bits.
 /// @thread one at a time; the mesh lends its weights and stays as it is
 class Decoding {
  public:
-  /// @error as `remembering`; too_large: its memory, by estimate
+  /// @error as `with_context`; too_large: its memory, by estimate
   static Result<Decoding> begin(const mesh::Mesh& mesh, std::size_t context, std::uint64_t max_memory = 0);
   Decoding(Decoding&&) noexcept;
   Decoding& operator=(Decoding&&) noexcept;

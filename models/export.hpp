@@ -12,8 +12,10 @@
 
 namespace weft::models {
 
+/// Formats of other programs that a model is written in.
 enum class ExportFormat { hugging_face, gguf };
 
+/// Size of what was written, and warnings.
 struct Exported {
   std::uint64_t tensors = 0, bytes = 0;  // of the weights' file
   std::vector<std::string> notes;        // what the files do not hold

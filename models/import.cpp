@@ -57,9 +57,9 @@ void set_encodings(const ImportOptions& options, const WeightPlan& plan, Decoder
                     "; --dtype makes them smaller");
 }
 
-std::vector<formats::Tensor> kept_tensors(const Checkpoint& checkpoint) {
+std::vector<formats::Tensor> kept_tensors(const ModelFiles& opened) {
   std::vector<formats::Tensor> tensors;
-  for (const KeptFile& file : checkpoint.kept) {
+  for (const KeptFile& file : opened.kept) {
     formats::Tensor tensor{"model/" + file.name, "bytes", Shape{file.bytes->size()}, {}};
     tensor.produce = [bytes = file.bytes](const ByteSource::Sink& sink) {
       return formats::each_part(as_bytes(*bytes), 1, sink);
@@ -71,23 +71,23 @@ std::vector<formats::Tensor> kept_tensors(const Checkpoint& checkpoint) {
 
 }  // namespace
 
-Result<Decoder> describe_decoder(const Checkpoint& checkpoint) {
-  ConfigReader config(checkpoint.config, checkpoint.is_gguf ? "metadata" : "config.json");
+Result<Decoder> describe_decoder(const ModelFiles& opened) {
+  ConfigReader config(opened.config, opened.is_gguf ? "metadata" : "config.json");
   Decoder decoder;
-  checkpoint.family->describe(config, decoder);
-  if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, checkpoint.path);
+  opened.family->describe(config, decoder);
+  if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, opened.path);
   return decoder;
 }
 
 Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path, const ImportOptions& options) {
-  WEFT_TRY(const Checkpoint checkpoint, open_checkpoint(files, path));
+  WEFT_TRY(const ModelFiles opened, open_model_files(files, path));
   ImportedModel model;
-  model.family = checkpoint.family;
-  WEFT_TRY(model.decoder, describe_decoder(checkpoint));
+  model.family = opened.family;
+  WEFT_TRY(model.decoder, describe_decoder(opened));
   const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
   DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
-  WEFT_TRY(WeightPlan plan, plan_weights(checkpoint, model.decoder, network));
-  model.notes = checkpoint.warnings;
+  WEFT_TRY(WeightPlan plan, plan_weights(opened, model.decoder, network));
+  model.notes = opened.warnings;
   model.notes.insert(model.notes.end(), plan.notes.begin(), plan.notes.end());
   set_encodings(options, plan, network, model.notes);
   auto graph = mesh::Graph::build(network.spec);
@@ -102,10 +102,10 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   mesh::MemoryEstimate estimate;
   estimate.add("the largest tensor", 3 * model.largest_tensor);
   WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
-  Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", checkpoint.config}}}};
+  Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));
-  auto content = mesh::entity_of(model.graph, parameter_reader(checkpoint.tensors, std::move(plan)),
-                                 kept_tensors(checkpoint), meta_text);
+  auto content =
+      mesh::entity_of(model.graph, parameter_reader(opened.tensors, std::move(plan)), kept_tensors(opened), meta_text);
   if (!content) return fail(std::move(content).error().within(path));
   model.content = *std::move(content);
   return model;

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "models/checkpoint.hpp"
 #include "models/decoder.hpp"
+#include "models/model_files.hpp"
 
 #include "mesh/fwd.hpp"
 #include "mesh/network/graph.hpp"
@@ -23,6 +23,7 @@
 
 namespace weft::models {
 
+/// Options of `import_model`.
 struct ImportOptions {
   /// Type of all matrices; none: as they are in the files where all of a layer's have one type that Weft computes with
   /// (float32, float16, bfloat16), else float32, which holds every value.
@@ -43,12 +44,12 @@ struct ImportedModel {
 };
 
 /// A model's folder as Hugging Face keeps it, or a GGUF file, as a network. One model gives the same from both.
-/// @error as open_checkpoint; unsupported, corrupt: all that the description or the tensors have that cannot be
+/// @error as open_model_files; unsupported, corrupt: all that the description or the tensors have that cannot be
 ///        imported, at once. Producing: not_finite: a weight; storage
 Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path,
                                    const ImportOptions& options = {});
 
 /// Decoder that the description of an open model stands for. @error unsupported: all that it cannot be, at once
-Result<Decoder> describe_decoder(const Checkpoint& checkpoint);
+Result<Decoder> describe_decoder(const ModelFiles& opened);
 
 }  // namespace weft::models

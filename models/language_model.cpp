@@ -2,8 +2,8 @@
 
 #include "models/language_model.hpp"
 
-#include "models/checkpoint.hpp"
 #include "models/import.hpp"
+#include "models/model_files.hpp"
 
 #include "mesh/persistence/entity_model.hpp"
 
@@ -110,7 +110,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   auto spec = mesh::network_of(file);
   if (!spec) return fail(std::move(spec).error().within(path));
   // One token at a time: what ticks would keep is not needed here.
-  WEFT_TRY(mesh::NetworkSpec small, remembering(*spec, 1, 0));
+  WEFT_TRY(mesh::NetworkSpec small, with_context(*spec, 1, 0));
   options.keeps_masters = false;
   auto mesh = mesh::Mesh::build(small, std::move(options));
   if (!mesh) return fail(std::move(mesh).error().within(path));

@@ -37,7 +37,9 @@ struct LanguageModel {
 Result<LanguageModel> load_language_model(storage::FileSystem& files, const std::string& path,
                                           const std::string& tokenizer = "", mesh::MeshOptions options = {});
 
+/// Options of `generate`. The defaults here are those of `weft generate`, the C ABI and Python.
 struct GenerateOptions {
+  static constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 24;  // that users may ask for; of context too
   SamplerOptions sampler;
   std::size_t most_tokens = 128;
   std::size_t context = 0;  // 0: the model's, or as many tokens as are wanted where that is less
@@ -45,6 +47,7 @@ struct GenerateOptions {
   bool ignores_ends = false;
   std::uint64_t max_memory = 0;
 };
+/// Text that was written, and the time that it took.
 struct Generated {
   std::vector<text::TokenId> prompt, ids;
   std::string text;

@@ -16,10 +16,11 @@ namespace weft::models {
 /// Choice of the next token, in this order: the `top_k` largest logits, the largest shares that reach `top_p`, those of
 /// at least `min_p` of the largest share, the temperature, a draw.
 struct SamplerOptions {
-  double temperature = 0.8;  // 0: the largest logit, the first of equal ones
-  std::size_t top_k = 40;    // 0: all
-  double top_p = 0.95;       // 1: all
-  double min_p = 0.05;       // 0: all
+  static constexpr double kMostTemperature = 100, kMostShare = 1;  // what users may ask for; shares: top_p, min_p
+  double temperature = 0.8;                                        // 0: the largest logit, the first of equal ones
+  std::size_t top_k = 40;                                          // 0: all
+  double top_p = 0.95;                                             // 1: all
+  double min_p = 0.05;                                             // 0: all
   std::uint64_t seed = 0;
 };
 

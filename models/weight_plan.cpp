@@ -19,29 +19,29 @@ constexpr std::array<std::string_view, 3> kRopeTensors{"rope_freqs.weight", "rop
 
 class PlanMaker {
  public:
-  PlanMaker(const Checkpoint& checkpoint, const Decoder& decoder)
-      : checkpoint_(checkpoint), family_(*checkpoint.family), decoder_(decoder) {
-    // Checkpoints of the inner model alone lack the prefix.
+  PlanMaker(const ModelFiles& opened, const Decoder& decoder)
+      : opened_(opened), family_(*opened.family), decoder_(decoder) {
+    // Files of the inner model alone lack the prefix.
     const auto table = [&](bool has_prefix) {
-      return find(tensor_name(family_, checkpoint_.is_gguf, has_prefix, "token_embd", std::nullopt, false));
+      return find(tensor_name(family_, opened_.is_gguf, has_prefix, "token_embd", std::nullopt, false));
     };
     has_prefix_ = !table(true).empty() || table(false).empty();
   }
 
   Result<WeightPlan> make(const DecoderNetwork& network) && {
     for (const ParameterPlace& place : network.places) add(place);
-    for (const formats::Tensor& tensor : checkpoint_.tensors->tensors())
+    for (const formats::Tensor& tensor : opened_.tensors->tensors())
       if (!used_.contains(tensor.name) && !is_ignored(tensor.name))
         problems_.add("tensor '" + tensor.name + "' " + to_string(tensor.shape) + " belongs to no part of a " +
                       std::string(family_.name));
-    if (!problems_.empty()) return problems_.failure(Errc::corrupt, checkpoint_.path);
+    if (!problems_.empty()) return problems_.failure(Errc::corrupt, opened_.path);
     return std::move(plan_);
   }
 
  private:
-  std::string find(const std::string& name) const { return checkpoint_.find(name); }
+  std::string find(const std::string& name) const { return opened_.find(name); }
   std::string name_of(std::string_view part, const std::optional<std::size_t>& block, bool is_bias) const {
-    return tensor_name(family_, checkpoint_.is_gguf, has_prefix_, part, block, is_bias);
+    return tensor_name(family_, opened_.is_gguf, has_prefix_, part, block, is_bias);
   }
 
   /// The tensor of the head: of a tied model that of the embedding, or whichever there is.
@@ -56,7 +56,7 @@ class PlanMaker {
     return found.empty() && !other.empty() ? head : table;
   }
   void note_difference(const std::string& table, const std::string& head) {
-    const auto a = checkpoint_.tensors->find(table), b = checkpoint_.tensors->find(head);
+    const auto a = opened_.tensors->find(table), b = opened_.tensors->find(head);
     if (a && b && a->type == b->type && a->shape == b->shape &&
         std::equal(a->bytes.begin(), a->bytes.end(), b->bytes.begin(), b->bytes.end()))
       return;
@@ -65,7 +65,7 @@ class PlanMaker {
   }
 
   bool is_ignored(std::string_view name) const {
-    if (checkpoint_.is_gguf) return std::find(kRopeTensors.begin(), kRopeTensors.end(), name) != kRopeTensors.end();
+    if (opened_.is_gguf) return std::find(kRopeTensors.begin(), kRopeTensors.end(), name) != kRopeTensors.end();
     return std::any_of(kIgnoredEnds.begin(), kIgnoredEnds.end(),
                        [&](std::string_view end) { return name.ends_with(end); });
   }
@@ -73,12 +73,12 @@ class PlanMaker {
   void add(const ParameterPlace& place) {
     const std::string name = place.part == "output" ? head_name() : name_of(place.part, place.block, place.is_bias);
     Origin origin;
-    origin.layout = tensor_layout(family_, checkpoint_.is_gguf, place);
+    origin.layout = tensor_layout(family_, opened_.is_gguf, place);
     const Shape& wanted = origin.layout.shape;
     const std::string found = find(name);
     if (found.empty()) return problems_.add("tensor '" + name + "' " + to_string(wanted) + " is not there");
     used_.insert(found);
-    const auto tensor = checkpoint_.tensors->describe(found);
+    const auto tensor = opened_.tensors->describe(found);
     if (tensor->shape != wanted)
       return problems_.add("tensor '" + found + "': " + to_string(tensor->shape) + ", expected " + to_string(wanted));
     if (!has_values(tensor->type))
@@ -88,7 +88,7 @@ class PlanMaker {
     plan_.origins.emplace(std::pair(place.z, place.parameter), std::move(origin));
   }
 
-  const Checkpoint& checkpoint_;
+  const ModelFiles& opened_;
   const Family& family_;
   const Decoder& decoder_;
   bool has_prefix_ = true;
@@ -174,8 +174,8 @@ class ParameterReader {
 
 }  // namespace
 
-Result<WeightPlan> plan_weights(const Checkpoint& checkpoint, const Decoder& decoder, const DecoderNetwork& network) {
-  return PlanMaker(checkpoint, decoder).make(network);
+Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network) {
+  return PlanMaker(opened, decoder).make(network);
 }
 
 mesh::ReadParameter parameter_reader(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan) {

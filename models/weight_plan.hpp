@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "models/checkpoint.hpp"
 #include "models/decoder_network.hpp"
+#include "models/model_files.hpp"
 #include "models/tensor_layout.hpp"
 
 #include "mesh/persistence/foreign_weights.hpp"
@@ -36,7 +36,7 @@ struct WeightPlan {
 
 /// @error corrupt: all that does not fit, at once: tensors that are missing, have another shape or a type without
 ///        values, and those that belong to no part of the network
-Result<WeightPlan> plan_weights(const Checkpoint& checkpoint, const Decoder& decoder, const DecoderNetwork& network);
+Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network);
 
 /// Reads parameters as the plan says; holds one tensor at a time.
 mesh::ReadParameter parameter_reader(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan);

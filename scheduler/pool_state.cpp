@@ -11,8 +11,8 @@ void PoolState::wake(std::uint32_t worker) noexcept {
 void PoolState::wake_for(const PoolRegion& region, std::uint64_t progress) noexcept {
   for (const std::uint32_t neighbour : region.neighbours) {
     const std::uint32_t owner = plan[neighbour].owner.load(std::memory_order_relaxed);
-    // Between two owners its home is the one that must look.
-    wake(owner == 0 ? plan[neighbour].home : owner - 1);
+    // Between two owners its assigned worker is the one that must look.
+    wake(owner == 0 ? plan[neighbour].worker : owner - 1);
   }
   if (progress >= limit.load(std::memory_order_relaxed)) wake(0);
 }

@@ -34,7 +34,7 @@ struct RegionGraph::Workers {
   struct alignas(kLine) Worker {
     CoreWatch watch;
   };
-  Workers(std::size_t count, std::size_t arenas) : all(count), resting(new std::atomic<std::uint32_t>[arenas]()) {}
+  Workers(std::size_t count, std::size_t arenas) : all(count), backing_off(new std::atomic<std::uint32_t>[arenas]()) {}
 
   /// @param closing of a graph, set by `close`
   void sleep_until(Nanoseconds end, const bool& closing) {
@@ -48,7 +48,7 @@ struct RegionGraph::Workers {
   }
 
   std::vector<Worker> all;
-  std::unique_ptr<std::atomic<std::uint32_t>[]> resting;  // threads of an arena
+  std::unique_ptr<std::atomic<std::uint32_t>[]> backing_off;  // threads of an arena
   std::mutex guard;
   std::condition_variable closed;
 };
@@ -112,7 +112,7 @@ RegionGraph::Graph::Graph(const TickProgram& program, const Arenas& arenas, cons
     : arenas_(arenas),
       options_(options),
       workers_(workers),
-      watches_(options.watches_cores && pays_to_rest(program.region_count(), arenas.cores().size())),
+      watches_(options.watches_cores && pays_to_back_off(program.region_count(), arenas.cores().size())),
       regions_(program.region_count()) {
   for (std::uint32_t r = 0; r < regions_.size(); ++r) {
     const auto list = program.neighbours(r);
@@ -169,9 +169,9 @@ void RegionGraph::Graph::assign_arenas() {
         worker = m;
         break;
       }
-    const NodeArena* home = &arenas_.of(worker);
+    const NodeArena* own = &arenas_.of(worker);
     for (std::size_t n = 0; n < nodes.size(); ++n)
-      if (nodes[n].get() == home) regions_[r].arena = n;
+      if (nodes[n].get() == own) regions_[r].arena = n;
   }
 }
 
@@ -252,10 +252,10 @@ void RegionGraph::Graph::rest_if_core_is_taken(std::size_t arena) noexcept {
   if (!worker) return;
   CoreWatch& watch = workers_.all[*worker].watch;
   if (!watch.is_due() || !watch.is_taken(thread_times()) || *worker == 0) return;
-  std::atomic<std::uint32_t>& resting = workers_.resting[arena];
-  if (resting.fetch_add(1, std::memory_order_relaxed) < most_resting(workers.threads()))
-    workers_.sleep_until(watch.rest_ends(), closing_);
-  resting.fetch_sub(1, std::memory_order_relaxed);
+  std::atomic<std::uint32_t>& backing_off = workers_.backing_off[arena];
+  if (backing_off.fetch_add(1, std::memory_order_relaxed) < most_backing_off(workers.threads()))
+    workers_.sleep_until(watch.backoff_ends(), closing_);
+  backing_off.fetch_sub(1, std::memory_order_relaxed);
   watch.restart();
 }
 
@@ -264,13 +264,13 @@ void RegionGraph::Graph::run_block(std::uint64_t limit) noexcept {
   running_.store(static_cast<std::uint32_t>(regions_.size()), std::memory_order_relaxed);
   block_->reserve_wait();
   CoreWatch& watch = workers_.all[0].watch;
-  const bool rests = watches_ && now() < watch.rest_ends();
+  const bool is_backing_off = watches_ && now() < watch.backoff_ends();
   for (std::uint32_t r = 0; r < regions_.size(); ++r) {
     const std::uint64_t step = regions_[r].steps;
-    regions_[r].arena == 0 && !rests ? static_cast<void>(regions_[r].gates[step & 1]->try_put(Message()))
-                                     : send(r, step);
+    regions_[r].arena == 0 && !is_backing_off ? static_cast<void>(regions_[r].gates[step & 1]->try_put(Message()))
+                                              : send(r, step);
   }
-  if (rests) {
+  if (is_backing_off) {
     // No regions for the caller: it sleeps, and helps if nobody wakes it in good time.
     int naps = 0;
     for (; naps < kNaps && running_.load(std::memory_order_acquire) != 0; ++naps) {
@@ -278,7 +278,7 @@ void RegionGraph::Graph::run_block(std::uint64_t limit) noexcept {
       if (running_.load(std::memory_order_seq_cst) == 0 || caller_.park()) break;
     }
     caller_.disarm();
-    if (naps == kNaps) watch.end_rest(now());
+    if (naps == kNaps) watch.end_backoff(now());
     watch.restart();
   }
   block_->wait_for_all();

@@ -3,7 +3,7 @@
 #include "scheduler/internal/worker_pool.hpp"
 
 #include "scheduler/internal/alone.hpp"
-#include "scheduler/internal/worker_shift.hpp"
+#include "scheduler/internal/worker_run.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -12,7 +12,7 @@
 namespace weft::scheduler::internal {
 namespace {
 
-constexpr Nanoseconds kRestSlice = std::chrono::milliseconds(2);  // how late a resting worker hears of the end
+constexpr Nanoseconds kBackoffSlice = std::chrono::milliseconds(2);  // how late a worker in backoff hears of the end
 
 }  // namespace
 
@@ -26,16 +26,16 @@ bool WorkerPool::run(TickProgram& program, std::uint64_t n, std::uint64_t& done,
   state_.block = program.block();
   state_.limit.store(state_.block == 0 ? n : first + std::min(state_.block, n - first), std::memory_order_relaxed);
   state_.helps = false;
-  state_.watches = state_.options.watches_cores && pays_to_rest(state_.plan.size(), state_.workers.size());
+  state_.watches = state_.options.watches_cores && pays_to_back_off(state_.plan.size(), state_.workers.size());
   const std::uint64_t generation = open_run();
-  WorkerShift(state_, 0, generation).work();
+  WorkerRun(state_, 0, generation).work();
   done = state_.limit.load(std::memory_order_relaxed);
   close_run(generation);
   return true;
 }
 
 void WorkerPool::run_as_team(TickProgram& program, std::uint64_t n, std::uint64_t& done) noexcept {
-  state_.plan.clear();  // nothing to adopt
+  state_.plan.clear();  // nothing to steal
   state_.helps = true;
   state_.watches = false;
   const std::uint64_t generation = open_run();
@@ -72,7 +72,7 @@ std::uint64_t WorkerPool::open_run() noexcept {
   // Sequentially consistent: pairs with leaving workers, who store their phase and then look at the generation.
   state_.generation.store(generation, std::memory_order_seq_cst);
   for (std::uint32_t m = 1; m < state_.workers.size(); ++m) {
-    if (!state_.helps && state_.plan.home_count(m) == 0) continue;
+    if (!state_.helps && state_.plan.assigned_count(m) == 0) continue;
     if (state_.workers[m].phase.load(std::memory_order_seq_cst) == kAbsent) request(m);
   }
   return generation;
@@ -129,14 +129,14 @@ void WorkerPool::serve(std::size_t m) noexcept {
     if (closing_.load(std::memory_order_seq_cst)) break;
     const std::uint64_t generation = state_.generation.load(std::memory_order_acquire);
     if ((generation & 1) && generation != served) {
-      if (state_.options.watches_cores && worker.is_resting()) {
-        std::this_thread::sleep_for(kRestSlice);
+      if (state_.options.watches_cores && worker.is_backing_off()) {
+        std::this_thread::sleep_for(kBackoffSlice);
         deadline = now() + state_.options.linger;
         continue;
       }
       served = generation;
       join(m, generation);
-      if (worker.is_resting()) served = 0;  // it comes back
+      if (worker.is_backing_off()) served = 0;  // it comes back
       deadline = now() + state_.options.linger;
       continue;
     }
@@ -167,14 +167,14 @@ void WorkerPool::join(std::size_t m, std::uint64_t generation) noexcept {
   PoolWorker& worker = state_.workers[m];
   worker.in_run.store(generation, std::memory_order_seq_cst);
   if (state_.generation.load(std::memory_order_seq_cst) == generation) {  // pairs with the store that closes the run
-    if (state_.helps || state_.plan.home_count(self) != 0) {
+    if (state_.helps || state_.plan.assigned_count(self) != 0) {
       const HookScope scope(state_.options.hooks);
-      WorkerShift shift(state_, self, generation);
-      state_.helps ? shift.help() : shift.work();
+      WorkerRun run(state_, self, generation);
+      state_.helps ? run.help() : run.work();
     }
   }
   worker.in_run.store(0, std::memory_order_release);  // pairs with the wait in run
-  // Regions that it gave back to rest may be adopted from now on, and who could may be asleep.
+  // Regions that it gave back may be stolen from now on, and who could may be asleep.
   if (state_.options.watches_cores) state_.wake_all();
 }
 

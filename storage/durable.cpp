@@ -33,12 +33,12 @@ class Gathered {
   explicit Gathered(File& file) : file_(file) {}
 
   Status write(ByteSpan part) {
-    if (part.size() >= kRoom) {
+    if (part.size() >= kCapacity) {
       WEFT_CHECK(flush());
       return file_.write(part);
     }
-    if (held_.empty()) held_ = ByteBuffer(kRoom);
-    if (part.size() > kRoom - size_) WEFT_CHECK(flush());
+    if (held_.empty()) held_ = ByteBuffer(kCapacity);
+    if (part.size() > kCapacity - size_) WEFT_CHECK(flush());
     if (!part.empty()) std::memcpy(held_.data() + size_, part.data(), part.size());
     size_ += part.size();
     return {};
@@ -49,7 +49,7 @@ class Gathered {
   }
 
  private:
-  static constexpr std::size_t kRoom = std::size_t{1} << 20;
+  static constexpr std::size_t kCapacity = std::size_t{1} << 20;
   File& file_;
   ByteBuffer held_;
   std::size_t size_ = 0;

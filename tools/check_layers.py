@@ -7,7 +7,7 @@
 1. Folders include only what their row of tools/layers.txt names; a row names earlier rows only, so no circle can form.
 2. Nobody includes a foreign internal/, and a public header includes no internal/ at all (it is never installed).
 3. Vendor headers stay in their home: tbb in scheduler, hwloc in topology, vulkan in gpu, SIMD headers in kernels,
-   unicode (ICU) in text.
+   unicode (ICU) in text, boost and prometheus in server.
 4. Headers that are slow to compile are included by one or two files (HEAVY).
 5. Public headers include std and Weft only. Texts "re-included once per ISA" are
    no public headers.
@@ -18,7 +18,8 @@ import re
 import sys
 
 HOMES = {"tbb": "scheduler", "oneapi": "scheduler", "hwloc": "topology", "vulkan": "gpu", "volk": "gpu",
-         "hwy": "kernels", "immintrin": "kernels", "x86intrin": "kernels", "arm_neon": "kernels", "unicode": "text"}
+         "hwy": "kernels", "immintrin": "kernels", "x86intrin": "kernels", "arm_neon": "kernels", "unicode": "text",
+         "boost": "server", "prometheus": "server"}
 # Headers that take a compiler seconds: the only files that may include them.
 HEAVY = {"CLI": {"cli/main.cpp", "cli/usage.cpp", "cli/verb.cpp"}, "nlohmann": {"core/json.cpp"}, "spdlog": {"core/log.cpp"}}
 INCLUDE = re.compile(r'^[ \t]*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)

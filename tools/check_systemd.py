@@ -112,7 +112,7 @@ class Agent:
     def __init__(self, container, name, **changes):
         self.container, self.name, self.unit = container, name, "weft@" + name
         network = json.load(open(os.path.join(SOURCE, "examples/digits.json"), encoding="utf-8"))
-        network["stream"].update(csv="/etc/weft/digits.csv.gz", passes=1000000)
+        network["stream"].update(csv="/etc/weft/digits.csv.gz", epochs=1000000)
         network["stream"].update(changes)
         container.write(f"/etc/weft/{name}.json", json.dumps(network))
 
@@ -239,9 +239,9 @@ def check(container):
     check_comes_back(digits, "SIGKILL", "status=9/KILL")
     check_reload(digits)
     # Another one beside it, which ends by itself.
-    check_end(Agent(container, "short", passes=1))
+    check_end(Agent(container, "short", epochs=1))
     assert digits.show("ActiveState") == "active"
-    check_refused(Agent(container, "wrong", passes="many"), "3")
+    check_refused(Agent(container, "wrong", epochs="many"), "3")
     check_stop(digits)
 
 

@@ -13,7 +13,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = 120
-OPENING = re.compile(r"^\s*(///?|#|\"\"\") ?(What|How|Whether|Where|Who|Which) ")
+WORDS = r"(?:What|How|Whether|Where|Who|Which) "
+OPENING = re.compile(r"^\s*(?:///?|#|\"\"\"|/\*\*?)\s*(?:<(?:summary|remarks|returns)>)?\s*" + WORDS)
+BARE = re.compile(r"^\s*(?:/\*\*?|/// <(?:summary|remarks|returns)>|\"\"\")\s*$")  # what follows it begins the comment
+FIRST = re.compile(r"^\s*(?:\*|///)?\s*" + WORDS)
 # coinage: the field's term
 TERMS = {
     r"lived|relived|life|lives|(?-i:kLife)|\w+_(?:life|lived|lives)|(?:life|lived|lives)_\w*": "run, replayed",
@@ -62,10 +65,25 @@ TERMS = {
     r"asked for (?:early|ahead)|kAsks": "prefetch",
     r"era_": "epoch",
     r"(?:its|their|the last|other) figures": "statistics",
+    r"carr(?:y|ies|ied|ying)(?:_| | it | them | all )out(?! of)|(?-i:\w*Carr(?:y|ies|ied)\w*Out\w*)": "execute",
+    r"(?-i:OrderDesk|OrderKind|OrderScope|OrderPlace|OrderRow|OneOrder)|order_desk": "command",
+    r"(?:an|the) orders? to (?:a|the) \w+": "command",
+    r"(?:the )?original system": "Loom",
+    r"held cop(?:y|ies)": "evaluated copies",
+    r"(?-i:figures)(?:\.(?!hpp)|->)\w+|figures of now": "statistics, metrics",
+    r"(?-i:struct Letter|\w+::Letter)|check_letter|letters_": "message, entry",
+    r"(?-i:k\w*Room)|room\(\)": "capacity",
+    r"claim_homes|homes_|assign_homes|worker_?shift": "assigned regions, WorkerRun",
+    r"(?:adopt|orphan)(?:s|ed|er|ing|ion)?|(?:next_)?orphan_|adopted_": "steal, unowned",
+    r"rests_|is_resting|(?:begin|end|should)_rest": "backoff",
+    r"Layer_?Watch|Layer_?Meter": "LayerMonitor, LayerStatistics",
+    r"models::Checkpoint|open_checkpoint|models/checkpoint|remembering(?=\()": "ModelFiles, with_context",
+    r"self\.passes|passes=\d+|passes: int": "epochs",
     r"hold_copies|index_limit|(?-i:ConstRows)|silent cells?|(?-i:Milestone|Parting|Companion)": "the word of docs/glossary.md",
 }
 TERM = re.compile(r"(?<![\w])(" + "|".join(f"(?:{t})" for t in TERMS) + r")(?![\w])", re.IGNORECASE)
-CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".inc", ".py", ".sh", ".md", ".cmake", "CMakeLists.txt")
+CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".inc", ".py", ".sh", ".md", ".cmake", "CMakeLists.txt",
+        ".mjs", ".js", ".d.ts", ".cs")
 OWN = ("tools/check_words.py", "tests/tools/check_words_test.py", "docs/glossary.md", "CHANGELOG.md", "docs/decisions/0032-final-names.md")
 
 
@@ -81,6 +99,15 @@ def long_prose(lines):
             yield number
 
 
+def openings(lines):
+    """Numbers of lines on which a comment begins with no noun or verb."""
+    previous = ""
+    for number, line in enumerate(lines, 1):
+        if OPENING.match(line) or (BARE.match(previous) and FIRST.match(line)):
+            yield number
+        previous = line
+
+
 def findings(root=ROOT):
     names = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout.split("\n")
     for name in names:
@@ -88,9 +115,10 @@ def findings(root=ROOT):
         if not name.endswith(CODE) or not path.is_file():
             continue
         lines = path.read_text(errors="replace").split("\n")
+        if name not in OWN and not name.endswith(".md"):
+            for number in openings(lines):
+                yield name, number, f"begins with no noun or verb: {lines[number - 1].strip()}"
         for number, line in enumerate(lines, 1) if name not in OWN else ():
-            if not name.endswith(".md") and OPENING.match(line):
-                yield name, number, f"begins with no noun or verb: {line.strip()}"
             for match in TERM.finditer(line):
                 instead = next(use for term, use in TERMS.items() if re.fullmatch(term, match.group(0), re.IGNORECASE))
                 yield name, number, f"'{match.group(0)}': say {instead} (docs/glossary.md)"

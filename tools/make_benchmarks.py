@@ -55,6 +55,9 @@ def page(text):
     stored = [path.stem for path in RESULTS.glob("*.json")]
     if sorted(shown) != sorted(stored):
         sys.exit(f"{PAGE.name} shows {', '.join(sorted(shown))}; bench/results has {', '.join(sorted(stored))}")
+    by_hand = [line for line in MARKED.sub("", text).splitlines() if line.startswith("|")]
+    if by_hand:
+        sys.exit(f"{PAGE.name} has a table that no file in bench/results has: {by_hand[0]}")
     return MARKED.sub(lambda m: m[1] + table(json.loads((RESULTS / f"{m[2]}.json").read_text())) + m[3], text)
 
 

@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RULES = ["backprop", "chain", "gap", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce"]
+RULES = ["backprop", "chain", "gap", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce", "gap_difference", "chain_original"]
 SCHEDULES = ["settle", "pipelined"]
 ACTIVATIONS = ["tanh", "relu", "silu", "gelu", "linear"]
 

@@ -65,4 +65,23 @@ cells = 65536
 weights, bias = torch.randn(cells, 64, 64, device=device) * 0.1, torch.randn(cells, 64, 1, device=device)
 values = torch.randn(cells, 64, 1, device=device)
 found["cells_65536"] = seconds(lambda: torch.tanh(torch.baddbmm(bias, weights, values)), 10)
+del weights, values
+torch.backends.cudnn.benchmark = True
+# batch, channels, side, outputs, kernel, stride, padding: those of bench/weft_gpu/convolutions.cpp.
+SHAPES = [(64, 64, 56, 64, 3, 1, 1), (64, 128, 28, 128, 3, 1, 1), (64, 256, 14, 256, 3, 1, 1),
+          (64, 512, 7, 512, 3, 1, 1), (64, 128, 56, 128, 3, 2, 1), (64, 256, 28, 64, 1, 1, 0),
+          (64, 3, 112, 64, 7, 2, 3), (256, 16, 14, 32, 3, 1, 1)]
+for i, (batch, channels, side, out, kernel, stride, padding) in enumerate(SHAPES):
+    x = torch.randn(batch, channels, side, side, device=device)
+    w = torch.randn(out, channels, kernel, kernel, device=device)
+    forward = lambda: torch.nn.functional.conv2d(x, w, stride=stride, padding=padding)
+    dy = torch.randn_like(forward())
+
+    def backward(of_input, of_weight):
+        torch.ops.aten.convolution_backward(dy, x, w, [0], [stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1,
+                                            [of_input, of_weight, False])
+
+    found[f"convolve {i}"] = seconds(forward, 10, 7)
+    found[f"convolve_transposed {i}"] = seconds(lambda: backward(True, False), 10, 7)
+    found[f"convolve_outer {i}"] = seconds(lambda: backward(False, True), 10, 7)
 print(json.dumps(found))

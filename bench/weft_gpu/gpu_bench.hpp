@@ -90,6 +90,8 @@ void gpu_products(GpuBench& bench);
 void gpu_codes(GpuBench& bench);
 /// A gated pair of linear layers as one operation, beside its parts.
 void gpu_gated(GpuBench& bench);
+/// Convolutions forward, to inputs and to weights.
+void gpu_convolutions(GpuBench& bench);
 /// Ticks of meshes of many small cells.
 void gpu_ticks(GpuBench& bench);
 /// Learning steps of a perceptron.

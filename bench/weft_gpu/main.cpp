@@ -17,11 +17,12 @@ struct Section {
   const char* name;
   void (*measure)(GpuBench&);
 };
-constexpr std::array<Section, 7> kSections{{{"gemv", gpu_gemv},
+constexpr std::array<Section, 8> kSections{{{"gemv", gpu_gemv},
                                             {"gemm", gpu_gemm},
                                             {"products", gpu_products},
                                             {"codes", gpu_codes},
                                             {"gated", gpu_gated},
+                                            {"convolutions", gpu_convolutions},
                                             {"ticks", gpu_ticks},
                                             {"mlp", gpu_mlp}}};
 

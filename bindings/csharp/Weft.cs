@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weft for C#: P/Invoke over libweft's C ABI (capi/weft.h), one file, C# 7, .NET Framework 4.6 and later, Mono, Unity.
-// Failures are WeftException. Objects are disposed, or finalized by the runtime; arrays are pinned for a call, not copied.
+// Failures are WeftException. Objects are disposed, or finalized by the runtime; arrays are pinned for a call, not
+// copied.
 
 using System;
 using System.Collections.Generic;
@@ -36,7 +37,8 @@ namespace Weft
         /// <summary>"0.1.0"</summary>
         public static string Version => Native.Text(Native.weft_version());
         /// <summary>JSON of every device, the CPU first.</summary>
-        public static string Devices => Native.ReadText((buffer, capacity, needed) => Native.weft_devices(buffer, capacity, needed));
+        public static string Devices =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_devices(buffer, capacity, needed));
     }
 
     internal sealed class MeshHandle : SafeHandle
@@ -114,7 +116,8 @@ namespace Weft
 
         /// <summary>Puts values [width] into a port; they stay until replaced.</summary>
         public void SetInput(string port, float[] values, int session = 0) =>
-            Native.Check(Native.weft_mesh_set_input(Handle, Native.Utf8(port), Native.Size(session), values, (UIntPtr)values.Length));
+            Native.Check(Native.weft_mesh_set_input(Handle, Native.Utf8(port), Native.Size(session), values,
+                (UIntPtr)values.Length));
 
         /// <summary>Values that an output committed last: [width].</summary>
         public float[] Output(string name, int session = 0)
@@ -127,13 +130,14 @@ namespace Weft
             return values;
         }
 
-        /// <summary>The same into an array of the caller's, which is not allocated anew: for each frame of a game.</summary>
+        /// <summary>The same into an array of the caller's, which is not allocated anew: for each frame.</summary>
         public void Output(string name, float[] values, int session = 0) => Output(Native.Utf8(name), values, session);
 
         private void Output(byte[] name, float[] values, int session)
         {
             UIntPtr needed;
-            Native.Check(Native.weft_mesh_output(Handle, name, Native.Size(session), values, (UIntPtr)values.Length, out needed));
+            Native.Check(Native.weft_mesh_output(Handle, name, Native.Size(session), values, (UIntPtr)values.Length,
+                out needed));
         }
 
         public void Tick(ulong ticks = 1) => Native.Check(Native.weft_mesh_tick(Handle, ticks));
@@ -151,7 +155,8 @@ namespace Weft
         {
             using (var from = new Rows(inputs))
             using (var to = new Rows(outputs))
-                Native.Check(Native.weft_mesh_run(Handle, from.Entries, (UIntPtr)from.Entries.Length, ticks, to.Entries, (UIntPtr)to.Entries.Length));
+                Native.Check(Native.weft_mesh_run(Handle, from.Entries, (UIntPtr)from.Entries.Length, ticks, to.Entries,
+                    (UIntPtr)to.Entries.Length));
         }
 
         /// <summary>One pass without ticks: inputs [rows][width]. Feedback reads zero.</summary>
@@ -159,7 +164,8 @@ namespace Weft
         {
             using (var from = new Rows(inputs))
             using (var to = new Rows(outputs))
-                Native.Check(Native.weft_mesh_forward(Handle, from.Entries, (UIntPtr)from.Entries.Length, Native.Size(rows), to.Entries, (UIntPtr)to.Entries.Length));
+                Native.Check(Native.weft_mesh_forward(Handle, from.Entries, (UIntPtr)from.Entries.Length,
+                    Native.Size(rows), to.Entries, (UIntPtr)to.Entries.Length));
         }
 
         public void Resume() => Native.Check(Native.weft_mesh_resume(Handle));
@@ -176,17 +182,22 @@ namespace Weft
 
         /// <summary>32 hex digits: equal states, equal text, on every machine.</summary>
         public string StateHash(int session = 0) =>
-            Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_state_hash(Handle, Native.Size(session), buffer, capacity, needed));
+            Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_state_hash(Handle, Native.Size(session),
+                buffer, capacity, needed));
 
         /// <summary>JSON of the network as it was built.</summary>
-        public string Description => Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_describe(Handle, buffer, capacity, needed));
+        public string Description =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_describe(Handle, buffer, capacity, needed));
         /// <summary>JSON of ticks, cells, faults, memory.</summary>
-        public string Statistics => Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_statistics(Handle, buffer, capacity, needed));
+        public string Statistics => Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_statistics(Handle,
+            buffer, capacity, needed));
 
         /// <summary>An .entity file; live: with sessions and all that ticks change.</summary>
-        public void Save(string path, bool live = true) => Native.Check(Native.weft_mesh_save(Handle, Native.Utf8(path), live ? 1 : 0));
+        public void Save(string path, bool live = true) =>
+            Native.Check(Native.weft_mesh_save(Handle, Native.Utf8(path), live ? 1 : 0));
         public byte[] ToBytes(bool live = true) =>
-            Native.ReadBytes((buffer, capacity, needed) => Native.weft_mesh_save_bytes(Handle, live ? 1 : 0, buffer, capacity, needed));
+            Native.ReadBytes((buffer, capacity, needed) => Native.weft_mesh_save_bytes(Handle, live ? 1 : 0, buffer,
+                capacity, needed));
 
         /// <summary>A new session at zero state; its number.</summary>
         public int AddSession()
@@ -195,20 +206,24 @@ namespace Weft
             Native.Check(Native.weft_mesh_add_session(Handle, out session));
             return (int)session;
         }
-        public void RemoveSession(int session) => Native.Check(Native.weft_mesh_remove_session(Handle, Native.Size(session)));
-        public void ResetSession(int session = 0) => Native.Check(Native.weft_mesh_reset_session(Handle, Native.Size(session)));
+        public void RemoveSession(int session) =>
+            Native.Check(Native.weft_mesh_remove_session(Handle, Native.Size(session)));
+        public void ResetSession(int session = 0) =>
+            Native.Check(Native.weft_mesh_reset_session(Handle, Native.Size(session)));
 
         /// <summary>A layer's parameter, row-major [out][in].</summary>
         public float[] Weights(Place at, int parameter = 0)
         {
             UIntPtr needed;
-            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter), null, UIntPtr.Zero, out needed));
+            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter), null, UIntPtr.Zero,
+                out needed));
             var values = new float[(int)needed];
             Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter), values, needed, out needed));
             return values;
         }
         public void SetWeights(Place at, float[] values, int parameter = 0) =>
-            Native.Check(Native.weft_mesh_write_weights(Handle, at, Native.Size(parameter), values, (UIntPtr)values.Length));
+            Native.Check(Native.weft_mesh_write_weights(Handle, at, Native.Size(parameter), values,
+                (UIntPtr)values.Length));
 
         /// <summary>Takes all that ticks change into a snapshot, whose memory is used again.</summary>
         public void Take(Snapshot to) => Native.Check(Native.weft_mesh_take_snapshot(Handle, to.Handle));
@@ -232,7 +247,8 @@ namespace Weft
         /// <param name="options">JSON of a network file's section "learning"; null: the network's own</param>
         public Learner(Mesh mesh, string options = null)
         {
-            Native.Check(Native.weft_learner_build(mesh.Handle, options == null ? null : Native.Utf8(options), out Handle));
+            Native.Check(Native.weft_learner_build(mesh.Handle, options == null ? null : Native.Utf8(options),
+                out Handle));
         }
         internal Learner(LearnerHandle handle) { Handle = handle; }
         public void Dispose() => Handle.Dispose();
@@ -242,7 +258,8 @@ namespace Weft
         {
             using (var from = new Rows(inputs))
             using (var to = new Targets(labels))
-                Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries, (UIntPtr)to.Entries.Length, samples));
+                Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries,
+                    (UIntPtr)to.Entries.Length, samples));
         }
         /// <summary>Runs on until every sample is learned from (schedule pipelined).</summary>
         public void Drain() => Native.Check(Native.weft_learner_drain(Handle));
@@ -250,9 +267,11 @@ namespace Weft
         /// <summary>For networks of one input, one output and one session.</summary>
         public void PredictOne(float[] x, float[] y) =>
             Native.Check(Native.weft_learner_predict_one(Handle, x, (UIntPtr)x.Length, y, (UIntPtr)y.Length));
-        public void LearnOne(float[] x, uint label) => Native.Check(Native.weft_learner_learn_one(Handle, x, (UIntPtr)x.Length, label));
+        public void LearnOne(float[] x, uint label) =>
+            Native.Check(Native.weft_learner_learn_one(Handle, x, (UIntPtr)x.Length, label));
         public void LearnOne(float[] x, float[] values) =>
-            Native.Check(Native.weft_learner_learn_one_values(Handle, x, (UIntPtr)x.Length, values, (UIntPtr)values.Length));
+            Native.Check(Native.weft_learner_learn_one_values(Handle, x, (UIntPtr)x.Length, values,
+                (UIntPtr)values.Length));
         public void ClearScores() => Native.Check(Native.weft_learner_clear_scores(Handle));
 
         /// <summary>Samples given by Learn and LearnOne.</summary>
@@ -267,7 +286,7 @@ namespace Weft
         }
     }
 
-    /// <summary>A mesh and its learner kept in a directory: opened again it is where it was, also after a crash.</summary>
+    /// <summary>A mesh and its learner kept in a directory: opened again it is where it was, crash or not.</summary>
     public sealed class Agent : IDisposable
     {
         private readonly AgentHandle handle;
@@ -457,45 +476,82 @@ namespace Weft
 
         [DllImport(Name)] internal static extern IntPtr weft_last_error();
         [DllImport(Name)] internal static extern IntPtr weft_version();
-        [DllImport(Name)] internal static extern int weft_devices(byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
-        [DllImport(Name)] internal static extern int weft_network_read(byte[] json, UIntPtr bytes, byte[] source, out IntPtr network);
+        [DllImport(Name)]
+        internal static extern int weft_devices(byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_network_read(byte[] json, UIntPtr bytes, byte[] source, out IntPtr network);
         [DllImport(Name)] internal static extern int weft_network_destroy(IntPtr network);
-        [DllImport(Name)] internal static extern int weft_mesh_build(IntPtr network, ref MeshOptions options, out MeshHandle mesh);
-        [DllImport(Name)] internal static extern int weft_mesh_load(byte[] path, ref MeshOptions options, out MeshHandle mesh);
-        [DllImport(Name)] internal static extern int weft_mesh_load_bytes(byte[] bytes, UIntPtr count, ref MeshOptions options, out MeshHandle mesh);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_build(IntPtr network, ref MeshOptions options, out MeshHandle mesh);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_load(byte[] path, ref MeshOptions options, out MeshHandle mesh);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_load_bytes(byte[] bytes, UIntPtr count, ref MeshOptions options,
+            out MeshHandle mesh);
         [DllImport(Name)] internal static extern int weft_mesh_save(MeshHandle mesh, byte[] path, int live);
-        [DllImport(Name)] internal static extern int weft_mesh_save_bytes(MeshHandle mesh, int live, [Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_save_bytes(MeshHandle mesh, int live, [Out] byte[] buffer,
+            UIntPtr capacity, [Out] UIntPtr[] needed);
         [DllImport(Name)] internal static extern int weft_mesh_destroy(IntPtr mesh);
-        [DllImport(Name)] internal static extern int weft_mesh_set_input(MeshHandle mesh, byte[] port, UIntPtr session, float[] values, UIntPtr count);
-        [DllImport(Name)] internal static extern int weft_mesh_output(MeshHandle mesh, byte[] name, UIntPtr session, [Out] float[] values, UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_set_input(MeshHandle mesh, byte[] port, UIntPtr session, float[] values,
+            UIntPtr count);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_output(MeshHandle mesh, byte[] name, UIntPtr session, [Out] float[] values,
+            UIntPtr capacity, out UIntPtr needed);
         [DllImport(Name)] internal static extern int weft_mesh_tick(MeshHandle mesh, ulong ticks);
-        [DllImport(Name)] internal static extern int weft_mesh_tick_for(MeshHandle mesh, ulong nanoseconds, out ulong ticks);
-        [DllImport(Name)] internal static extern int weft_mesh_run(MeshHandle mesh, Values[] inputs, UIntPtr inputCount, ulong ticks, Values[] outputs, UIntPtr outputCount);
-        [DllImport(Name)] internal static extern int weft_mesh_forward(MeshHandle mesh, Values[] inputs, UIntPtr inputCount, UIntPtr rows, Values[] outputs, UIntPtr outputCount);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_tick_for(MeshHandle mesh, ulong nanoseconds, out ulong ticks);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_run(MeshHandle mesh, Values[] inputs, UIntPtr inputCount, ulong ticks,
+            Values[] outputs, UIntPtr outputCount);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_forward(MeshHandle mesh, Values[] inputs, UIntPtr inputCount, UIntPtr rows,
+            Values[] outputs, UIntPtr outputCount);
         [DllImport(Name)] internal static extern int weft_mesh_resume(MeshHandle mesh);
         [DllImport(Name)] internal static extern int weft_mesh_ticks(MeshHandle mesh, out ulong ticks);
-        [DllImport(Name)] internal static extern int weft_mesh_state_hash(MeshHandle mesh, UIntPtr session, [Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
-        [DllImport(Name)] internal static extern int weft_mesh_describe(MeshHandle mesh, [Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
-        [DllImport(Name)] internal static extern int weft_mesh_statistics(MeshHandle mesh, [Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_state_hash(MeshHandle mesh, UIntPtr session, [Out] byte[] buffer,
+            UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_describe(MeshHandle mesh, [Out] byte[] buffer, UIntPtr capacity,
+            [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_statistics(MeshHandle mesh, [Out] byte[] buffer, UIntPtr capacity,
+            [Out] UIntPtr[] needed);
         [DllImport(Name)] internal static extern int weft_mesh_add_session(MeshHandle mesh, out UIntPtr session);
         [DllImport(Name)] internal static extern int weft_mesh_remove_session(MeshHandle mesh, UIntPtr session);
         [DllImport(Name)] internal static extern int weft_mesh_reset_session(MeshHandle mesh, UIntPtr session);
-        [DllImport(Name)] internal static extern int weft_mesh_read_weights(MeshHandle mesh, Place at, UIntPtr parameter, [Out] float[] values, UIntPtr capacity, out UIntPtr needed);
-        [DllImport(Name)] internal static extern int weft_mesh_write_weights(MeshHandle mesh, Place at, UIntPtr parameter, float[] values, UIntPtr count);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_read_weights(MeshHandle mesh, Place at, UIntPtr parameter,
+            [Out] float[] values, UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_write_weights(MeshHandle mesh, Place at, UIntPtr parameter, float[] values,
+            UIntPtr count);
         [DllImport(Name)] internal static extern int weft_snapshot_create(out SnapshotHandle snapshot);
         [DllImport(Name)] internal static extern int weft_snapshot_destroy(IntPtr snapshot);
         [DllImport(Name)] internal static extern int weft_mesh_take_snapshot(MeshHandle mesh, SnapshotHandle to);
         [DllImport(Name)] internal static extern int weft_mesh_restore_snapshot(MeshHandle mesh, SnapshotHandle from);
-        [DllImport(Name)] internal static extern int weft_learner_build(MeshHandle mesh, byte[] json, out LearnerHandle learner);
+        [DllImport(Name)]
+        internal static extern int weft_learner_build(MeshHandle mesh, byte[] json, out LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_learner_destroy(IntPtr learner);
-        [DllImport(Name)] internal static extern int weft_learner_learn(LearnerHandle learner, Values[] inputs, UIntPtr inputCount, Target[] targets, UIntPtr targetCount, ulong samples);
+        [DllImport(Name)]
+        internal static extern int weft_learner_learn(LearnerHandle learner, Values[] inputs, UIntPtr inputCount,
+            Target[] targets, UIntPtr targetCount, ulong samples);
         [DllImport(Name)] internal static extern int weft_learner_drain(LearnerHandle learner);
-        [DllImport(Name)] internal static extern int weft_learner_predict_one(LearnerHandle learner, float[] x, UIntPtr xCount, [Out] float[] y, UIntPtr yCount);
-        [DllImport(Name)] internal static extern int weft_learner_learn_one(LearnerHandle learner, float[] x, UIntPtr xCount, uint label);
-        [DllImport(Name)] internal static extern int weft_learner_learn_one_values(LearnerHandle learner, float[] x, UIntPtr xCount, float[] values, UIntPtr valueCount);
+        [DllImport(Name)]
+        internal static extern int weft_learner_predict_one(LearnerHandle learner, float[] x, UIntPtr xCount,
+            [Out] float[] y, UIntPtr yCount);
+        [DllImport(Name)]
+        internal static extern int weft_learner_learn_one(LearnerHandle learner, float[] x, UIntPtr xCount, uint label);
+        [DllImport(Name)]
+        internal static extern int weft_learner_learn_one_values(LearnerHandle learner, float[] x, UIntPtr xCount,
+            float[] values, UIntPtr valueCount);
         [DllImport(Name)] internal static extern int weft_learner_clear_scores(LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_learner_count(LearnerHandle learner, ref Counts counts);
-        [DllImport(Name)] internal static extern int weft_agent_open(byte[] directory, IntPtr network, IntPtr options, out AgentHandle agent);
+        [DllImport(Name)]
+        internal static extern int weft_agent_open(byte[] directory, IntPtr network, IntPtr options,
+            out AgentHandle agent);
         [DllImport(Name)] internal static extern int weft_agent_mesh(AgentHandle agent, out MeshHandle mesh);
         [DllImport(Name)] internal static extern int weft_agent_learner(AgentHandle agent, out LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_agent_acknowledge(AgentHandle agent);

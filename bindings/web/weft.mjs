@@ -30,7 +30,7 @@ export async function load({ wasmBinary } = {}) {
   return bind(system);
 }
 
-/** What the module asks of a system: a clock, memory, random bytes, a place for log lines. There are no files. */
+/** Imports of the module: a clock, memory, random bytes, a place for log lines. There are no files. */
 class System {
   #line = '';
 
@@ -136,7 +136,7 @@ class Arguments {
   constructor(module) {
     this.#module = module;
   }
-  /** Room for all arguments of a call; nothing of an earlier one is kept. */
+  /** Memory for all arguments of a call; nothing of an earlier one is kept. */
   begin(bytes) {
     const wanted = bytes + 1024;
     if (this.#capacity < wanted) {
@@ -151,19 +151,19 @@ class Arguments {
     this.#used = 0;
     return this;
   }
-  room(bytes) {
+  allocate(bytes) {
     const at = this.#begin + this.#used;
     this.#used += (bytes + 15) & ~15;
-    if (this.#used > this.#capacity) throw new Error('arguments: too little room was begun');
+    if (this.#used > this.#capacity) throw new Error('arguments: too few bytes were begun');
     return at;
   }
-  zeros(bytes) {
-    const at = this.room(bytes);
+  zeroed(bytes) {
+    const at = this.allocate(bytes);
     this.#module.HEAPU8.fill(0, at, at + bytes);
     return at;
   }
   bytes(of) {
-    const at = this.room(of.length);
+    const at = this.allocate(of.length);
     this.#module.HEAPU8.set(of, at);
     return at;
   }
@@ -172,7 +172,7 @@ class Arguments {
     return this.bytes(encoded);
   }
   floats(of) {
-    const at = this.room(4 * of.length);
+    const at = this.allocate(4 * of.length);
     this.#module.HEAPF32.set(of, at >> 2);
     return at;
   }
@@ -182,359 +182,420 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const bytesOf = (text) => 3 * String(text).length + 32;
 
-function bind(module) {
-  const args = new Arguments(module);
-  const view = () => new DataView(module.HEAPU8.buffer);
-  const readText = (at) => {
-    const heap = module.HEAPU8;
+/** Calls of one module: arguments laid out in its memory, results read from there, failures thrown. */
+class Calls {
+  constructor(module) {
+    this.module = module;
+    this.args = new Arguments(module);
+    this.calls = this;  // for `const { calls, args, module } = this.calls`
+  }
+
+  view() {
+    return new DataView(this.module.HEAPU8.buffer);
+  }
+  readText(at) {
+    const heap = this.module.HEAPU8;
     return decoder.decode(heap.slice(at, heap.indexOf(0, at)));
-  };
-  const check = (status) => {
+  }
+  check(status) {
     if (status === 0) return;
-    const error = module._weft_last_error();
-    const data = view();
-    throw new WeftError(status, readText(data.getUint32(error + 8, true)), readText(data.getUint32(error + 12, true)));
-  };
-  const words = (at, values) => {
-    const data = view();
+    const error = this.module._weft_last_error();
+    const data = this.view();
+    throw new WeftError(
+      status, this.readText(data.getUint32(error + 8, true)), this.readText(data.getUint32(error + 12, true)));
+  }
+  words(at, values) {
+    const data = this.view();
     values.forEach((value, i) => data.setUint32(at + 4 * i, value, true));
-  };
-  const readU32 = (at) => view().getUint32(at, true);
-  const readU64 = (at) => Number(view().getBigUint64(at, true));
-  /** The handle that a call gives by its last argument. */
-  const handleOf = (out) => readU32(out);
-  const floatsAt = (at, count) => module.HEAPF32.slice(at >> 2, (at >> 2) + count);
-  const count64 = (value, what) => {
-    if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${what}: ${value}`);
-    return BigInt(value);
-  };
-  const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
-  const placeOf = (at) => {
+  }
+  readU32(at) {
+    return this.view().getUint32(at, true);
+  }
+  readU64(at) {
+    return Number(this.view().getBigUint64(at, true));
+  }
+  floatsAt(at, count) {
+    return this.module.HEAPF32.slice(at >> 2, (at >> 2) + count);
+  }
+  place(at) {
     const numbers = [...at];
     const full = numbers.length < 4 ? [...Array(3 - numbers.length).fill(0), ...numbers, 0] : numbers;
-    const place = args.room(16);
-    words(place, full);
+    const place = this.args.allocate(16);
+    this.words(place, full);
     return place;
-  };
+  }
 
   /** A call that ends with buffer, capacity and size, the buffer counted in `unit` bytes; `call` lays out the rest. */
-  const read = (extra, unit, call) => {
-    args.begin(extra);
-    let out = args.zeros(8);
-    check(call(0, 0, out));
-    for (let needed = readU32(out); ; ) {
-      args.begin(extra + needed * unit + 64);
-      out = args.zeros(8);
-      const buffer = args.room(Math.max(1, needed * unit));
+  read(extra, unit, call) {
+    this.args.begin(extra);
+    let out = this.args.zeroed(8);
+    this.check(call(0, 0, out));
+    for (let needed = this.readU32(out); ; ) {
+      this.args.begin(extra + needed * unit + 64);
+      out = this.args.zeroed(8);
+      const buffer = this.args.allocate(Math.max(1, needed * unit));
       const status = call(buffer, needed, out);
-      const now = readU32(out);
+      const now = this.readU32(out);
       if (status === 1002 && now > needed) {
         needed = now;
         continue;
       }
-      if (needed > 0) check(status);
+      if (needed > 0) this.check(status);
       return { buffer, count: now };
     }
-  };
-  const readString = (extra, call) => {
-    const { buffer } = read(extra, 1, call);
-    return readText(buffer);
-  };
-  const readBytes = (extra, call) => {
-    const { buffer, count } = read(extra, 1, call);
-    return module.HEAPU8.slice(buffer, buffer + count);
-  };
-  const readFloats = (extra, call) => {
-    const { buffer, count } = read(extra, 4, call);
-    return floatsAt(buffer, count);
-  };
+  }
+  readString(extra, call) {
+    const { buffer } = this.read(extra, 1, call);
+    return this.readText(buffer);
+  }
+  readBytes(extra, call) {
+    const { buffer, count } = this.read(extra, 1, call);
+    return this.module.HEAPU8.slice(buffer, buffer + count);
+  }
+  readFloats(extra, call) {
+    const { buffer, count } = this.read(extra, 4, call);
+    return this.floatsAt(buffer, count);
+  }
+  /** The number that a call gives by its last argument: a handle, a count. */
+  give(call, read = (at) => this.readU32(at)) {
+    const out = this.args.begin(64).zeroed(8);
+    this.check(call(out));
+    return read(out);
+  }
 
-  const sizeOfRows = (rows) =>
-    Object.entries(rows).reduce((sum, [name, values]) => sum + bytesOf(name) + 4 * values.length + 64, 256);
   /** An array of weft_input or weft_output, and where each one's values stand. */
-  const layRows = (rows, isOutput) => {
+  layRows(rows, isOutput) {
     const list = Object.entries(rows);
-    const at = args.room(Math.max(12 * list.length, 1));
+    const at = this.args.allocate(Math.max(12 * list.length, 1));
     const places = list.map(([name, values], i) => {
-      const place = isOutput ? args.room(4 * values) : args.floats(values);
-      words(at + 12 * i, [args.text(name), place, isOutput ? values : values.length]);
+      const place = isOutput ? this.args.allocate(4 * values) : this.args.floats(values);
+      this.words(at + 12 * i, [this.args.text(name), place, isOutput ? values : values.length]);
       return place;
     });
     return { at, count: list.length, places, names: list.map(([name]) => name) };
-  };
-  const rowsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
-
-  const meshOptions = (options) => {
-    const at = args.zeros(48);
+  }
+  /** Rows go in by `inputs`, and come back by `call` in outputs of so many values each. */
+  exchange(inputs, counts, call) {
+    const given = rowsOf(inputs);
+    this.args.begin(sizeOfRows(given) + sizeOfCounts(counts));
+    const from = this.layRows(given, false);
+    const to = this.layRows(counts, true);
+    this.check(call(from, to));
+    return Object.fromEntries(to.names.map((name, i) => [name, this.floatsAt(to.places[i], counts[name])]));
+  }
+  meshOptions(options) {
+    const at = this.args.zeroed(48);
     const { sessions = 1, executor, maxMemory = 0 } = options;
-    words(at, [48, 1, sessions, executor ? args.text(executor) : 0]);
-    view().setBigUint64(at + 32, count64(maxMemory, 'maxMemory'), true);
+    this.words(at, [48, 1, sessions, executor ? this.args.text(executor) : 0]);
+    this.view().setBigUint64(at + 32, count64(maxMemory, 'maxMemory'), true);
     return at;
-  };
+  }
+}
 
-  const unowned = new FinalizationRegistry(({ destroy, handle }) => destroy(handle));
-  class Handle {
-    constructor(handle, destroy) {
-      this._handle = handle;
-      this._destroy = destroy;
-      unowned.register(this, { destroy, handle }, this);
-    }
-    /** Gives it back; twice is once. */
-    destroy() {
-      if (this._handle === 0) return;
-      unowned.unregister(this);
-      const handle = this._handle;
-      this._handle = 0;
-      check(this._destroy(handle));
+const count64 = (value, what) => {
+  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${what}: ${value}`);
+  return BigInt(value);
+};
+const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
+const rowsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
+const sizeOfRows = (rows) =>
+  Object.entries(rows).reduce((sum, [name, values]) => sum + bytesOf(name) + 4 * values.length + 64, 256);
+const sizeOfCounts = (counts) =>
+  Object.entries(counts).reduce((sum, [name, count]) => sum + bytesOf(name) + 4 * count + 64, 0);
+
+const unowned = new FinalizationRegistry(({ destroy, handle }) => destroy(handle));
+/** An object of the module's. Classes that users get derive from these, with the `calls` of their module. */
+class Handle {
+  constructor(handle, destroy) {
+    this._handle = handle;
+    this._destroy = destroy;
+    unowned.register(this, { destroy, handle }, this);
+  }
+  /** Gives it back; twice is once. */
+  destroy() {
+    if (this._handle === 0) return;
+    unowned.unregister(this);
+    const handle = this._handle;
+    this._handle = 0;
+    this.calls.check(this._destroy(handle));
+  }
+}
+
+class MeshOf extends Handle {
+  /** A network: a network file's text, or the object that it holds. */
+  constructor(network, options = {}) {
+    const { calls } = new.target;
+    super(MeshOf.#build(calls, network, options), calls.module._weft_mesh_destroy);
+  }
+  static #build(calls, network, options) {
+    if (network === MeshOf.#made) return options;
+    const { args, module } = calls;
+    const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
+    args.begin(json.length + 512);
+    const out = args.zeroed(8);
+    calls.check(module._weft_network_read(args.bytes(json), json.length, 0, out));
+    const description = calls.readU32(out);
+    try {
+      calls.check(module._weft_mesh_build(description, calls.meshOptions(options), out));
+      return calls.readU32(out);
+    } finally {
+      module._weft_network_destroy(description);
     }
   }
+  static #made = {};
 
-  class Mesh extends Handle {
-    /** A network: a network file's text, or the object that it holds. */
-    constructor(network, options = {}) {
-      super(Mesh.#build(network, options), module._weft_mesh_destroy);
-    }
-    static #build(network, options) {
-      if (network === Mesh.#made) return options;
-      const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
-      args.begin(json.length + 512);
-      const out = args.zeros(8);
-      check(module._weft_network_read(args.bytes(json), json.length, 0, out));
-      const description = handleOf(out);
-      try {
-        check(module._weft_mesh_build(description, meshOptions(options), out));
-        return handleOf(out);
-      } finally {
-        module._weft_network_destroy(description);
-      }
-    }
-    static #made = {};
-
-    /** From the bytes of a network file or an .entity file, such as `toBytes` gives. */
-    static fromBytes(bytes, options = {}) {
-      args.begin(bytes.length + 512);
-      const out = args.zeros(8);
-      check(module._weft_mesh_load_bytes(args.bytes(bytes), bytes.length, meshOptions(options), out));
-      return new Mesh(Mesh.#made, handleOf(out));
-    }
-    /** An .entity file's bytes; live: with sessions and all that ticks change. */
-    toBytes(live = true) {
-      return readBytes(256, (buffer, capacity, out) =>
-        module._weft_mesh_save_bytes(this._handle, live ? 1 : 0, buffer, capacity, out));
-    }
-
-    setInput(port, values, session = 0) {
-      const given = asFloats(values);
-      args.begin(bytesOf(port) + 4 * given.length);
-      check(module._weft_mesh_set_input(this._handle, args.text(port), session, args.floats(given), given.length));
-    }
-    /** Values that an output committed last. */
-    output(name, session = 0) {
-      return readFloats(bytesOf(name), (buffer, capacity, out) =>
-        module._weft_mesh_output(this._handle, args.text(name), session, buffer, capacity, out));
-    }
-    /** The same of any layer: [z, y, x, layer], or fewer numbers. */
-    outputAt(place, session = 0) {
-      return readFloats(64, (buffer, capacity, out) =>
-        module._weft_mesh_output_at(this._handle, placeOf(place), session, buffer, capacity, out));
-    }
-    tick(ticks = 1) {
-      check(module._weft_mesh_tick(this._handle, count64(ticks, 'ticks')));
-    }
-    /** Ticks until so many milliseconds have passed, at least one; returns how many. */
-    tickFor(milliseconds) {
-      args.begin(64);
-      const out = args.zeros(8);
-      check(module._weft_mesh_tick_for(this._handle, count64(Math.round(milliseconds * 1e6), 'milliseconds'), out));
-      return readU64(out);
-    }
-    /** Inputs [ticks][sessions][width]; outputs likewise. */
-    run(inputs, ticks, outputs) {
-      const per = BigInt(ticks);
-      return this.#rows(inputs, outputs, ticks * this.sessions, (from, to) =>
-        module._weft_mesh_run(this._handle, from.at, from.count, per, to.at, to.count));
-    }
-    /** One pass without ticks: inputs [rows][width]. Feedback reads zero. */
-    forward(inputs, rows = 1, outputs) {
-      return this.#rows(inputs, outputs, rows, (from, to) =>
-        module._weft_mesh_forward(this._handle, from.at, from.count, rows, to.at, to.count));
-    }
-    /** Widths of all outputs, or of those that are named. */
-    _room(outputs, rows) {
-      const widths = Object.fromEntries(this.description.outputs.map(({ name, width }) => [name, width]));
-      return Object.fromEntries((outputs ?? Object.keys(widths)).map((name) => [name, (widths[name] ?? 0) * rows]));
-    }
-    #rows(inputs, outputs, rows, call) {
-      const given = rowsOf(inputs);
-      const room = this._room(outputs, rows);
-      const bytes = Object.entries(room).reduce((sum, [name, count]) => sum + bytesOf(name) + 4 * count + 64, 0);
-      args.begin(sizeOfRows(given) + bytes);
-      const from = layRows(given, false);
-      const to = layRows(room, true);
-      check(call(from, to));
-      return Object.fromEntries(to.names.map((name, i) => [name, floatsAt(to.places[i], room[name])]));
-    }
-    resume() {
-      check(module._weft_mesh_resume(this._handle));
-    }
-
-    get ticks() {
-      const out = args.begin(64).zeros(8);
-      check(module._weft_mesh_ticks(this._handle, out));
-      return readU64(out);
-    }
-    get sessions() {
-      const out = args.begin(64).zeros(8);
-      check(module._weft_mesh_sessions(this._handle, out));
-      return readU32(out);
-    }
-    /** 32 hex digits: equal states, equal text, in a browser and in a data centre. */
-    stateHash(session = 0) {
-      return readString(64, (buffer, capacity, out) =>
-        module._weft_mesh_state_hash(this._handle, session, buffer, capacity, out));
-    }
-    get description() {
-      this._description ??= JSON.parse(
-        readString(64, (buffer, capacity, out) => module._weft_mesh_describe(this._handle, buffer, capacity, out)));
-      return this._description;
-    }
-    statistics() {
-      return JSON.parse(
-        readString(64, (buffer, capacity, out) => module._weft_mesh_statistics(this._handle, buffer, capacity, out)));
-    }
-
-    addSession() {
-      const out = args.begin(64).zeros(8);
-      check(module._weft_mesh_add_session(this._handle, out));
-      return readU32(out);
-    }
-    removeSession(session) {
-      check(module._weft_mesh_remove_session(this._handle, session));
-    }
-    resetSession(session = 0) {
-      check(module._weft_mesh_reset_session(this._handle, session));
-    }
-
-    /** A layer's parameter, row-major [out][in]. */
-    weights(place, parameter = 0) {
-      return readFloats(64, (buffer, capacity, out) =>
-        module._weft_mesh_read_weights(this._handle, placeOf(place), parameter, buffer, capacity, out));
-    }
-    setWeights(place, values, parameter = 0) {
-      const given = asFloats(values);
-      args.begin(4 * given.length + 64);
-      check(module._weft_mesh_write_weights(
-        this._handle, placeOf(place), parameter, args.floats(given), given.length));
-    }
-    /** Stores a layer's matrices in another numeric type. */
-    morph(place, dtype) {
-      args.begin(128);
-      check(module._weft_mesh_morph(this._handle, placeOf(place), args.text(dtype), 0));
-      this._description = undefined;
-    }
-
-    /** All that ticks change, in memory; `restore` goes on there, to the bit. */
-    takeSnapshot(to = new Snapshot()) {
-      check(module._weft_mesh_take_snapshot(this._handle, to._handle));
-      return to;
-    }
-    restoreSnapshot(from) {
-      check(module._weft_mesh_restore_snapshot(this._handle, from._handle));
-    }
+  /** From the bytes of a network file or an .entity file, such as `toBytes` gives. */
+  static fromBytes(bytes, options = {}) {
+    const { calls, args, module } = this.calls;
+    args.begin(bytes.length + 512);
+    const out = args.zeroed(8);
+    calls.check(module._weft_mesh_load_bytes(args.bytes(bytes), bytes.length, calls.meshOptions(options), out));
+    return new this(MeshOf.#made, calls.readU32(out));
+  }
+  /** An .entity file's bytes; live: with sessions and all that ticks change. */
+  toBytes(live = true) {
+    const { calls, module } = this.calls;
+    return calls.readBytes(256, (buffer, capacity, out) =>
+      module._weft_mesh_save_bytes(this._handle, live ? 1 : 0, buffer, capacity, out));
   }
 
-  class Snapshot extends Handle {
-    constructor() {
-      const out = args.begin(64).zeros(8);
-      check(module._weft_snapshot_create(out));
-      super(handleOf(out), module._weft_snapshot_destroy);
-    }
+  setInput(port, values, session = 0) {
+    const { calls, args, module } = this.calls;
+    const given = asFloats(values);
+    args.begin(bytesOf(port) + 4 * given.length);
+    calls.check(module._weft_mesh_set_input(this._handle, args.text(port), session, args.floats(given), given.length));
+  }
+  /** Values that an output committed last. */
+  output(name, session = 0) {
+    const { calls, args, module } = this.calls;
+    return calls.readFloats(bytesOf(name), (buffer, capacity, out) =>
+      module._weft_mesh_output(this._handle, args.text(name), session, buffer, capacity, out));
+  }
+  /** The same of any layer: [z, y, x, layer], or fewer numbers. */
+  outputAt(place, session = 0) {
+    const { calls, module } = this.calls;
+    return calls.readFloats(64, (buffer, capacity, out) =>
+      module._weft_mesh_output_at(this._handle, calls.place(place), session, buffer, capacity, out));
+  }
+  tick(ticks = 1) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_tick(this._handle, count64(ticks, 'ticks')));
+  }
+  /** Ticks until so many milliseconds have passed, at least one; returns how many. */
+  tickFor(milliseconds) {
+    const { calls, args, module } = this.calls;
+    args.begin(64);
+    const out = args.zeroed(8);
+    calls.check(module._weft_mesh_tick_for(this._handle, count64(Math.round(milliseconds * 1e6), 'milliseconds'), out));
+    return calls.readU64(out);
+  }
+  /** Inputs [ticks][sessions][width]; outputs likewise. */
+  run(inputs, ticks, outputs) {
+    const per = BigInt(ticks);
+    return this.#rows(inputs, outputs, ticks * this.sessions, (from, to) =>
+      this.calls.module._weft_mesh_run(this._handle, from.at, from.count, per, to.at, to.count));
+  }
+  /** One pass without ticks: inputs [rows][width]. Feedback reads zero. */
+  forward(inputs, rows = 1, outputs) {
+    return this.#rows(inputs, outputs, rows, (from, to) =>
+      this.calls.module._weft_mesh_forward(this._handle, from.at, from.count, rows, to.at, to.count));
+  }
+  /** Widths of all outputs, or of those that are named. */
+  _counts(outputs, rows) {
+    const widths = Object.fromEntries(this.description.outputs.map(({ name, width }) => [name, width]));
+    return Object.fromEntries((outputs ?? Object.keys(widths)).map((name) => [name, (widths[name] ?? 0) * rows]));
+  }
+  #rows(inputs, outputs, rows, call) {
+    return this.calls.exchange(inputs, this._counts(outputs, rows), call);
+  }
+  resume() {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_resume(this._handle));
   }
 
-  class Learner extends Handle {
-    /** `options`: those of a network file's section "learning"; none: the network's own. */
-    constructor(mesh, options) {
-      const json = options == null ? '' : JSON.stringify(options);
-      args.begin(bytesOf(json) + 64);
-      const out = args.zeros(8);
-      check(module._weft_learner_build(mesh._handle, json ? args.text(json) : 0, out));
-      super(handleOf(out), module._weft_learner_destroy);
-      this.mesh = mesh;
-    }
-    #targets(targets) {
-      const list = Object.entries(targets);
-      const at = args.zeros(Math.max(40 * list.length, 1));
-      list.forEach(([name, values], i) => {
-        const isLabels = values instanceof Uint32Array;
-        const place = args.room(4 * values.length);
-        (isLabels ? module.HEAPU32 : module.HEAPF32).set(values, place >> 2);
-        words(at + 40 * i, [40, args.text(name), ...(isLabels ? [place, values.length, 0, 0] : [0, 0, place, values.length])]);
-      });
-      return { at, count: list.length };
-    }
-    static #given(targets) {
-      const asTarget = (values) =>
-        values instanceof Uint32Array || values instanceof Float32Array ? values
-        : Array.isArray(values) && values.every((v) => Number.isInteger(v) && v >= 0) ? Uint32Array.from(values)
-        : Float32Array.from(values);
-      return Object.fromEntries(Object.entries(targets).map(([name, values]) => [name, asTarget(values)]));
-    }
-    /** Runs samples and learns. Targets: labels (Uint32Array, or an array of whole numbers) or values (Float32Array). */
-    learn(inputs, targets, samples = 1) {
-      const given = rowsOf(inputs);
-      const wanted = Learner.#given(targets);
-      args.begin(sizeOfRows(given) + sizeOfRows(wanted) + 40 * Object.keys(wanted).length);
-      const from = layRows(given, false);
-      const to = this.#targets(wanted);
-      check(module._weft_learner_learn(this._handle, from.at, from.count, to.at, to.count, count64(samples, 'samples')));
-    }
-    drain() {
-      check(module._weft_learner_drain(this._handle));
-    }
-    /** Answers to rows of inputs: nothing is learned, nothing changes. `session`: as it stands; undefined: at zero. */
-    predict(inputs, rows = 1, session) {
-      const given = rowsOf(inputs);
-      const room = this.mesh._room(undefined, rows);
-      const bytes = Object.entries(room).reduce((sum, [name, count]) => sum + bytesOf(name) + 4 * count + 64, 0);
-      args.begin(sizeOfRows(given) + bytes);
-      const from = layRows(given, false);
-      const to = layRows(room, true);
-      check(module._weft_learner_predict(
+  get ticks() {
+    const { calls, module } = this.calls;
+    return calls.give((out) => module._weft_mesh_ticks(this._handle, out), (at) => calls.readU64(at));
+  }
+  get sessions() {
+    const { calls, module } = this.calls;
+    return calls.give((out) => module._weft_mesh_sessions(this._handle, out));
+  }
+  /** 32 hex digits: equal states, equal text, in a browser and in a data centre. */
+  stateHash(session = 0) {
+    const { calls, module } = this.calls;
+    return calls.readString(64, (buffer, capacity, out) =>
+      module._weft_mesh_state_hash(this._handle, session, buffer, capacity, out));
+  }
+  get description() {
+    const { calls, module } = this.calls;
+    this._description ??= JSON.parse(
+      calls.readString(64, (buffer, capacity, out) => module._weft_mesh_describe(this._handle, buffer, capacity, out)));
+    return this._description;
+  }
+  statistics() {
+    const { calls, module } = this.calls;
+    return JSON.parse(
+      calls.readString(64, (buffer, capacity, out) =>
+        module._weft_mesh_statistics(this._handle, buffer, capacity, out)));
+  }
+
+  addSession() {
+    const { calls, module } = this.calls;
+    return calls.give((out) => module._weft_mesh_add_session(this._handle, out));
+  }
+  removeSession(session) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_remove_session(this._handle, session));
+  }
+  resetSession(session = 0) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_reset_session(this._handle, session));
+  }
+
+  /** A layer's parameter, row-major [out][in]. */
+  weights(place, parameter = 0) {
+    const { calls, module } = this.calls;
+    return calls.readFloats(64, (buffer, capacity, out) =>
+      module._weft_mesh_read_weights(this._handle, calls.place(place), parameter, buffer, capacity, out));
+  }
+  setWeights(place, values, parameter = 0) {
+    const { calls, args, module } = this.calls;
+    const given = asFloats(values);
+    args.begin(4 * given.length + 64);
+    calls.check(module._weft_mesh_write_weights(
+      this._handle, calls.place(place), parameter, args.floats(given), given.length));
+  }
+  /** Stores a layer's matrices in another numeric type. */
+  morph(place, dtype) {
+    const { calls, args, module } = this.calls;
+    args.begin(128);
+    calls.check(module._weft_mesh_morph(this._handle, calls.place(place), args.text(dtype), 0));
+    this._description = undefined;
+  }
+
+  /** All that ticks change, in memory; `restore` goes on there, to the bit. */
+  takeSnapshot(to = new this.calls.Snapshot()) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_take_snapshot(this._handle, to._handle));
+    return to;
+  }
+  restoreSnapshot(from) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_mesh_restore_snapshot(this._handle, from._handle));
+  }
+}
+
+class SnapshotOf extends Handle {
+  constructor() {
+    const { calls, module } = new.target.calls;
+    super(calls.give((out) => module._weft_snapshot_create(out)), module._weft_snapshot_destroy);
+  }
+}
+
+class LearnerOf extends Handle {
+  /** `options`: those of a network file's section "learning"; none: the network's own. */
+  constructor(mesh, options) {
+    const { calls, args, module } = new.target.calls;
+    const json = options == null ? '' : JSON.stringify(options);
+    args.begin(bytesOf(json) + 64);
+    const out = args.zeroed(8);
+    calls.check(module._weft_learner_build(mesh._handle, json ? args.text(json) : 0, out));
+    super(calls.readU32(out), module._weft_learner_destroy);
+    this.mesh = mesh;
+  }
+  #targets(targets) {
+    const { calls, args, module } = this.calls;
+    const list = Object.entries(targets);
+    const at = args.zeroed(Math.max(40 * list.length, 1));
+    list.forEach(([name, values], i) => {
+      const isLabels = values instanceof Uint32Array;
+      const place = args.allocate(4 * values.length);
+      (isLabels ? module.HEAPU32 : module.HEAPF32).set(values, place >> 2);
+      const given = isLabels ? [place, values.length, 0, 0] : [0, 0, place, values.length];
+      calls.words(at + 40 * i, [40, args.text(name), ...given]);
+    });
+    return { at, count: list.length };
+  }
+  static #given(targets) {
+    const asTarget = (values) =>
+      values instanceof Uint32Array || values instanceof Float32Array ? values
+      : Array.isArray(values) && values.every((v) => Number.isInteger(v) && v >= 0) ? Uint32Array.from(values)
+      : Float32Array.from(values);
+    return Object.fromEntries(Object.entries(targets).map(([name, values]) => [name, asTarget(values)]));
+  }
+  /** Runs samples and learns. Targets: labels (Uint32Array, or an array of whole numbers) or values (Float32Array). */
+  learn(inputs, targets, samples = 1) {
+    const { calls, args, module } = this.calls;
+    const given = rowsOf(inputs);
+    const wanted = LearnerOf.#given(targets);
+    args.begin(sizeOfRows(given) + sizeOfRows(wanted) + 40 * Object.keys(wanted).length);
+    const from = calls.layRows(given, false);
+    const to = this.#targets(wanted);
+    calls.check(module._weft_learner_learn(
+      this._handle, from.at, from.count, to.at, to.count, count64(samples, 'samples')));
+  }
+  drain() {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_learner_drain(this._handle));
+  }
+  /** Answers to rows of inputs: nothing is learned, nothing changes. `session`: as it stands; undefined: at zero. */
+  predict(inputs, rows = 1, session) {
+    const { calls, module } = this.calls;
+    return calls.exchange(inputs, this.mesh._counts(undefined, rows), (from, to) =>
+      module._weft_learner_predict(
         this._handle, from.at, from.count, rows, to.at, to.count, session ?? NO_SESSION));
-      return Object.fromEntries(to.names.map((name, i) => [name, floatsAt(to.places[i], room[name])]));
-    }
-    /** For networks of one input, one output and one session. */
-    predictOne(x) {
-      const given = asFloats(x);
-      const { width } = this.mesh.description.outputs[0];
-      args.begin(4 * (given.length + width) + 64);
-      const from = args.floats(given);
-      const to = args.room(4 * width);
-      check(module._weft_learner_predict_one(this._handle, from, given.length, to, width));
-      return floatsAt(to, width);
-    }
-    learnOne(x, label) {
-      const given = asFloats(x);
-      const isLabel = typeof label === 'number';
-      const values = isLabel ? [] : asFloats(label);
-      args.begin(4 * (given.length + values.length) + 64);
-      const from = args.floats(given);
-      check(isLabel
-        ? module._weft_learner_learn_one(this._handle, from, given.length, label)
-        : module._weft_learner_learn_one_values(
-          this._handle, from, given.length, args.floats(values), values.length));
-    }
-    counts() {
-      const at = args.begin(256).zeros(80);
-      words(at, [80]);
-      check(module._weft_learner_count(this._handle, at));
-      const names = ['samples', 'scored', 'observed', 'taught', 'forgone', 'expired', 'hold', 'latency', 'ticksPerSample'];
-      return Object.fromEntries(names.map((name, i) => [name, readU64(at + 8 + 8 * i)]));
-    }
-    clearScores() {
-      check(module._weft_learner_clear_scores(this._handle));
-    }
   }
+  /** For networks of one input, one output and one session. */
+  predictOne(x) {
+    const { calls, args, module } = this.calls;
+    const given = asFloats(x);
+    const { width } = this.mesh.description.outputs[0];
+    args.begin(4 * (given.length + width) + 64);
+    const from = args.floats(given);
+    const to = args.allocate(4 * width);
+    calls.check(module._weft_learner_predict_one(this._handle, from, given.length, to, width));
+    return calls.floatsAt(to, width);
+  }
+  learnOne(x, label) {
+    const { calls, args, module } = this.calls;
+    const given = asFloats(x);
+    const isLabel = typeof label === 'number';
+    const values = isLabel ? [] : asFloats(label);
+    args.begin(4 * (given.length + values.length) + 64);
+    const from = args.floats(given);
+    calls.check(isLabel
+      ? module._weft_learner_learn_one(this._handle, from, given.length, label)
+      : module._weft_learner_learn_one_values(
+        this._handle, from, given.length, args.floats(values), values.length));
+  }
+  counts() {
+    const { calls, args, module } = this.calls;
+    const at = args.begin(256).zeroed(80);
+    calls.words(at, [80]);
+    calls.check(module._weft_learner_count(this._handle, at));
+    const names = [
+      'samples', 'scored', 'observed', 'taught', 'forgone', 'expired', 'hold', 'latency', 'ticksPerSample',
+    ];
+    return Object.fromEntries(names.map((name, i) => [name, calls.readU64(at + 8 + 8 * i)]));
+  }
+  clearScores() {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_learner_clear_scores(this._handle));
+  }
+}
 
-  return { Mesh, Learner, Snapshot, WeftError, NO_LABEL, version: readText(module._weft_version()), module };
+/** The classes over one module, each with its calls. */
+function bind(module) {
+  const calls = new Calls(module);
+  const owned = (type) => {
+    type.calls = calls;
+    type.prototype.calls = calls;
+    return type;
+  };
+  calls.Snapshot = owned(class Snapshot extends SnapshotOf {});
+  const Mesh = owned(class Mesh extends MeshOf {});
+  const Learner = owned(class Learner extends LearnerOf {});
+  const version = calls.readText(module._weft_version());
+  return { Mesh, Learner, Snapshot: calls.Snapshot, WeftError, NO_LABEL, version, module };
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A visitor draws digits, and a mesh learns from them; its life is kept in IndexedDB.
+// A visitor draws digits, and a mesh learns from them; its state is kept in IndexedDB.
 
 import { load } from '../../build/web/package/weft.mjs';
 
@@ -10,12 +10,12 @@ const { Mesh, Learner } = await load();
 // The browser's database: one entry, the mesh as an .entity file.
 const database = await new Promise((resolve, reject) => {
   const request = indexedDB.open('weft-digits', 1);
-  request.onupgradeneeded = () => request.result.createObjectStore('life');
+  request.onupgradeneeded = () => request.result.createObjectStore('mesh');
   request.onsuccess = () => resolve(request.result);
   request.onerror = () => reject(request.error);
 });
 const kept = (mode, act) => new Promise((resolve, reject) => {
-  const request = act(database.transaction('life', mode).objectStore('life'));
+  const request = act(database.transaction('mesh', mode).objectStore('mesh'));
   request.onsuccess = () => resolve(request.result);
   request.onerror = () => reject(request.error);
 });

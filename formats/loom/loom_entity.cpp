@@ -30,7 +30,7 @@ struct TypeName {
   std::string_view name;
   Dtype dtype;
 };
-// The names that the original system writes or reads, in lower case.
+// The names that Loom writes or reads, in lower case.
 constexpr TypeName kTypes[] = {{"float64", Dtype::float64}, {"fp64", Dtype::float64},
                                {"f64", Dtype::float64},     {"float32", Dtype::float32},
                                {"fp32", Dtype::float32},    {"f32", Dtype::float32},
@@ -95,12 +95,12 @@ Result<LoomBlob> read_blob(const JsonValue& value, ByteSpan data, std::size_t& o
   WEFT_TRY(const std::uint64_t length, row.u64("length"));
   WEFT_TRY(blob.dtype, row.one_of("dtype", parse_type, type_names()));
   WEFT_TRY(const float scale, row.f32_or("scale", 0.0f, 0.0f));
-  // Left out, or 0: the original multiplies by 1.
+  // Left out, or 0: Loom multiplies by 1.
   if (scale != 0.0f) blob.scale = scale;
   WEFT_TRY(blob.is_native, row.boolean("native"));
   WEFT_CHECK(row.finish());
   const std::string name = "blob '" + printable(blob.path) + "': ";
-  // As the original writes them, one after the other: without checksums this is what shows damage.
+  // As Loom writes them, one after the other: without checksums this is what shows damage.
   if (start != offset)
     return fail(Errc::corrupt,
                 name + "offset " + std::to_string(start) + ", the blob before it ends at " + std::to_string(offset));

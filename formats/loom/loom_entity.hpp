@@ -19,7 +19,7 @@
 
 namespace weft::formats {
 
-/// A run of weights in a file of the original system (docs/formats/entity_v1.md): all of one layer's, one after the
+/// A run of weights in a file of Loom (docs/formats/entity_v1.md): all of one layer's, one after the
 /// other.
 struct LoomBlob {
   std::string path;  ///< "layers.3"
@@ -29,10 +29,10 @@ struct LoomBlob {
   ByteSpan bytes;
 };
 
-/// True when the bytes begin as a file of the original system does: "ENTITY", two zeros and version 1.
+/// True when the bytes begin as a file of Loom does: "ENTITY", two zeros and version 1.
 bool is_entity_v1(ByteSpan bytes) noexcept;
 
-/// A file of the original system, its header checked, its weights still packed. Cheap to copy: copies share the bytes.
+/// A file of Loom, its header checked, its weights still packed. Cheap to copy: copies share the bytes.
 /// The format has no checksums: damage to weights that leaves every number finite is not noticed.
 /// @thread any: immutable
 class LoomEntityFile {
@@ -59,7 +59,7 @@ class LoomEntityFile {
 ///        duplicate_name; unknown_name: a key or type that is not known; too_large; storage
 Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name = "entity");
 
-/// The `count` weights of a blob as the original system computes with them: its tables, times the scale.
+/// The `count` weights of a blob as Loom computes with them: its tables, times the scale.
 /// @error corrupt: another number of bytes, bits after the last weight, a weight that is not finite (naming it)
 Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t count);
 

@@ -38,6 +38,11 @@ inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
   if (items == 0 || 2 * share > threads) return {groups_of(items, threads), 1};
   return {1, 1, static_cast<std::uint32_t>(threads / share)};
 }
+/// The same of shaders whose threads take several elements at once: of many elements, eight a thread.
+inline Groups groups_for_long(std::size_t items, std::size_t threads) noexcept {
+  constexpr std::size_t kEach = 8, kMany = std::size_t{1} << 18;
+  return groups_for(items < kMany ? items : groups_of(items, kEach), threads);
+}
 
 /// Dispatches of a command graph while it is captured.
 class GraphCapture {

@@ -12,9 +12,10 @@ layout(constant_id = 1) const uint QUESTION = kNotFinite;
 #define WEFT_OPERANDS WEFT_FINITE_OPERANDS
 #include "operands.glsl"
 shared uint others;
+const uint kAhead = 8;  // elements of a thread whose loads are under way together
 
 uint bits_at(uint e) {
-  uint i = e / cols;
+  uint i = x_stride == cols ? 0 : e / cols;
   return floatBitsToUint(row_at(x, i, x_stride).at[e - i * cols]);
 }
 
@@ -23,9 +24,12 @@ void main() {
   bool found = false;
   if (QUESTION == kNotFinite) {
     if (!exists) return;
-    uint count = rows * cols;
-    for (uint e = item(); e < count; e += items())
-      found = found || (bits_at(e) & 0x7f800000u) == 0x7f800000u;
+    uint count = rows * cols, step_ = items();
+    for (uint e = item(); e < count; e += kAhead * step_) {
+      uint own[kAhead];
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) own[i] = bits_at(min(e + i * step_, count - 1));
+      [[unroll]] for (uint i = 0; i < kAhead; ++i) found = found || (own[i] & 0x7f800000u) == 0x7f800000u;
+    }
     if (found) atomicOr(Words(word).at[0], bits);
     return;
   }

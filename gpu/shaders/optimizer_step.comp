@@ -53,6 +53,13 @@ void move(inout Weight u, Settings s) {
 #undef WEFT_OPTIMIZER
 }
 
+// Weights of a thread whose loads are under way together. Emulated arithmetic is long: one.
+#ifdef WEFT_EMULATED
+const uint kAhead = 1;
+#else
+const uint kAhead = 4;
+#endif
+
 float value_at(uint64_t array, uint i, uint least_arrays) {
   return most_arrays() >= least_arrays && array != 0ul ? flushed(Floats(array).at[i]) : 0.0;
 }
@@ -84,21 +91,29 @@ void main() {
     s.correction2 = flushed(Floats(factors).at[2]);
   }
   float factor = squares != 0ul ? clip_factor(flushed(Floats(squares).at[0]), clip_limit) : 1.0;
-  for (uint i = item(); i < count; i += items()) {
-    Weight u;
-    u.weight = flushed(Floats(w).at[i]);
-    u.gradient = flushed(Floats(g).at[i]);
-    if (CLIPS_VALUES)
-      u.gradient = clip_value(u.gradient, clip_limit);
-    else if (squares != 0ul)
-      u.gradient = mul(u.gradient, factor);
-    u.first = value_at(first, i, 1u);
-    u.second = value_at(second, i, 2u);
-    u.third = value_at(third, i, 3u);
-    move(u, s);
-    Floats(w).at[i] = u.weight;
-    keep(first, i, 1u, u.first);
-    keep(second, i, 2u, u.second);
-    keep(third, i, 3u, u.third);
+  for (uint i = item(); i < count; i += kAhead * items()) {
+    Weight own[kAhead];
+    [[unroll]] for (uint j = 0; j < kAhead; ++j) {
+      uint at = min(i + j * items(), count - 1);
+      own[j].weight = flushed(Floats(w).at[at]);
+      own[j].gradient = flushed(Floats(g).at[at]);
+      own[j].first = value_at(first, at, 1u);
+      own[j].second = value_at(second, at, 2u);
+      own[j].third = value_at(third, at, 3u);
+    }
+    [[unroll]] for (uint j = 0; j < kAhead; ++j) {
+      uint at = i + j * items();
+      if (at >= count) break;
+      Weight u = own[j];
+      if (CLIPS_VALUES)
+        u.gradient = clip_value(u.gradient, clip_limit);
+      else if (squares != 0ul)
+        u.gradient = mul(u.gradient, factor);
+      move(u, s);
+      Floats(w).at[at] = u.weight;
+      keep(first, at, 1u, u.first);
+      keep(second, at, 2u, u.second);
+      keep(third, at, 3u, u.third);
+    }
   }
 }

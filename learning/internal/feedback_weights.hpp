@@ -16,8 +16,13 @@
 
 namespace weft::learning {
 
+/// Draws parameter `i` of a layer into memory as its own weights are drawn, with numbers of RandomPurpose::feedback.
+/// `drawn`: a scratch.
+void draw_parameter(const mesh::Graph& graph, mesh::NodeId node, std::size_t i, std::vector<float>& drawn, float* to);
+
 /// Fixed random weights that errors travel back through, as the rule has them. per_layer: a matrix from the
-/// displacement of a layer's output to its input's; of a layer that is not one matrix another draw of its weights.
+/// displacement of a layer's output to its input's; of a layer that is not one matrix another draw of its weights,
+/// unless these learn (internal/learned_maps.hpp).
 /// per_output: from the error of an output to the layer. heads: from the layer to an output.
 class FeedbackWeights {
  public:
@@ -39,7 +44,7 @@ class FeedbackWeights {
  private:
   /// Returns where they end.
   std::size_t draw_matrices(const mesh::Graph& graph, const LearningOptions& options);
-  void draw_layers(const mesh::Graph& graph, std::size_t at);
+  void draw_layers(const mesh::Graph& graph, const LearningOptions& options, std::size_t at);
 
   AlignedBuffer<float> values_;
   std::vector<std::size_t> offsets_;                      // by node

@@ -97,9 +97,10 @@ class LateSamples {
   void follow(const mesh::Mesh& mesh);
   /// The same for a call that may be refused, and then changes nothing. @error timed_out
   Status check_sessions(const mesh::Mesh& mesh) const;
-  /// Samples enter that are learned at once; at most `room()` of them, so that none takes the place of an open one.
+  /// Samples enter that are learned at once; at most `free_slots()` of them, so that none takes the place of an open
+  /// one.
   void enter_learned(std::uint64_t position, std::uint64_t count);
-  std::uint64_t room() const noexcept;
+  std::uint64_t free_slots() const noexcept;
   /// The end of a run: the last `missing` samples, which a halt kept from entering, are taken back; then those expire
   /// that have waited longer than `patience`.
   void end_run(std::uint64_t tick, std::uint64_t missing);

@@ -10,6 +10,7 @@
 #include "learning/internal/late_samples.hpp"
 #include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
+#include "learning/internal/learning_scratch.hpp"
 #include "learning/internal/sample_clock.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/weight_updates.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "learning/internal/gradient_sizes.hpp"
-#include "learning/internal/layer_meter.hpp"
+#include "learning/internal/layer_statistics.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/optimizer.hpp"
 
@@ -35,7 +35,7 @@ class WeightUpdates {
         is_dropped_(plan.layers.size()) {}
 
   /// Measures how weights move, on the CPU; null: nobody looks. Between runs.
-  void measure(LayerMeter* meter) noexcept { meter_ = meter; }
+  void measure(LayerStatistics* statistics) noexcept { statistics_ = statistics; }
   /// Clears the gradients of the weights that `node` computes with.
   void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
   /// The same for an update by one outer product, which needs no gradients in memory.
@@ -71,7 +71,7 @@ class WeightUpdates {
   bool measured(const mesh::StepContext& context, mesh::NodeId node, Move&& move) noexcept;
 
   const LearningPlan* plan_ = nullptr;
-  LayerMeter* meter_ = nullptr;
+  LayerStatistics* statistics_ = nullptr;
   Optimizer optimizer_;
   std::vector<Progress> progress_;        // by tied group
   std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradients travel on undiminished; each layer's target is a tenth of a step against its own. As in Loom, the system
-// that Weft follows.
+// Gradients travel on undiminished; each layer's target is a tenth of a step against its own: the rule of Loom, the
+// system that Weft follows, with bounded steps.
 
 #include "learning/rules/rule.hpp"
 

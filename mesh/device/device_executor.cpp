@@ -318,8 +318,9 @@ Status DeviceExecutor::run_block(std::uint64_t tick, std::uint64_t step, std::ui
     WEFT_TRY(const auto graph, graph_of(tick, part));
     WEFT_CHECK(image_.stream().run(graph->commands, times));
     WEFT_TRY([[maybe_unused]] const auto handed_over, image_.stream().submit());
+    // While the device is at work on this part; all at the end would leave it waiting.
+    log_.add_feeds(engine_.ticks_in(part.first + part.count));
   }
-  log_.add_feeds(engine_.ticks_in(step + count));
   if (rule()) WEFT_CHECK(image_.buffers().download_window(image_.stream(), end));
   return windows_.download(image_.stream(), step, count);
 }

@@ -39,7 +39,7 @@ Cell* Mesh::Parts::find_cell(Coord at) const noexcept {
   return found == cells.end() || (*found)->at() != at ? nullptr : found->get();
 }
 
-Result<CellPlace> Mesh::Parts::check_letter(Coord to, const Message* message) const {
+Result<CellPlace> Mesh::Parts::check_delivery(Coord to, const Message* message) const {
   const std::string object = "message to " + to_string(to) + ": ";
   if (!message) return fail(Errc::invalid_argument, object + "there is none");
   if (!graph.spec().grid.contains(to))
@@ -62,7 +62,7 @@ Result<std::uint64_t> Mesh::Parts::deliver(Coord to, const CellPlace& place, Mes
   const bool is_mail = message->type != MessageType::command;
   CellMail* const mail = is_mail ? cells[place.cell]->mail() : nullptr;
   if (mail && !mail->admit())
-    return fail(Errc::full, "message to " + to_string(to) + ": " + std::to_string(CellMail::kRoom) +
+    return fail(Errc::full, "message to " + to_string(to) + ": " + std::to_string(CellMail::kCapacity) +
                                 " messages wait there already; let its cell fire, then send again");
   message->level = place.level;
   message->sender = 0;
@@ -87,7 +87,7 @@ Result<std::uint64_t> Mesh::Parts::deliver(Coord to, const CellPlace& place, Mes
 
 Result<std::uint64_t> Mesh::Parts::tell(Coord to, const MessagePointer& message,
                                         std::optional<std::uint64_t> reply_within) {
-  WEFT_TRY(const CellPlace place, check_letter(to, message.get()));
+  WEFT_TRY(const CellPlace place, check_delivery(to, message.get()));
   if (!message->claim()) return sent_before("message to " + to_string(to) + ": ");
   auto sent = deliver(to, place, message, reply_within);
   if (!sent) message->release();

@@ -90,7 +90,7 @@ struct Mesh::Parts {
   /// The cell at a place, whatever its level; null: none.
   Cell* find_cell(Coord at) const noexcept;
   /// The place of a layer that would take the message. @thread any
-  Result<CellPlace> check_letter(Coord to, const Message* message) const;
+  Result<CellPlace> check_delivery(Coord to, const Message* message) const;
   /// A claimed message into a mailbox. With `reply_within` it is a mail, and a question with so many ticks to its
   /// deadline; 0: none. @error full @thread any
   Result<std::uint64_t> deliver(Coord to, const CellPlace& place, MessagePointer message,

@@ -196,16 +196,17 @@ Result<std::unique_ptr<Layer>> make_adaptive_softmax(const Shape& in, std::size_
   WEFT_TRY(auto clusters, cut(cutoffs, div_value, in.back(), out, has_bias ? 2 : 1, object));
 
   std::vector<ParameterSpec> parameters;
-  const auto add = [&](std::string name, std::size_t rows, std::size_t width) -> Status {
+  const auto add = [&](std::string name, std::size_t rows, std::size_t width, std::uint32_t reads) -> Status {
     WEFT_TRY(auto init, make_initializer(kind, width, rows, object));
-    parameters.push_back({std::move(name), rows, width, true, std::move(init)});
+    parameters.push_back({std::move(name), rows, width, true, std::move(init), LinearMap{reads}});
     return {};
   };
-  WEFT_CHECK(add("head", cutoffs[0] + clusters.size(), in.back()));
+  WEFT_CHECK(add("head", cutoffs[0] + clusters.size(), in.back(), 0));
   if (has_bias) parameters.push_back({"head_bias", cutoffs[0] + clusters.size(), 0, false, constant(0.0f)});
   for (std::size_t i = 0; i < clusters.size(); ++i) {
-    WEFT_CHECK(add("project_" + std::to_string(i), clusters[i].hidden, in.back()));
-    WEFT_CHECK(add("classes_" + std::to_string(i), clusters[i].classes, clusters[i].hidden));
+    WEFT_CHECK(add("project_" + std::to_string(i), clusters[i].hidden, in.back(), 0));
+    WEFT_CHECK(add("classes_" + std::to_string(i), clusters[i].classes, clusters[i].hidden,
+                   static_cast<std::uint32_t>(i + 1)));
   }
   return std::unique_ptr<Layer>(new AdaptiveSoftmax(in, out, cutoffs[0], std::move(clusters),
                                                     output == "log_probabilities", has_bias, std::move(parameters)));

@@ -402,10 +402,10 @@ Result<std::vector<ParameterSpec>> make_parameters(const Settings& settings, std
   WEFT_TRY(auto of_keys, make_initializer(init, in, key, object));
   WEFT_TRY(auto of_output, make_initializer(init, query, out, object));
   std::vector<ParameterSpec> all;
-  all.push_back({"query", query, in, true, std::move(of_queries)});
-  all.push_back({"key", key, in, true, of_keys});
-  all.push_back({"value", key, in, true, std::move(of_keys)});
-  all.push_back({"output", out, query, true, std::move(of_output)});
+  all.push_back({"query", query, in, true, std::move(of_queries), LinearMap{0}});
+  all.push_back({"key", key, in, true, of_keys, LinearMap{0}});
+  all.push_back({"value", key, in, true, std::move(of_keys), LinearMap{0}});
+  all.push_back({"output", out, query, true, std::move(of_output), LinearMap{1}});
   for (std::size_t i = kQuery; i <= kValue && settings.has_bias; ++i)
     all.push_back({all[i].name + "_bias", all[i].out, 0, false, constant(0.0f)});
   if (settings.has_out_bias) all.push_back({"output_bias", out, 0, false, constant(0.0f)});

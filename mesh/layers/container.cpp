@@ -240,6 +240,8 @@ void Container::place_parameters() {
     }
     const auto first = static_cast<std::uint32_t>(parameters_.size());
     for (ParameterSpec parameter : layer.parameters()) {
+      // A layer's maps read fewer different values than it has parameters: numbers of two layers differ.
+      if (parameter.map) parameter.map->reads += first;
       parameter.name = step.name + "." + parameter.name;
       parameters_.push_back(std::move(parameter));
     }

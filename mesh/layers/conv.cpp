@@ -24,7 +24,7 @@ class Convolution final : public Layer {
  public:
   Convolution(Shape in, Shape out, const Window& window, Activation activation, bool has_bias, Initializer init)
       : Layer(std::move(in), std::move(out)), window_(window), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", channels(), window.columns(), true, std::move(init)});
+    parameters_.push_back({"weight", channels(), window.columns(), true, std::move(init), LinearMap{0, window}});
     if (has_bias) parameters_.push_back({"bias", channels(), 0, false, constant(0.0f)});
   }
 

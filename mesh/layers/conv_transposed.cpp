@@ -27,7 +27,8 @@ class TransposedConvolution final : public Layer {
   TransposedConvolution(Shape in, Shape out, const Window& window, Activation activation, bool has_bias,
                         Initializer init)
       : Layer(std::move(in), std::move(out)), window_(window), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", in_shape()[0], window.columns(), true, std::move(init)});
+    parameters_.push_back(
+        {"weight", in_shape()[0], window.columns(), true, std::move(init), LinearMap{0, window, true}});
     if (has_bias) parameters_.push_back({"bias", window.channels, 0, false, constant(0.0f)});
   }
 

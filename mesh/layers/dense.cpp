@@ -19,7 +19,7 @@ class Dense final : public Layer {
  public:
   Dense(const Shape& in, std::size_t out, Activation activation, bool has_bias, Initializer init)
       : Layer(in, with_features(in, out)), tokens_(in), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", out, in.back(), true, std::move(init)});
+    parameters_.push_back({"weight", out, in.back(), true, std::move(init), LinearMap{}});
     if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f)});
   }
 

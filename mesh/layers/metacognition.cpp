@@ -138,14 +138,17 @@ bool Watcher::update(std::uint64_t tick, double value) noexcept {
   return true;
 }
 
-bool Watcher::restore(std::span<const std::uint64_t> words) noexcept {
-  if (words.size() != kWords) return false;
+Status Watcher::restore(std::span<const std::uint64_t> words) {
+  const auto refuse = [](const char* why) {
+    return fail(Errc::corrupt, std::string("memory of metacognition: ") + why);
+  };
+  if (words.size() != kWords) return refuse("not 5 words");
   const auto slow = std::bit_cast<double>(words[3]);
-  if (!(slow >= 0) || !std::isfinite(slow)) return false;
-  if ((words[4] & 1) != 0 && rule_.action != WatchRule::Action::swap) return false;
+  if (!(slow >= 0) || !std::isfinite(slow)) return refuse("a mean that is negative or not finite");
+  if ((words[4] & 1) != 0 && rule_.action != WatchRule::Action::swap) return refuse("a swap where the rule makes none");
   cooldown_until_ = words[0], held_ = words[1], seen_ = words[2], slow_ = slow;
   actions_ = words[4] >> 1, is_swapped_ = words[4] & 1;
-  return true;
+  return {};
 }
 
 double Watcher::value_of(const Observation& seen) const noexcept {

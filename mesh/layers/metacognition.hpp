@@ -62,7 +62,7 @@ class Watcher final : public Observer {
   std::array<std::uint64_t, kWords> words() const noexcept {
     return {cooldown_until_, held_, seen_, std::bit_cast<std::uint64_t>(slow_), actions_ << 1 | is_swapped_};
   }
-  bool restore(std::span<const std::uint64_t> words) noexcept override;
+  Status restore(std::span<const std::uint64_t> words) override;
 
  private:
   bool holds(double value) noexcept;

@@ -22,7 +22,7 @@ class Gate final : public Layer {
  public:
   Gate(const Shape& in, const GateOptions& gate, Initializer init)
       : Layer(in, with_features(in, gate.experts)), tokens_(in), gate_(gate) {
-    parameters_.push_back({"weight", gate.experts, in.back(), true, std::move(init)});
+    parameters_.push_back({"weight", gate.experts, in.back(), true, std::move(init), LinearMap{}});
   }
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t state_size() const noexcept override { return gate_.balance > 0 ? gate_.experts : 0; }

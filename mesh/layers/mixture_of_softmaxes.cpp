@@ -166,9 +166,9 @@ Result<std::unique_ptr<Layer>> make_mixture_of_softmaxes(const Shape& in, std::s
   WEFT_TRY(auto of_output, make_initializer(kind, own.hidden, out, object));
   const std::size_t contexts = own.components * own.hidden;
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"prior", own.components, in.back(), true, std::move(of_prior)});
-  parameters.push_back({"contexts", contexts, in.back(), true, std::move(of_contexts)});
-  parameters.push_back({"output", out, own.hidden, true, std::move(of_output)});
+  parameters.push_back({"prior", own.components, in.back(), true, std::move(of_prior), LinearMap{0}});
+  parameters.push_back({"contexts", contexts, in.back(), true, std::move(of_contexts), LinearMap{0}});
+  parameters.push_back({"output", out, own.hidden, true, std::move(of_output), LinearMap{1}});
   if (own.has_bias) {
     parameters.push_back({"contexts_bias", contexts, 0, false, constant(0.0f)});
     parameters.push_back({"output_bias", out, 0, false, constant(0.0f)});

@@ -28,8 +28,8 @@ Result<std::vector<ParameterSpec>> make_parameters(std::size_t in, std::size_t h
   WEFT_TRY(auto init_hh, make_initializer(init, hidden, hidden, object));
   const Initializer bias = is_pytorch ? init_hh : constant(0.0f);
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"weight_ih", rows, in, true, std::move(init_ih)});
-  parameters.push_back({"weight_hh", rows, hidden, true, std::move(init_hh)});
+  parameters.push_back({"weight_ih", rows, in, true, std::move(init_ih), LinearMap{0}});
+  parameters.push_back({"weight_hh", rows, hidden, true, std::move(init_hh), LinearMap{1}});
   if (has_bias) {
     parameters.push_back({"bias_ih", rows, 0, false, bias});
     parameters.push_back({"bias_hh", rows, 0, false, bias});

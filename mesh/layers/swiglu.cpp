@@ -184,9 +184,9 @@ Result<std::unique_ptr<Layer>> make_swiglu(const Shape& in, std::size_t out, Opt
   WEFT_TRY(auto branch, make_initializer(init, width, hidden, object));
   WEFT_TRY(auto down, make_initializer(init, hidden, out, object));
   std::vector<ParameterSpec> parameters;
-  parameters.push_back({"gate", hidden, width, true, branch});
-  parameters.push_back({"up", hidden, width, true, std::move(branch)});
-  parameters.push_back({"down", out, hidden, true, std::move(down)});
+  parameters.push_back({"gate", hidden, width, true, branch, LinearMap{0}});
+  parameters.push_back({"up", hidden, width, true, std::move(branch), LinearMap{0}});
+  parameters.push_back({"down", out, hidden, true, std::move(down), LinearMap{1}});
   for (std::size_t i = 0; i < kSwigluMatrices && has_bias; ++i)
     parameters.push_back({parameters[i].name + "_bias", parameters[i].out, 0, false, constant(0.0f)});
   WEFT_TRY(const std::string norm, options.text("inner_norm"));

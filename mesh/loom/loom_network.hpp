@@ -14,16 +14,16 @@
 
 namespace weft::mesh {
 
-/// A model of the original system, as one of ours.
+/// A model of Loom, as one of ours.
 struct ImportedEntity {
   NetworkSpec spec;
   formats::EntityFile file;        ///< what `weft` would have saved: the network and its weights
   std::vector<std::string> notes;  ///< a line for each thing that is not as it stood there
 };
 
-/// Makes a network and weights of a file of the original system (docs/formats/entity_v1.md): its layers in their
+/// Makes a network and weights of a file of Loom (docs/formats/entity_v1.md): its layers in their
 /// order, each reading the one before it; the first reads the port "in", the last is the output "out". Weights are
-/// dequantized with the original's tables; a layer keeps its numeric type where ours holds every value exactly, and is
+/// dequantized with Loom's tables; a layer keeps its numeric type where ours holds every value exactly, and is
 /// float32 otherwise.
 /// @error naming the path ("network.layers[3].type"): unknown_name, parse_failed; unsupported: a layer that has no
 ///        counterpart here; shape_mismatch; corrupt: weights that do not fit; storage

@@ -49,8 +49,8 @@ Status check_has_matrix(std::size_t position, const LayerSpec& spec, const Layer
   const bool has_dtype = spec.dtype != Dtype::float32;
   if (!has_dtype && !spec.quantization_aware) return {};
   const std::string purpose = has_dtype ? "store as " + std::string(name(spec.dtype)) : "train through";
-  return fail(Errc::unsupported, key_path(position, spec.at, has_dtype ? "dtype" : "qat") + ": a " + spec.type +
-                                     " layer has no weight matrix to " + purpose + "; leave it away");
+  return fail(Errc::unsupported, key_path(position, spec.at, has_dtype ? "dtype" : "qat") + ": layer type '" +
+                                     spec.type + "' has no weight matrix to " + purpose + "; leave it away");
 }
 
 /// Keys about learning, of layers that have something to learn.
@@ -62,7 +62,7 @@ Status check_learning_keys(std::size_t position, const LayerSpec& spec, const La
   if (!spec.is_frozen && spec.rate_scale == 1.0f) return {};
   if (layer.parameters().empty())
     return fail(Errc::unsupported,
-                key + ": a " + spec.type + " layer has no weights that learning moves; leave it away");
+                key + ": layer type '" + spec.type + "' has no weights that learning moves; leave it away");
   return {};
 }
 

@@ -6,7 +6,10 @@
 #include "mesh/runtime/observer.hpp"
 
 #include "core/near_word.hpp"
+#include "core/printable.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <map>
 #include <mutex>
 
@@ -92,6 +95,11 @@ std::uint64_t Layer::bytes_touched(const Encoding& encoding, std::size_t rows) c
 }
 
 Status register_layer(std::string type, LayerFactory factory, LayerDeclaration declaration) {
+  // A word that network files, messages and tables can hold as it is.
+  const auto fits = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
+  if (type.empty() || type == "shared" || !std::ranges::all_of(type, fits))
+    return fail(Errc::invalid_argument,
+                "layer type " + in_quotes(type) + ": a name of letters, digits, '_', '-' and '.', and not \"shared\"");
   const std::lock_guard lock(types().mutex);
   declaration.is_own = false;
   if (!types().all.emplace(type, LayerType{std::move(factory), std::move(declaration)}).second)

@@ -8,6 +8,7 @@
 #include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
+#include "kernels/window.hpp"
 
 #include "core/option_row.hpp"
 #include "core/philox.hpp"
@@ -30,6 +31,13 @@ namespace weft::mesh {
 struct MadeObserver;
 struct ObserverSite;
 
+/// Linear map that a layer computes by a matrix, without the bias: of rows, or of images by a convolution.
+struct LinearMap {
+  std::uint32_t reads = 0;  // the values that it takes: maps of a layer that take the same ones have one number
+  std::optional<kernels::Window> window{};  // of a convolution
+  bool is_transposed = false;               // from the windows' values to the image
+};
+
 /// Layout and initial values of a layer's parameter.
 struct ParameterSpec {
   std::string name;             // "weight", "bias", "gain"
@@ -37,6 +45,8 @@ struct ParameterSpec {
   bool decays = true;           // weight decay applies
   /// Fills the row-major values from the layer's own random stream.
   std::function<void(RandomStream&, std::span<float>)> init;
+  /// Of a matrix that is a linear map inside the layer.
+  std::optional<LinearMap> map{};
 
   bool is_matrix() const noexcept { return in != 0; }
   /// Floats it takes in memory, panel padding counted.

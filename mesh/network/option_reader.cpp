@@ -16,6 +16,11 @@
 namespace weft::mesh {
 namespace {
 
+/// "at least one is", "at least 4 are": the fewest numbers that a list may have.
+std::string least_text(const OptionRow& row) {
+  return row.fewest <= 1 ? "at least one is" : "at least " + std::to_string(row.fewest) + " are";
+}
+
 /// ", such as "out": 64" for a whole number; what there is to choose from for a choice.
 std::string example_of(const OptionRow& row) {
   const std::string key = "\"" + std::string(row.key) + "\": ";
@@ -230,7 +235,7 @@ Result<std::vector<std::size_t>> OptionReader::integers(std::string_view key, st
   if (list->size() < std::max<std::size_t>(found.row->fewest, 1) || list->size() > found.row->most ||
       (count != 0 && list->size() != count))
     return fail(Errc::shape_mismatch, place + ": " + std::to_string(list->size()) + " numbers where " +
-                                          (count ? std::to_string(count) + " are" : std::string("at least one is")) +
+                                          (count ? std::to_string(count) + " are" : least_text(*found.row)) +
                                           " expected");
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < list->size(); ++i) {

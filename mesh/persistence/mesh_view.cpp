@@ -102,16 +102,16 @@ void add_weight(const ParameterSpec& spec, const std::string& base, const MeshVi
 /// Rows of a session, gathered into parts.
 class SessionArchive {
  public:
-  explicit SessionArchive(const ByteSource::Sink& sink) : sink_(sink), held_(kRoom) {}
+  explicit SessionArchive(const ByteSource::Sink& sink) : sink_(sink), held_(kCapacity) {}
 
   void operator()(const Field&, std::span<const float> values) {
     if (!status_) return;
     while (!values.empty()) {
-      const std::size_t count = std::min(values.size(), kRoom - size_);
+      const std::size_t count = std::min(values.size(), kCapacity - size_);
       std::copy_n(values.data(), count, held_.data() + size_);
       size_ += count;
       values = values.subspan(count);
-      if (size_ == kRoom) flush();
+      if (size_ == kCapacity) flush();
     }
   }
   Status finish() {
@@ -120,7 +120,7 @@ class SessionArchive {
   }
 
  private:
-  static constexpr std::size_t kRoom = std::size_t{1} << 16;  // floats
+  static constexpr std::size_t kCapacity = std::size_t{1} << 16;  // floats
   void flush() {
     if (const std::size_t size = std::exchange(size_, 0); size && status_)
       status_ = sink_(std::as_bytes(std::span(held_.data(), size)));

@@ -7,13 +7,25 @@
 #include "mesh/internal/mesh_parts.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/network/network_digest.hpp"
+#include "mesh/runtime/cell.hpp"
+#include "mesh/runtime/observer.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace weft::mesh {
 namespace {
+
+/// The error that observers would give of a record that the cell, or one like it, gave. Changes nothing.
+Status check_observers(const Cell& cell, const CellRecord& from) {
+  const std::span<const CellObserver> observers = cell.observers();
+  for (std::size_t i = 0; i < observers.size(); ++i)
+    if (Status fits = observers[i].observer->check(from.observers[i].words); !fits)
+      return fail(std::move(fits).error().within("cell " + to_string(cell.at())));
+  return {};
+}
 
 bool changes_weights(const Command& command) noexcept {
   return command.kind == CommandKind::set_weights || command.kind == CommandKind::morph;
@@ -169,6 +181,7 @@ Status Mesh::restore_snapshot(const Snapshot& from) {
                       "; take it with SnapshotWeights::always when commands may change them");
   }
   BatchCopy* const shared = p.begin_copies(from.live_size_, from.holds_weights_);
+  for (const Cell* const cell : p.mailing.observing) WEFT_CHECK(check_observers(*cell, from.cells_[cell->id()].record));
   // The last that can fail, and the first that changes anything.
   if (RuleState* const rule = p.rule_state()) WEFT_CHECK(load_rule(*rule, from.rule_, rule_scopes(from.wanted_)));
 

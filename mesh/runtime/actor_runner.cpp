@@ -2,6 +2,7 @@
 
 #include "mesh/runtime/actor_runner.hpp"
 
+#include "mesh/runtime/actor_fields.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/cell_record.hpp"
 #include "mesh/runtime/state.hpp"
@@ -51,12 +52,12 @@ class ActorRunner::Context final : public CellContext {
   Result<std::uint64_t> ask(Coord to, MailPointer mail, std::uint64_t ticks) override {
     const std::string object = runner_.graph_.nodes()[runner_.node_].object + ", question to " + to_string(to) + ": ";
     if (ticks == 0) return fail(Errc::invalid_argument, object + "0 ticks; a reply takes 2 at least");
-    if (runner_.questions_.size() >= kMostQuestions)
+    if (runner_.own_.questions.size() >= kMostQuestions)
       return fail(Errc::full, object + std::to_string(kMostQuestions) + " others wait for a reply");
     WEFT_TRY(const ActorNeighbour* const neighbour, receiver(object, to, mail.get()));
     const std::uint64_t deadline = ticks_after(tick(), ticks);
     WEFT_TRY(const std::uint64_t number, tell_mail(object, *neighbour, std::move(mail), deadline));
-    runner_.questions_.push_back({number, deadline, neighbour->place.node});
+    runner_.own_.questions.push_back({number, deadline, neighbour->place.node});
     return number;
   }
 
@@ -66,8 +67,8 @@ class ActorRunner::Context final : public CellContext {
   void begin(const Mail* question) {
     reply_.clear();
     question_ = question;
-    letters_ = runner_.outbox_.size();
-    questions_ = runner_.questions_.size();
+    entries_ = runner_.outbox_.size();
+    questions_ = runner_.own_.questions.size();
     commands_.clear();
   }
   /// After it has returned: what it sent goes out.
@@ -88,8 +89,8 @@ class ActorRunner::Context final : public CellContext {
     const auto answer_dropped = [&](Message& message) {
       message.finish(tick(), fail(Errc::internal, "sender threw"));  // a text that needs no memory
     };
-    runner_.outbox_.drop(letters_, answer_dropped);
-    runner_.questions_.resize(questions_);
+    runner_.outbox_.drop(entries_, answer_dropped);
+    runner_.own_.questions.resize(questions_);
     commanded_.resize(commanded_.size() - commands_.size());
     for (auto& [cell, command] : commands_) answer_dropped(*command);
     commands_.clear();
@@ -130,7 +131,7 @@ class ActorRunner::Context final : public CellContext {
     commanded_.reserve(commanded_.size() + 1);
     commands_.emplace_back(neighbour.place.cell, std::move(command));
     commanded_.push_back(neighbour.place.cell);
-    return ++runner_.sent_;
+    return ++runner_.own_.sent;
   }
 
   /// With a `deadline` it is a question.
@@ -151,9 +152,9 @@ class ActorRunner::Context final : public CellContext {
     mail->level = neighbour.place.level;
     mail->not_before = std::max(mail->not_before, tick() + 1);
     mail->failure = 0;
-    mail->sequence = ++runner_.sent_;
+    mail->sequence = ++runner_.own_.sent;
     runner_.outbox_.put(neighbour.place.cell, std::move(mail));
-    return runner_.sent_;
+    return runner_.own_.sent;
   }
 
   /// The reply to a neighbour's question.
@@ -179,7 +180,7 @@ class ActorRunner::Context final : public CellContext {
   std::vector<float> reply_;
   std::vector<std::pair<std::uint32_t, CommandMessage>> commands_;  // of the handler that runs
   std::vector<std::uint32_t> commanded_;                            // cells that were sent commands in this tick
-  std::size_t letters_ = 0, questions_ = 0;
+  std::size_t entries_ = 0, questions_ = 0;
 };
 
 ActorRunner::ActorRunner(const Graph& graph, NodeId node, std::uint32_t level, std::unique_ptr<CellActor> actor,
@@ -253,11 +254,11 @@ Status ActorRunner::threw(std::string_view what) const noexcept {
 void ActorRunner::dispatch(Context& context, const Mail& mail) {
   const std::optional<Coord> from = place_of(mail.sender);
   if (mail.kind == Mail::Kind::reply) {
-    const auto question = std::find_if(questions_.begin(), questions_.end(), [&](const Question& one) {
+    const auto question = std::find_if(own_.questions.begin(), own_.questions.end(), [&](const Question& one) {
       return one.number == mail.sequence && one.to + 1 == mail.sender;
     });
-    if (question == questions_.end()) return;  // it came too late
-    questions_.erase(question);
+    if (question == own_.questions.end()) return;  // it came too late
+    own_.questions.erase(question);
     std::optional<Errc> failure;
     if (mail.failure != 0) failure = static_cast<Errc>(mail.failure - 1);
     run_handler(context, nullptr, [&] {
@@ -274,10 +275,10 @@ void ActorRunner::dispatch(Context& context, const Mail& mail) {
 
 void ActorRunner::end_questions(Context& context) {
   const auto is_over = [&](const Question& one) { return one.deadline < context.tick(); };
-  for (auto late = std::find_if(questions_.begin(), questions_.end(), is_over); late != questions_.end();
-       late = std::find_if(questions_.begin(), questions_.end(), is_over)) {
+  for (auto late = std::find_if(own_.questions.begin(), own_.questions.end(), is_over); late != own_.questions.end();
+       late = std::find_if(own_.questions.begin(), own_.questions.end(), is_over)) {
     const Question question = *late;
-    questions_.erase(late);
+    own_.questions.erase(late);
     run_handler(context, nullptr, [&] {
       actor_->on_reply({graph_.nodes()[question.to].at, question.number, Errc::timed_out, {}}, context);
     });
@@ -308,45 +309,55 @@ bool ActorRunner::backward(const BackwardArgs& args) {
 }
 
 template <class Self, class Archive>
-void ActorRunner::visit_own(Self& self, Archive& archive) {
-  archive.word(Field{"sent", Scope::control}, self.sent_);
-  archive.count(Field{"questions", Scope::control}, self.questions_);
-  for (auto& question : self.questions_) {
+void ActorRunner::visit_own(Self& self, std::size_t nodes, Archive& archive) {
+  archive.word(Field{"sent", Scope::control}, self.sent);
+  archive.count(Field{"questions", Scope::control}, self.questions);
+  for (auto& question : self.questions) {
     archive.word(Field{"question", Scope::control}, question.number);
     archive.word(Field{"deadline", Scope::control}, question.deadline);
-    archive.word(Field{"to", Scope::control}, question.to, 0, self.graph_.nodes().size() - 1);
+    archive.word(Field{"to", Scope::control}, question.to, 0, nodes - 1);
   }
 }
 
 void ActorRunner::save(std::vector<std::uint64_t>& to) const {
   to.clear();
   WordWriter archive(to, scopes::kSnapshot);
-  visit_own(*this, archive);
-  std::as_const(*actor_).visit(archive);
+  visit_own(own_, graph_.nodes().size(), archive);
+  save_fields(*actor_, to);
 }
 
-bool ActorRunner::restore(std::span<const std::uint64_t> words) {
+Result<std::pair<ActorRunner::Own, std::unique_ptr<CellActor>>> ActorRunner::read(
+    std::span<const std::uint64_t> words) const {
+  const std::string object = graph_.nodes()[node_].object + " (" + graph_.layer_spec(node_).type + ")";
+  WEFT_TRY(std::unique_ptr<CellActor> actor, copy_of(*actor_, object));
   WordReader archive(words, scopes::kSnapshot);
-  const std::uint64_t sent = sent_;
-  std::vector<Question> questions = questions_;
-  std::unique_ptr<CellActor> actor = actor_->clone();
-  visit_own(*this, archive);
-  actor->visit(static_cast<InArchive&>(archive));
-  if (archive.has_failed() || archive.words_left() != 0) {
-    sent_ = sent;
-    questions_ = std::move(questions);
-    return false;
-  }
-  actor_ = std::move(actor);
-  return true;
+  Own own;
+  visit_own(own, graph_.nodes().size(), archive);
+  if (archive.has_failed()) return fail(Errc::corrupt, object + ": the questions that it asked cannot be read");
+  if (Status restored = restore_fields(*actor, words.last(archive.words_left())); !restored)
+    return fail(std::move(restored).error().within(object));
+  return std::pair(std::move(own), std::move(actor));
+}
+
+Status ActorRunner::check(std::span<const std::uint64_t> words) const {
+  WEFT_TRY(const auto read_back, read(words));
+  (void)read_back;
+  return {};
+}
+
+Status ActorRunner::restore(std::span<const std::uint64_t> words) {
+  WEFT_TRY(auto read_back, read(words));
+  own_ = std::move(read_back.first);
+  actor_ = std::move(read_back.second);
+  return {};
 }
 
 // A number that was taken back would be given to another question, which a reply to the first one would answer.
-bool ActorRunner::restart(std::span<const std::uint64_t> words) {
-  const std::uint64_t sent = sent_;
-  const bool is_restored = restore(words);
-  sent_ = std::max(sent_, sent);
-  return is_restored;
+Status ActorRunner::restart(std::span<const std::uint64_t> words) {
+  const std::uint64_t sent = own_.sent;
+  Status restored = restore(words);
+  own_.sent = std::max(own_.sent, sent);
+  return restored;
 }
 
 }  // namespace weft::mesh

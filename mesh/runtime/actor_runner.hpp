@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::mesh {
@@ -47,8 +48,9 @@ class ActorRunner final : public Observer {
   bool backward(const BackwardArgs& args) override;
   std::size_t size() const noexcept override { return 0; }
   void save(std::vector<std::uint64_t>& to) const override;
-  bool restore(std::span<const std::uint64_t> words) override;
-  bool restart(std::span<const std::uint64_t> words) override;
+  Status restore(std::span<const std::uint64_t> words) override;
+  Status restart(std::span<const std::uint64_t> words) override;
+  Status check(std::span<const std::uint64_t> words) const override;
   void forget_sent() noexcept override { outbox_.clear(); }
   bool may_change_weights() const noexcept override { return true; }
 
@@ -68,16 +70,21 @@ class ActorRunner final : public Observer {
   Status threw(std::string_view what) const noexcept;
   void end_questions(Context& context);
   void show_activations(Context& context);
+  /// State of an actor besides its fields.
+  struct Own {
+    std::uint64_t sent = 0;           // messages, ever; a restart does not take it back
+    std::vector<Question> questions;  // as they were asked
+  };
   template <class Self, class Archive>
-  static void visit_own(Self& self, Archive& archive);
+  static void visit_own(Self& self, std::size_t nodes, Archive& archive);
+  Result<std::pair<Own, std::unique_ptr<CellActor>>> read(std::span<const std::uint64_t> words) const;
 
   const Graph& graph_;
   NodeId node_;
   std::uint32_t level_;
   std::unique_ptr<CellActor> actor_;
   std::vector<ActorNeighbour> neighbours_;  // by place
-  std::vector<Question> questions_;         // as they were asked
-  std::uint64_t sent_ = 0;                  // messages, ever; a restart does not take it back
+  Own own_;
   Outbox outbox_;
 };
 

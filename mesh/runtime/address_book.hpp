@@ -27,7 +27,7 @@ std::string to_string(const Address& address);
 
 /// Sends a message to a cell of any mesh of the process, as Mesh::tell does. Where the mesh is an agent's, the agent
 /// takes it at its next call, writes it down and sends it on (Agent::tell); the number returned is then that of the
-/// agent's letters.
+/// agent's messages.
 /// @error not_found: the mesh has ended; as Mesh::tell; full: too many wait for the agent
 /// @thread any; senders wait for nobody, and nobody for them but who ends their mesh
 Result<std::uint64_t> tell(const Address& to, MessagePointer message);

@@ -42,14 +42,14 @@ Result<std::uint64_t> Cell::receive_from_outside(MessagePointer message) {
   const bool is_command = message->type == MessageType::command;
   if (is_command && !commands_.admit())
     return fail(Errc::full, object + std::to_string(commands_.most()) +
-                                " commands wait there for their tick; let some be carried out, then send again");
+                                " commands wait there for their tick; let some be executed, then send again");
   if (undelivered_.admit()) {
     if (auto sent = mailbox().push(std::move(message))) return sent;
     undelivered_.leave();
   }
   if (is_command) commands_.leave();
   return fail(Errc::full, object + "its mailbox holds " + std::to_string(undelivered_.most()) +
-                              " commands that no tick has taken yet; tick, then send again");
+                              " messages that no tick has taken yet; tick, then send again");
 }
 
 void Cell::receive(std::uint64_t tick, std::uint64_t, MessagePointer&& message) noexcept {
@@ -57,7 +57,7 @@ void Cell::receive(std::uint64_t tick, std::uint64_t, MessagePointer&& message) 
   if (is_from_outside) undelivered_.leave();
   if (message->type != MessageType::command) return mail_->deliver(tick, std::static_pointer_cast<Mail>(message));
   CommandMessage command = std::static_pointer_cast<Command>(std::move(message));
-  if (command->not_before <= tick) return carry_out(tick, *command);
+  if (command->not_before <= tick) return execute(tick, *command);
   try {
     keep(command);
   } catch (const std::bad_alloc&) {
@@ -78,7 +78,7 @@ void Cell::keep(CommandMessage message) {
 
 void Cell::run_deferred(std::uint64_t tick) {
   std::size_t due = 0;
-  while (due < deferred_.size() && deferred_[due]->not_before <= tick) carry_out(tick, *deferred_[due++]);
+  while (due < deferred_.size() && deferred_[due]->not_before <= tick) execute(tick, *deferred_[due++]);
   if (due == 0) return;
   deferred_.erase(deferred_.begin(), deferred_.begin() + static_cast<std::ptrdiff_t>(due));
   registry_->note_change();
@@ -113,7 +113,7 @@ void Cell::rewind_commands(std::uint64_t tick, std::span<const CommandMessage> k
   registry_->note_change();
 }
 
-void Cell::carry_out(std::uint64_t tick, Command& control) noexcept {
+void Cell::execute(std::uint64_t tick, Command& control) noexcept {
   std::vector<float> answer;
   Status status;
   try {
@@ -230,8 +230,8 @@ void Cell::record(const actors::Supervisor& supervisor, CellRecord& to) const {
 Status Cell::restore_observers(const CellRecord& from) {
   WEFT_ASSERT(from.observers.size() == observers_.size(), "a record of another cell");
   for (std::size_t i = 0; i < observers_.size(); ++i)
-    if (!observers_[i].observer->restore(from.observers[i].words))
-      return fail(Errc::corrupt, "cell " + to_string(at_) + " holds no memory of its observers");
+    if (Status restored = observers_[i].observer->restore(from.observers[i].words); !restored)
+      return fail(std::move(restored).error().within("cell " + to_string(at_)));
   return {};
 }
 
@@ -280,7 +280,7 @@ void Cell::take_snapshot(std::uint64_t tick) {
   registry_->note_change();
 }
 
-void Cell::restart(std::uint64_t tick) {
+Status Cell::restart(std::uint64_t tick) {
   RestoreArchive archive(snapshot_->bytes(), scopes::kRestart);
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (auto& parameter : weights_->of(node)) {
@@ -303,9 +303,9 @@ void Cell::restart(std::uint64_t tick) {
   for (const CellObserver& each : observers_) {
     if (each.observer->size() != 0) continue;
     archive.list(kMemory, words);
-    const bool restored = each.observer->restart(words);
-    WEFT_ASSERT(restored, "an observer takes back what it gave");
+    WEFT_CHECK(each.observer->restart(words));
   }
+  return {};
 }
 
 }  // namespace weft::mesh

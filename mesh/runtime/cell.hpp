@@ -40,7 +40,7 @@ class Cell final : public actors::Actor<MessagePointer> {
  public:
   static constexpr std::size_t kMailboxCapacity = 16;
   /// Commands from outside that may wait for their tick.
-  static constexpr std::uint32_t kCommandRoom = 1024;
+  static constexpr std::uint32_t kCommandCapacity = 1024;
 
   /// Its mailbox holds `from_outside` messages of senders outside the mesh, and besides them `commands` of observers:
   /// whether these find room must not depend on others.
@@ -61,7 +61,8 @@ class Cell final : public actors::Actor<MessagePointer> {
             RuleState* rule) noexcept;
 
   /// Puts a message of a sender outside the mesh (Message::sender is 0) into the mailbox; returns its stamp.
-  /// @error full: the mailbox has no room left for messages from outside, or kCommandRoom commands wait for their tick
+  /// @error full: the mailbox has no room left for messages from outside, or kCommandCapacity commands wait for their
+  /// tick
   /// @thread any
   Result<std::uint64_t> receive_from_outside(MessagePointer message);
 
@@ -142,7 +143,8 @@ class Cell final : public actors::Actor<MessagePointer> {
   const std::shared_ptr<Snapshot>& snapshot() const noexcept { return snapshot_; }
   void set_snapshot(const std::shared_ptr<Snapshot>& snapshot) noexcept { change(snapshot_, snapshot); }
   /// Goes back to the last snapshot. `tick` is the one being written.
-  void restart(std::uint64_t tick);
+  /// @error corrupt, internal, full: an actor did not take back what it gave; the cell is in between then
+  Status restart(std::uint64_t tick);
 
  protected:
   void receive(std::uint64_t tick, std::uint64_t stamp, MessagePointer&& message) noexcept override;
@@ -160,7 +162,7 @@ class Cell final : public actors::Actor<MessagePointer> {
   /// Goes back to commands that were kept earlier.
   void rewind_commands(std::uint64_t tick, std::span<const CommandMessage> kept);
   Status set_rate(NodeId node, const Command& command, const std::string& object);
-  void carry_out(std::uint64_t tick, Command& control) noexcept;
+  void execute(std::uint64_t tick, Command& control) noexcept;
   Status apply(std::uint64_t tick, Command& control, std::vector<float>& answer);
   /// Whatever of a cell is no value of its layers changes here, so that the registry knows of it (Registry::changes).
   template <class T>
@@ -173,7 +175,7 @@ class Cell final : public actors::Actor<MessagePointer> {
   Coord at_;
   NodeId first_;
   std::uint32_t layers_;
-  BoundedCount undelivered_, commands_{kCommandRoom};  // from outside
+  BoundedCount undelivered_, commands_{kCommandCapacity};  // from outside
   CellSwitches switches_;
   bool marked_ = false;
   const Graph* graph_ = nullptr;

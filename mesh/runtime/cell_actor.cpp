@@ -5,11 +5,14 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
+#include "mesh/runtime/actor_fields.hpp"
 #include "mesh/runtime/actor_runner.hpp"
 #include "mesh/runtime/target_trainer.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
+#include <new>
 #include <utility>
 
 namespace weft::mesh {
@@ -71,6 +74,7 @@ Result<MadeObserver> ActorLayer::make_observer(const ObserverSite& site) const {
       return fail(std::move(fits).error().within(node.object + ".trains"));
     found->second.may_train = true;
   }
+  WEFT_TRY(auto actor, checked_copy(*actor_, node.object + " (" + graph.layer_spec(site.node).type + ")"));
   MadeObserver made;
   std::vector<ActorNeighbour> all;
   for (const auto& [other, neighbour] : neighbours) {
@@ -79,7 +83,7 @@ Result<MadeObserver> ActorLayer::make_observer(const ObserverSite& site) const {
     all.push_back(neighbour);
   }
   auto runner =
-      std::make_unique<ActorRunner>(graph, site.node, site.place_of(site.node).level, actor_->clone(), std::move(all));
+      std::make_unique<ActorRunner>(graph, site.node, site.place_of(site.node).level, std::move(actor), std::move(all));
   made.outbox = &runner->outbox();
   made.takes_mail = true;
   made.observer = std::move(runner);
@@ -99,6 +103,21 @@ Result<std::vector<Coord>> read_places(OptionReader& options, std::string_view k
   return places;
 }
 
+/// An actor by a user's factory; what it throws, as an error.
+Result<std::unique_ptr<CellActor>> made_by(const CellActorFactory& factory, const std::string& type, const Shape& in,
+                                           OptionReader& options) {
+  const std::string what = options.object() + ": the factory of '" + type + "' threw";
+  try {
+    return factory(in, options);
+  } catch (const std::bad_alloc&) {
+    throw;  // as everywhere (docs/embedding.md)
+  } catch (const std::exception& thrown) {
+    return fail(Errc::internal, what + ": " + thrown.what());
+  } catch (...) {
+    return fail(Errc::internal, what);
+  }
+}
+
 OptionRow places(std::string_view key, std::string_view meaning) {
   OptionRow row = option::wholes(key, option::none(), 0, UINT32_MAX, 4, SIZE_MAX, "z, y, x, l", meaning);
   row.is_one_for_all = false;
@@ -108,12 +127,13 @@ OptionRow places(std::string_view key, std::string_view meaning) {
 }  // namespace
 
 Status register_cell(std::string type, CellActorFactory factory, LayerDeclaration declaration) {
+  if (!factory) return fail(Errc::invalid_argument, "cell type '" + type + "': its factory is empty");
   declaration.options.push_back(option::out(option::computed("1"), "values", "width of its output"));
   declaration.options.push_back(places("tells", "neighbours besides its links"));
   declaration.options.push_back(places("trains", "neighbours that move towards its targets"));
   LayerFactory make = [type, factory = std::move(factory)](const Shape& in, std::size_t out,
                                                            OptionReader& options) -> Result<std::unique_ptr<Layer>> {
-    WEFT_TRY(auto actor, factory(in, options));
+    WEFT_TRY(auto actor, made_by(factory, type, in, options));
     if (!actor) return fail(Errc::invalid_argument, options.object() + ": the factory of '" + type + "' made no actor");
     ActorLayer::Places places;
     WEFT_TRY(places.tells, read_places(options, "tells"));

@@ -20,11 +20,11 @@ void CellMail::keep(MailPointer mail) {
 
 bool CellMail::try_keep(std::uint64_t tick, const MailPointer& mail) noexcept {
   try {
-    if (mail->sender == 0 || neighbours_ < kRoom) {
+    if (mail->sender == 0 || neighbours_ < kCapacity) {
       keep(mail);
       return true;
     }
-    mail->finish(tick, fail(Errc::full, "the receiver has " + std::to_string(kRoom) +
+    mail->finish(tick, fail(Errc::full, "the receiver has " + std::to_string(kCapacity) +
                                             " messages of neighbours that it has not handled yet"));
   } catch (const std::bad_alloc&) {
     mail->finish(tick, fail(Errc::full, "no memory"));  // a text that needs none

@@ -23,7 +23,7 @@ namespace weft::mesh {
 class CellMail {
  public:
   /// Mail from outside, and of neighbours, that may wait.
-  static constexpr std::uint32_t kRoom = 1024;
+  static constexpr std::uint32_t kCapacity = 1024;
 
   /// Neighbours' outboxes are read in the order in which they are added.
   void add_neighbour(const Outbox& outbox) { outboxes_.push_back(&outbox); }
@@ -55,7 +55,7 @@ class CellMail {
   std::vector<MailPointer> waiting_;  // by (not_before, sender), then as it came
   std::uint64_t collected_ = UINT64_MAX;
   std::uint32_t neighbours_ = 0;  // mail of neighbours that waits
-  BoundedCount outside_{kRoom};
+  BoundedCount outside_{kCapacity};
 };
 
 }  // namespace weft::mesh

@@ -98,7 +98,7 @@ struct CellRecord {
 };
 
 /// Appends fields to 64-bit words, as `state/cells` of a file has them.
-class WordWriter final : public OutArchive {
+class WordWriter : public OutArchive {
  public:
   explicit WordWriter(std::vector<std::uint64_t>& to, Scopes scopes = scopes::kCheckpoint)
       : OutArchive(scopes), to_(to), size_(to.size() * sizeof(std::uint64_t)) {}
@@ -112,7 +112,7 @@ class WordWriter final : public OutArchive {
 };
 
 /// Reads what a WordWriter of the same scopes wrote, or fails.
-class WordReader final : public InArchive {
+class WordReader : public InArchive {
  public:
   explicit WordReader(std::span<const std::uint64_t> from, Scopes scopes = scopes::kCheckpoint) noexcept
       : InArchive(scopes), left_(std::as_bytes(from)) {}

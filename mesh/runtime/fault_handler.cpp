@@ -2,6 +2,8 @@
 
 #include "mesh/runtime/fault_handler.hpp"
 
+#include <new>
+
 namespace weft::mesh {
 
 void FaultHandler::answer(std::uint32_t cell, std::uint64_t tick, std::uint64_t slot, actors::FaultKind kind,
@@ -16,9 +18,20 @@ void FaultHandler::answer(std::uint32_t cell, std::uint64_t tick, std::uint64_t 
     case actors::Policy::hold:
       return;
     case actors::Policy::restart:
-      return cells_[cell]->restart(slot);
+      return restart(cell, tick, slot, kind);
     case actors::Policy::isolate:
       return cells_[cell]->set_enabled(false);
+  }
+}
+
+void FaultHandler::restart(std::uint32_t cell, std::uint64_t tick, std::uint64_t slot,
+                           actors::FaultKind kind) noexcept {
+  try {
+    const Status done = cells_[cell]->restart(slot);
+    if (done) return;
+    return halt_.note({tick, cell, kind, actors::fault_reason(done.error().text().c_str())});
+  } catch (const std::bad_alloc&) {
+    halt_.note({tick, cell, kind, actors::fault_reason("no memory for its restart")});
   }
 }
 

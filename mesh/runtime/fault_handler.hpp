@@ -28,6 +28,9 @@ class FaultHandler {
   }
 
  private:
+  /// Takes a cell back to its snapshot; where that fails the mesh halts, since nothing may go on from in between.
+  void restart(std::uint32_t cell, std::uint64_t tick, std::uint64_t slot, actors::FaultKind kind) noexcept;
+
   std::span<const std::unique_ptr<Cell>> cells_;
   actors::Supervisor* supervisor_;
   const actors::Registry* registry_;

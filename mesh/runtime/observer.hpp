@@ -8,6 +8,8 @@
 #include "kernels/op_stream.hpp"
 #include "kernels/views.hpp"
 
+#include "core/result.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,7 +54,7 @@ class CommandSink {
 /// A layer that acts on cells by what it observes of its sources: its memory and its decisions. It looks at its own
 /// output after each firing, at values that are committed, so it decides the same on every thread count.
 /// A command that it sends at tick t must not be due before t + 3: the commanded cell's region is a neighbour, so it
-/// has seen the command at its tick after the next, and all regions carry it out at one tick.
+/// has seen the command at its tick after the next, and all regions execute it at one tick.
 /// @thread the one that runs the cell of its layer
 class Observer {
  public:
@@ -64,10 +66,12 @@ class Observer {
   /// Words of its memory, which are part of the state hash and of files. 0: their number changes.
   virtual std::size_t size() const noexcept { return kWords; }
   virtual void save(std::vector<std::uint64_t>& to) const = 0;
-  /// False when they are no such words.
-  virtual bool restore(std::span<const std::uint64_t> words) = 0;
+  /// @error corrupt: they are no such words; internal: a user's code threw. Its memory is as it was then
+  virtual Status restore(std::span<const std::uint64_t> words) = 0;
+  /// The error that `restore` would give of words that `save` of such an observer gave: of a user's code alone.
+  virtual Status check(std::span<const std::uint64_t>) const { return {}; }
   /// The same for the cell alone, which starts again while its neighbours go on.
-  virtual bool restart(std::span<const std::uint64_t> words) { return restore(words); }
+  virtual Status restart(std::span<const std::uint64_t> words) { return restore(words); }
   /// True when it handles mail of a type.
   virtual bool handles(MessageType) const noexcept { return false; }
   /// The layer's backward, where it is the observer's. False: it is the layer's own.

@@ -19,7 +19,7 @@ namespace weft::mesh {
 class Outbox {
  public:
   static constexpr std::size_t kMost = 256;  // of one tick
-  struct Letter {
+  struct Entry {
     std::uint32_t cell = 0;
     MailPointer mail;
   };
@@ -28,24 +28,24 @@ class Outbox {
   void begin(std::uint64_t tick) noexcept {
     now_ = &slots_[tick & 1];
     now_->tick = tick;
-    now_->letters.clear();
+    now_->entries.clear();
   }
-  std::size_t size() const noexcept { return now_->letters.size(); }
+  std::size_t size() const noexcept { return now_->entries.size(); }
   bool is_full() const noexcept { return size() == kMost; }
-  void put(std::uint32_t cell, MailPointer mail) { now_->letters.push_back({cell, std::move(mail)}); }
-  /// Drops what was put since it held `size` letters, and hands each to `answer(mail)`.
+  void put(std::uint32_t cell, MailPointer mail) { now_->entries.push_back({cell, std::move(mail)}); }
+  /// Drops what was put since it held `size` messages, and hands each to `answer(mail)`.
   template <class Answer>
   void drop(std::size_t size, Answer&& answer) {
-    for (std::size_t i = size; i < now_->letters.size(); ++i) answer(*now_->letters[i].mail);
-    now_->letters.resize(size);
+    for (std::size_t i = size; i < now_->entries.size(); ++i) answer(*now_->entries[i].mail);
+    now_->entries.resize(size);
   }
   /// Hands `take(mail)` what a cell is to read at `tick`, in the order in which it was sent.
   template <class Take>
   void each(std::uint64_t tick, std::uint32_t cell, Take&& take) const {
     const Slot& slot = slots_[tick & 1];
     if (slot.tick != tick) return;
-    for (const Letter& letter : slot.letters)
-      if (letter.cell == cell) take(letter.mail);
+    for (const Entry& entry : slot.entries)
+      if (entry.cell == cell) take(entry.mail);
   }
   /// Forgets everything: the mesh went to another state.
   void clear() noexcept {
@@ -55,7 +55,7 @@ class Outbox {
  private:
   struct Slot {
     std::uint64_t tick = 0;  // 0: none, since what is sent in tick 0 is read at 1
-    std::vector<Letter> letters;
+    std::vector<Entry> entries;
   };
   std::array<Slot, 2> slots_;
   Slot* now_ = slots_.data();

@@ -29,7 +29,9 @@ class TargetTrainer final : public Observer {
   bool handles(MessageType type) const noexcept override { return type == MessageType::target; }
   std::size_t size() const noexcept override { return 0; }
   void save(std::vector<std::uint64_t>& to) const override { to.clear(); }
-  bool restore(std::span<const std::uint64_t> words) override { return words.empty(); }
+  Status restore(std::span<const std::uint64_t> words) override {
+    return words.empty() ? Status() : fail(Errc::corrupt, "a layer that targets train has no memory");
+  }
   bool may_change_weights() const noexcept override { return true; }
 
  private:

@@ -22,7 +22,7 @@ inline constexpr std::uint32_t kNoRegion = ~std::uint32_t{0};
 struct PoolRegion {
   alignas(kPoolLine) std::atomic<std::uint64_t> progress{0};
   alignas(kPoolLine) std::atomic<std::uint32_t> owner{0};  // worker + 1; 0: nobody
-  std::uint32_t home = 0;                                  // the worker it is assigned to
+  std::uint32_t worker = 0;                                // the worker it is assigned to
   std::span<const std::uint32_t> neighbours;
   // The owner's own.
   alignas(kPoolLine) std::uint32_t checked = 0;  // neighbours known to have finished the step before
@@ -45,20 +45,20 @@ class PoolRegions {
   const PoolRegion& operator[](std::uint32_t r) const noexcept { return regions_[r]; }
 
   /// Regions assigned to a worker, ascending.
-  std::span<const std::uint32_t> homes_of(std::uint32_t worker) const noexcept {
-    return {homes_.data() + first_home(worker), home_count(worker)};
+  std::span<const std::uint32_t> assigned_to(std::uint32_t worker) const noexcept {
+    return {assigned_.data() + first_assigned(worker), assigned_count(worker)};
   }
-  std::uint32_t home_count(std::uint32_t worker) const noexcept { return ends_[worker] - first_home(worker); }
+  std::uint32_t assigned_count(std::uint32_t worker) const noexcept { return ends_[worker] - first_assigned(worker); }
   /// Number of the regions that are assigned to workers before this one.
-  std::uint32_t first_home(std::uint32_t worker) const noexcept { return worker == 0 ? 0 : ends_[worker - 1]; }
+  std::uint32_t first_assigned(std::uint32_t worker) const noexcept { return worker == 0 ? 0 : ends_[worker - 1]; }
 
  private:
-  void assign_homes(TickProgram& program) noexcept;
+  void assign_regions(TickProgram& program) noexcept;
 
   std::vector<std::uint32_t> cores_;
   std::uint32_t count_ = 0;
-  std::vector<PoolRegion> regions_;          // as many as the largest program had, or more than count_
-  std::vector<std::uint32_t> homes_, ends_;  // regions by worker, and where each worker's end in homes_
+  std::vector<PoolRegion> regions_;             // as many as the largest program had, or more than count_
+  std::vector<std::uint32_t> assigned_, ends_;  // regions by worker, and where each worker's end in assigned_
 };
 
 }  // namespace weft::scheduler::internal

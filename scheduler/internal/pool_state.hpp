@@ -27,9 +27,9 @@ struct PoolWorker {
   alignas(kPoolLine) std::atomic<std::uint64_t> in_run{0};  // the generation that it works in
   alignas(kPoolLine) std::atomic<std::uint32_t> phase{0};   // WorkerPool's: whether a thread serves it
   ParkingSpot spot;
-  std::atomic<std::int64_t> rest_ends{0};  // nanoseconds; the time until which it takes no regions
-  bool is_resting() const noexcept {
-    const std::int64_t end = rest_ends.load(std::memory_order_relaxed);
+  std::atomic<std::int64_t> backoff_ends{0};  // nanoseconds; the time until which it takes no regions
+  bool is_backing_off() const noexcept {
+    const std::int64_t end = backoff_ends.load(std::memory_order_relaxed);
     return end != 0 && now().count() < end;
   }
   alignas(kPoolLine) CoreWatch watch;  // this worker's alone

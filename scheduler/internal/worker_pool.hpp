@@ -23,7 +23,7 @@ namespace weft::scheduler::internal {
 /// caller ends the run by making generation even and waiting until no in_run names it. So nobody touches the program
 /// after run returned. Both sides are store-then-load, hence sequentially consistent.
 ///
-/// Work and rest of a worker in a run: WorkerShift.
+/// Work and backoff of a worker in a run: WorkerRun.
 ///
 /// Help. A program that wants a team is run by the caller alone, and the workers of its run poll the task queue where
 /// the caller posts tasks of a step.

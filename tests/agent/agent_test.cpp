@@ -260,8 +260,8 @@ TEST(Agent, TakesInASessionFromElsewhereAndKeepsIt) {
   EXPECT_EQ(opened->hash(), hash);
 }
 
-// A command that is carried out at once is part of the state before the next tick, of the journal's too.
-TEST(Agent, CarriesOutACommandAtOnce) {
+// A command that is executed at once is part of the state before the next tick, of the journal's too.
+TEST(Agent, ExecutesACommandAtOnce) {
   storage::MemoryFileSystem files;
   Hash128 hash;
   {
@@ -269,17 +269,17 @@ TEST(Agent, CarriesOutACommandAtOnce) {
     opened->run(10, kScript);
     const Hash128 before = opened->hash();
     for (const float rate : {0.25f, 0.0f}) {
-      auto order = mesh::make_command(mesh::CommandKind::set_rate);
-      order->values = {rate};
-      const auto sent = opened->agent->post({0, 0, 0, 0}, order, true);
+      auto command = mesh::make_command(mesh::CommandKind::set_rate);
+      command->values = {rate};
+      const auto sent = opened->agent->post({0, 0, 0, 0}, command, true);
       ASSERT_TRUE(sent) << sent.error().text();
       ASSERT_TRUE((*sent)->is_done());
       EXPECT_TRUE((*sent)->status()) << (*sent)->status().error().text();
     }
     for (const std::vector<float>& bad : {std::vector<float>{}, {1, 2}, {-1}, {NAN}, {1e9f}}) {
-      auto order = mesh::make_command(mesh::CommandKind::set_rate);
-      order->values = bad;
-      const auto sent = opened->agent->post({0, 0, 0, 0}, order, true);
+      auto command = mesh::make_command(mesh::CommandKind::set_rate);
+      command->values = bad;
+      const auto sent = opened->agent->post({0, 0, 0, 0}, command, true);
       ASSERT_TRUE(sent && (*sent)->is_done());
       EXPECT_EQ((*sent)->status().error().code(), Errc::out_of_range) << bad.size();
     }
@@ -304,12 +304,12 @@ TEST(Agent, GoesThroughAFaultThatHaltsTheMesh) {
   // Whatever the sum's sign is, one of the outputs leaves the range of its type.
   const auto poison = [](Agent& agent) {
     for (const std::uint32_t parameter : {0u, 1u}) {
-      auto order = std::make_shared<mesh::Command>();
-      order->kind = mesh::CommandKind::set_weights;
-      order->parameter = parameter;
-      order->values.assign(parameter == 0 ? 3 * 5 : 3, 3.4e38f);
-      if (parameter == 1) order->values[1] = -3.4e38f;
-      if (!agent.post({0, 1, 0, 0}, order)) return false;
+      auto command = std::make_shared<mesh::Command>();
+      command->kind = mesh::CommandKind::set_weights;
+      command->parameter = parameter;
+      command->values.assign(parameter == 0 ? 3 * 5 : 3, 3.4e38f);
+      if (parameter == 1) command->values[1] = -3.4e38f;
+      if (!agent.post({0, 1, 0, 0}, command)) return false;
     }
     return true;
   };

@@ -138,14 +138,14 @@ TEST(Inbox, RefusesAtOnceWhatTheMeshWouldRefuse) {
   EXPECT_EQ(code_of(kFirst, once), std::nullopt);
   EXPECT_EQ(code_of(kFirst, once), Errc::invalid_argument) << "sent before";
   // 1,024 wait; one that was refused may be sent again.
-  for (std::size_t i = 1; i < Inbox::kRoom; ++i) ASSERT_EQ(code_of(kFirst, mail(1)), std::nullopt) << i;
+  for (std::size_t i = 1; i < Inbox::kCapacity; ++i) ASSERT_EQ(code_of(kFirst, mail(1)), std::nullopt) << i;
   const auto last = mail(3);
   EXPECT_EQ(code_of(kSecond, last), Errc::full);
   ASSERT_TRUE(folders.agent->tick());
   EXPECT_EQ(code_of(kSecond, last), std::nullopt);
 }
 
-TEST(Inbox, LettersThatFindAFullMailboxWaitInOrderAndHoldUpNoOtherCell) {
+TEST(Inbox, MessagesThatFindAFullMailboxWaitInOrderAndHoldUpNoOtherCell) {
   Folders folders, told;
   for (std::uint32_t i = 0; i < 40; ++i) ASSERT_TRUE(mesh::tell(folders.address(kFirst), mail(i % 8, float(i))));
   const auto other = mesh::ask(folders.address(kSecond), mail(5), 0);
@@ -226,7 +226,7 @@ TEST(Inbox, TakesMessagesOfOtherThreadsWhileTheAgentTicks) {
   }
   ends = true;
   for (std::thread& sender : senders) sender.join();
-  for (std::size_t i = 0; i < 2 * Inbox::kRoom / 16; ++i) ASSERT_TRUE(folders.agent->tick());
+  for (std::size_t i = 0; i < 2 * Inbox::kCapacity / 16; ++i) ASSERT_TRUE(folders.agent->tick());
   ASSERT_TRUE(folders.agent->mark());
   for (const auto& own : sent)
     for (const mesh::MailPointer& one : own) ASSERT_TRUE(one->is_done() && one->status());

@@ -98,25 +98,25 @@ TEST(Record, KeepsBatchesWithLabelsOfEveryWidth) {
 }
 
 TEST(Record, KeepsACommand) {
-  mesh::Command order;
-  order.kind = mesh::CommandKind::morph;
-  order.level = 2;
-  order.parameter = 1;
-  order.number = 1ull << 40;
-  order.encoding = Encoding(Dtype::int4, Granularity::channel);
-  order.not_before = 77;
-  order.values = {1.0f, 0.1f};
+  mesh::Command command;
+  command.kind = mesh::CommandKind::morph;
+  command.level = 2;
+  command.parameter = 1;
+  command.number = 1ull << 40;
+  command.encoding = Encoding(Dtype::int4, Granularity::channel);
+  command.not_before = 77;
+  command.values = {1.0f, 0.1f};
   RecordBytes bytes;
-  bytes.begin().put_command({4, 5, 6, 0}, order);
+  bytes.begin().put_command({4, 5, 6, 0}, command);
   const auto read = std::get<CommandRecord>(reread(RecordKind::command, bytes));
   EXPECT_EQ(read.cell, (Coord{4, 5, 6, 0}));
-  EXPECT_EQ(read.control->kind, order.kind);
-  EXPECT_EQ(read.control->level, order.level);
-  EXPECT_EQ(read.control->parameter, order.parameter);
-  EXPECT_EQ(read.control->number, order.number);
-  EXPECT_EQ(read.control->encoding, order.encoding);
-  EXPECT_EQ(read.control->not_before, order.not_before);
-  EXPECT_EQ(read.control->values, order.values);
+  EXPECT_EQ(read.control->kind, command.kind);
+  EXPECT_EQ(read.control->level, command.level);
+  EXPECT_EQ(read.control->parameter, command.parameter);
+  EXPECT_EQ(read.control->number, command.number);
+  EXPECT_EQ(read.control->encoding, command.encoding);
+  EXPECT_EQ(read.control->not_before, command.not_before);
+  EXPECT_EQ(read.control->values, command.values);
 }
 
 TEST(Record, KeepsAMessage) {

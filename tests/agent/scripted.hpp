@@ -102,10 +102,10 @@ inline std::vector<Call> script(std::uint64_t steps, bool learns = true) {
     if (!learns) calls.push_back([=](Agent& agent) { return agent.tick(1 + step % 3); });
     if (step % 5 == 2)
       calls.push_back([=](Agent& agent) -> Status {
-        auto order = std::make_shared<mesh::Command>();
-        order->kind = step % 2 ? mesh::CommandKind::morph : mesh::CommandKind::reset;
-        order->encoding = Encoding(step % 3 ? Dtype::int8 : Dtype::float16);
-        WEFT_TRY([[maybe_unused]] const auto sent, agent.post({0, step / 5 % 2 ? 1u : 0u, 0, 0}, order));
+        auto command = std::make_shared<mesh::Command>();
+        command->kind = step % 2 ? mesh::CommandKind::morph : mesh::CommandKind::reset;
+        command->encoding = Encoding(step % 3 ? Dtype::int8 : Dtype::float16);
+        WEFT_TRY([[maybe_unused]] const auto sent, agent.post({0, step / 5 % 2 ? 1u : 0u, 0, 0}, command));
         return {};
       });
     if (step == 12)

@@ -123,6 +123,14 @@ class Models(unittest.TestCase):
                 raise KeyboardInterrupt
             self.assertRaises(KeyboardInterrupt, model.generate, "Once", tokens=9, on_text=stop)
             self.assertEqual(model.generate("Once", tokens=5, seed=3)["text"], model.generate("Once", tokens=5, seed=3)["text"])
+
+            # Defaults are those of `weft generate`.
+            said = dict(tokens=128, temperature=0.8, top_k=40, top_p=0.95, min_p=0.05)
+            self.assertEqual(model.generate("Once", seed=3)["ids"], model.generate("Once", seed=3, **said)["ids"])
+            greedy = model.generate("Once", tokens=20, temperature=0)["ids"]
+            self.assertEqual(model.generate("Once", tokens=20, top_p=0, seed=3)["ids"], greedy)
+            loose = model.generate("Once", tokens=20, temperature=5.0, top_k=0, top_p=1, min_p=0, seed=3)["ids"]
+            self.assertNotEqual(loose, model.generate("Once", tokens=20, temperature=5.0, seed=3)["ids"])
         self.assertRaises(OSError, weft.LanguageModel, "/no/where")
 
 

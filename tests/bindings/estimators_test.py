@@ -26,7 +26,7 @@ except ImportError as missing:
 
 from weft.estimators import WeftClassifier, WeftRegressor  # noqa: E402
 
-SMALL = {"hidden": (8,), "passes": 60}
+SMALL = {"hidden": (8,), "epochs": 60}
 
 
 class Estimators(unittest.TestCase):
@@ -52,10 +52,10 @@ class Estimators(unittest.TestCase):
 
     def test_learns_iris_and_values(self):
         x, y = load_iris(return_X_y=True)
-        model = make_pipeline(StandardScaler(), WeftClassifier(hidden=(16,), passes=40))
+        model = make_pipeline(StandardScaler(), WeftClassifier(hidden=(16,), epochs=40))
         self.assertGreater(cross_val_score(model, x, y, cv=3).mean(), 0.93)  # chance is 0.33
         x, y = make_regression(200, 5, noise=1.0, random_state=1)
-        self.assertGreater(WeftRegressor(passes=100).fit(x[:150], y[:150]).score(x[150:], y[150:]), 0.95)
+        self.assertGreater(WeftRegressor(epochs=100).fit(x[:150], y[:150]).score(x[150:], y[150:]), 0.95)
 
     def test_goes_on_sample_by_sample(self):
         x, y = load_iris(return_X_y=True)
@@ -73,7 +73,7 @@ class Estimators(unittest.TestCase):
 
     def test_equal_seeds_give_equal_bits(self):
         x, y = load_iris(return_X_y=True)
-        hashes = {WeftClassifier(passes=2, random_state=seed).fit(x, y).mesh_.state_hash() for seed in (1, 1, 2)}
+        hashes = {WeftClassifier(epochs=2, random_state=seed).fit(x, y).mesh_.state_hash() for seed in (1, 1, 2)}
         self.assertEqual(len(hashes), 2)
 
 

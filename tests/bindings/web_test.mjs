@@ -15,7 +15,7 @@ const XOR = { weft: 2, inputs: { x: [2] }, chain: [{ type: 'dense', out: 16, act
 new Mesh(XOR).tick();
 console.log(`version ${version}, first tick ${Math.round(performance.now() - began)} ms after loading began`);
 
-// What the native library computes, JSON of networks, samples and hashes.
+// Results of the native library, JSON of networks, samples and hashes.
 const expected = JSON.parse(readFileSync(expectedPath, 'utf8'));
 let count = 0;
 for (const row of expected.learned) {

@@ -56,6 +56,25 @@ void expect_verified(const std::string& state) {
   EXPECT_EQ(replayed.exit, 0) << replayed.told();
 }
 
+/// The end of a run that is killed with -9 after each of these numbers of lines, begun again, and told the rest.
+Outcome end_of_killed(const Words& place, const std::vector<std::string>& lines,
+                      std::initializer_list<std::size_t> kills) {
+  const auto say_from = [&](Conversation& run, std::size_t until) {
+    const std::size_t next = run.hear_event("found")["rows"];
+    for (std::size_t i = next; i < until; ++i) run.say(lines[i]);
+  };
+  for (const std::size_t until : kills) {
+    Conversation run(place);
+    say_from(run, until);
+    run.hear_event("acknowledged");
+    run.send(SIGKILL);
+    run.end();
+  }
+  Conversation last(place);
+  say_from(last, lines.size());
+  return last.end();
+}
+
 TEST(Feed, TablesAndJsonLinesAreLearnedAlike) {
   for (const char* const schedule : {"settle", "pipelined"}) {
     Folder folder;
@@ -129,6 +148,57 @@ TEST(Feed, KilledAndResumedItLosesNothingAndLearnsNothingTwice) {
   }
 }
 
+// An update of several learners is of as many rows. Of equal ones it is that of the row alone, to the bit.
+TEST(Feed, LearnersTakeARowEach) {
+  for (const char* const schedule : {"settle", "pipelined"}) {
+    Folder folder;
+    const std::string net = network(folder, schedule);
+    std::string table, once, twice, other;
+    const auto all = rows(400);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      table += csv(all[i]);
+      once += json(all[i]);
+      twice += json(all[i]) + json(all[i]);
+      other += json(all[i]) + json(all[(i + 1) % all.size()]);
+    }
+    write_file(folder / "t.csv", table);
+    const Words test{"--test", folder / "t.csv", "--learners"};
+    const Json single = fed(net, once, test + Words{"1"}).last(), pairs = fed(net, twice, test + Words{"2"}).last();
+    EXPECT_EQ(pairs["samples"], 800);
+    EXPECT_EQ(pairs["rows"], 800);
+    EXPECT_EQ(pairs["held_out"]["loss"], single["held_out"]["loss"]);
+    EXPECT_NE(fed(net, other, test + Words{"2"}).last()["held_out"]["loss"], single["held_out"]["loss"]);
+    // Rows that fill no update are left out and told; a sample without its target is refused.
+    const Json rest = fed(net, twice + json(all[0]), test + Words{"2", "--sessions", "3"}).last();
+    EXPECT_EQ(rest["rows"], 801);
+    EXPECT_EQ(rest["skipped_rows"], 1);
+    EXPECT_EQ(rest["held_out"]["loss"], pairs["held_out"]["loss"]);
+    const Outcome refused = fed(network(folder, schedule, "meet"), observed(all[0], 7), {"--learners", "2"});
+    EXPECT_NE(refused.exit, 0);
+    EXPECT_TRUE(holds(refused.err, "--learners 1")) << refused.err;
+  }
+}
+
+TEST(Feed, LearnersThatTakeARowEachLoseNoneWhenKilled) {
+  Folder folder;
+  const std::string net = network(folder, "pipelined");
+  std::vector<std::string> lines;
+  for (const Row& r : rows(1500)) lines.push_back(lines.size() % 7 == 3 ? "no row\n" : json(r));
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  const Words more{"--learners", "4", "--bad-rows", "skip"};
+  const Outcome whole = fed(net, text, more + Words{"--state", folder / "whole"});
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  const Words place =
+      Words{"run", net, "--data", "-", "--json", "--quiet", "--state", folder / "a", "--durability", "tick"} + more;
+  const Outcome end = end_of_killed(place, lines, {301, 702, 1103});
+  ASSERT_EQ(end.exit, 0) << end.told();
+  for (const char* const key : {"rows", "skipped_rows", "samples", "state_hash", "prequential_accuracy"})
+    EXPECT_EQ(end.last()[key], whole.last()[key]) << key;
+  EXPECT_EQ(end.last()["rows"], 1500);
+  expect_verified(folder / "a");
+}
+
 // Taught before the next sample enters, an observed sample is one that is learned.
 TEST(Feed, TargetsThatComeLater) {
   for (const char* const late : {"meet", "again"}) {
@@ -159,18 +229,7 @@ TEST(Feed, TargetsThatComeLater) {
     std::istringstream in(later);
     for (std::string line; std::getline(in, line);) lines.push_back(line + "\n");
     const Words place{"run", net, "--data", "-", "--json", "--quiet", "--state", folder / "a", "--durability", "tick"};
-    for (const std::size_t until : {101, 202, 303}) {
-      Conversation run(place);
-      const std::size_t next = run.hear_event("found")["rows"];
-      for (std::size_t i = next; i < until; ++i) run.say(lines[i]);
-      run.hear_event("acknowledged");
-      run.send(SIGKILL);
-      run.end();
-    }
-    Conversation last(place);
-    const std::size_t next = last.hear_event("found")["rows"];
-    for (std::size_t i = next; i < lines.size(); ++i) last.say(lines[i]);
-    const Outcome end = last.end();
+    const Outcome end = end_of_killed(place, lines, {101, 202, 303});
     ASSERT_EQ(end.exit, 0) << end.told();
     EXPECT_EQ(end.last()["state_hash"], whole.last()["state_hash"]);
     EXPECT_EQ(end.last()["late"], whole.last()["late"]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packed files, and files of the original system, wherever an .entity file is taken.
+// Packed files, and files of Loom, wherever an .entity file is taken.
 
 #include "tests/cli/dtypes.hpp"
 

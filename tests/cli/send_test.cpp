@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// weft send: orders to a running agent. The rows come by a pipe, so each order stands between two known rows.
+// weft send: commands to a running agent. The rows come by a pipe, so each command stands between two known rows.
 
 #include "tests/cli/agent.hpp"
 #include "tests/cli/conversation.hpp"
@@ -45,8 +45,8 @@ class FedRun {
       EXPECT_FALSE(run_.hear_event("answer").is_null()) << i;
     }
   }
-  Outcome order(const Words& words) const { return weft(Words{"send", state_} + words); }
-  /// The answer to an order that is carried out.
+  Outcome command(const Words& words) const { return weft(Words{"send", state_} + words); }
+  /// The answer to a command that is executed.
   Json done(const Words& words) const {
     const Outcome outcome = weft(Words{"send", state_, "--json"} + words);
     EXPECT_EQ(outcome.exit, 0) << words[0] << outcome.told();
@@ -75,7 +75,7 @@ void expect_verified(const std::string& state, const Json& hash) {
 
 class Send : public testing::TestWithParam<const char*> {};
 
-TEST_P(Send, CarriesOutEachOrderBetweenTwoRows) {
+TEST_P(Send, ExecutesEachCommandBetweenTwoRows) {
   Folder folder;
   FedRun run(network(folder, GetParam()), folder / "a");
   run.feed(0, 40);
@@ -126,7 +126,7 @@ TEST_P(Send, CarriesOutEachOrderBetweenTwoRows) {
   // In another type.
   run.done({"freeze", "0,0,1"});
   run.done({"morph", "0,0,1", "--dtype", "int4", "--granularity", "channel"});
-  const Outcome text = run.order({"thaw", "0,0,1,0"});
+  const Outcome text = run.command({"thaw", "0,0,1,0"});
   EXPECT_EQ(text.exit, 0) << text.told();
   EXPECT_TRUE(holds(text.out, "thaw [0,0,1,0]: done at tick ")) << text.out;
   run.feed(140, 150);
@@ -137,7 +137,7 @@ TEST_P(Send, CarriesOutEachOrderBetweenTwoRows) {
   EXPECT_EQ(weft({"diff", run.state(), run.state()}).exit, 0);
 }
 
-// One script of rows and orders, on one thread and several, in one go and killed in the middle.
+// One script of rows and commands, on one thread and several, in one go and killed in the middle.
 TEST_P(Send, GivesTheSameRunHoweverItIsComputed) {
   const auto hash_of = [&](const Words& more, bool is_killed) {
     Folder folder;
@@ -176,7 +176,7 @@ TEST_P(Send, GivesTheSameRunHoweverItIsComputed) {
 
 INSTANTIATE_TEST_SUITE_P(Schedules, Send, testing::Values("settle", "pipelined"));
 
-// Killed at any moment around an order: what is on the disk is a run that took place, and it goes on.
+// Killed at any moment around a command: what is on the disk is a run that took place, and it goes on.
 TEST(SendCrash, LeavesARunThatReplays) {
   for (int attempt = 0; attempt < 12; ++attempt) {
     Folder folder;
@@ -194,11 +194,11 @@ TEST(SendCrash, LeavesARunThatReplays) {
     FedRun again(net, folder / "a", durability);
     const int next = again.found()["rows"].get<int>();
     EXPECT_LE(next, 50);
-    if (is_answered) EXPECT_EQ(next, 50) << "what stood before an answered order is kept with it";
+    if (is_answered) EXPECT_EQ(next, 50) << "what stood before an answered command is kept with it";
     again.feed(next, next + 1);  // an answer says that it is at work, and listens
     const auto before = again.values({"snapshot", "0,0,0"});
     again.feed(next + 1, 80);
-    if (is_answered) EXPECT_EQ(again.values({"snapshot", "0,0,0"}), before) << "an answered order holds";
+    if (is_answered) EXPECT_EQ(again.values({"snapshot", "0,0,0"}), before) << "an answered command holds";
     const Outcome end = again.end();
     ASSERT_EQ(end.exit, 0) << end.told();
     expect_verified(folder / "a", end.last()["state_hash"]);
@@ -245,14 +245,14 @@ TEST(SendRefusals, SayWhatIsWrongAndChangeNothing) {
       {{"unplug", "0,0,1"}, 2, "unplug"},
   };
   for (const auto& [words, exit, named] : bad) {
-    const Outcome refused = run.order(words);
+    const Outcome refused = run.command(words);
     EXPECT_EQ(refused.exit, exit) << words[0] << " " << words[1] << refused.told();
     EXPECT_TRUE(holds(refused.err, named)) << words[0] << " " << words[1] << refused.told();
     EXPECT_EQ(refused.out, "");
   }
   run.feed(30, 60);
   EXPECT_EQ(run.end().last()["state_hash"], untouched);
-  const Outcome after = run.order({"reset", "*"});
+  const Outcome after = run.command({"reset", "*"});
   EXPECT_EQ(after.exit, 3) << after.told();
   EXPECT_TRUE(holds(after.err, "--state")) << after.err;
 }
@@ -266,33 +266,33 @@ TEST(SendRefusals, ARunWithoutAJournal) {
   EXPECT_TRUE(holds(refused.err, "--state DIR")) << refused.err;
 }
 
-// Spoken by hand: what is no order costs that client alone.
-TEST(SendSocket, TakesOrdersAndRefusesWhatIsNone) {
+// Spoken by hand: what is no command costs that client alone.
+TEST(SendSocket, TakesCommandsAndRefusesWhatIsNone) {
   Folder folder;
   FedRun run(network(folder, "settle"), folder / "a");
   run.feed(0, 10);
   Client client(socket_in(folder / "a"));
   for (const char* const bad :
-       {R"({"send":{}})", R"({"send":7})", R"({"send":{"order":"reset","cell":[0,0]}})",
-        R"({"send":{"order":"rate","cell":[0,0,1],"rate":-1}})",
-        R"({"send":{"order":"rate","cell":[0,0,1],"rate":1e99}})",
-        R"({"send":{"order":"reset","cell":[0,0,1],"mood":"bad"}})", R"({"send":{"order":"period","ticks":0}})",
-        R"({"send":{"order":"weights","cell":[0,0,1],"values":[]}})",
-        R"({"send":{"order":"morph","dtype":"int8","granularity":"row"}})"}) {
+       {R"({"send":{}})", R"({"send":7})", R"({"send":{"command":"reset","cell":[0,0]}})",
+        R"({"send":{"command":"rate","cell":[0,0,1],"rate":-1}})",
+        R"({"send":{"command":"rate","cell":[0,0,1],"rate":1e99}})",
+        R"({"send":{"command":"reset","cell":[0,0,1],"mood":"bad"}})", R"({"send":{"command":"period","ticks":0}})",
+        R"({"send":{"command":"weights","cell":[0,0,1],"values":[]}})",
+        R"({"send":{"command":"morph","dtype":"int8","granularity":"row"}})"}) {
     ASSERT_TRUE(client.send(std::string(bad) + "\n"));
     const Json answer = client.read();
     EXPECT_TRUE(answer.contains("refused")) << bad << answer;
   }
   // Two at once are answered one after the other, and statistics between them.
   ASSERT_TRUE(
-      client.send("{\"send\":{\"order\":\"reset\",\"cell\":[0,0,1]}}\n{\"get\":\"statistics\"}\n"
-                  "{\"send\":{\"order\":\"probe\",\"cell\":[0,0,1]}}\n"));
-  EXPECT_EQ(client.read()["order"], "reset");
+      client.send("{\"send\":{\"command\":\"reset\",\"cell\":[0,0,1]}}\n{\"get\":\"statistics\"}\n"
+                  "{\"send\":{\"command\":\"probe\",\"cell\":[0,0,1]}}\n"));
+  EXPECT_EQ(client.read()["command"], "reset");
   EXPECT_EQ(client.read()["weft_top"], 2);
-  EXPECT_EQ(client.read()["order"], "probe");
-  client.send("{\"send\":{\"order\":\"weights\",\"values\":[" + std::string(5 << 20, '1'));
+  EXPECT_EQ(client.read()["command"], "probe");
+  client.send("{\"send\":{\"command\":\"weights\",\"values\":[" + std::string(5 << 20, '1'));
   const Json cut = client.read();
-  EXPECT_TRUE(cut.is_null() || cut.contains("error")) << "longer than any order may be: " << cut;
+  EXPECT_TRUE(cut.is_null() || cut.contains("error")) << "longer than any command may be: " << cut;
   run.feed(10, 20);
   EXPECT_EQ(run.end().exit, 0);
 }

@@ -3,7 +3,7 @@
 """The programs of docs/embedding.md do what it says.
 
   embedding_test.py WEFT SOURCE PROGRAM...      programs: load, predict_while_learning, sixty_hz, two_agents, rollback,
-      late_labels
+      late_labels, watchdog
 """
 import sys
 import tempfile
@@ -29,6 +29,7 @@ def main():
         assert run(PROGRAMS["predict_while_learning"]) == "100 of the last 100 answers were right\n"
         assert run(PROGRAMS["sixty_hz"]) == "30 frames, every one with ticks\n"
         assert run(PROGRAMS["rollback"]) == "the same bits\n"
+        assert run(PROGRAMS["watchdog"]) == "0 hangs\n"
         whole = run(PROGRAMS["late_labels"], folder + "/whole")
         assert whole.startswith("1000 samples, 995 trained, 5 open, state "), whole
         for stop in ("3", "500", "777"):

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-/// Files of the original system, made from docs/formats/entity_v1.md.
+/// Files of Loom, made from docs/formats/entity_v1.md.
 namespace weft::formats::entity_v1_files {
 
 using Bytes = std::vector<std::byte>;

@@ -2,6 +2,8 @@
 
 #include "cases.hpp"
 
+#include "learning/rules/rule.hpp"
+
 #include "mesh/network/network_json.hpp"
 
 #include "lossy_networks.hpp"
@@ -14,8 +16,8 @@ using kernels::Activation;
 using mesh::NetworkBuilder;
 using mesh::NetworkSpec;
 
-constexpr Rule kRules[] = {Rule::backprop, Rule::gap, Rule::chain, Rule::fw_dtp,
-                           Rule::dfa,      Rule::dtp, Rule::sdtp,  Rule::local_ce};
+constexpr Rule kRules[] = {Rule::backprop, Rule::gap,  Rule::chain,    Rule::fw_dtp,         Rule::dfa,
+                           Rule::dtp,      Rule::sdtp, Rule::local_ce, Rule::gap_difference, Rule::chain_original};
 constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.
@@ -135,6 +137,42 @@ void add_recurrent(std::vector<Case>& all) {
       all.push_back({joined({"recurrent", name(dtype), name(activations), name(rule), name(schedule)}),
                      in_type(recurrent_network(3), dtype, activations, false), options, kSome});
     }
+}
+
+/// Targets of hidden states from tick to tick, and inverses of the maps inside recurrent layers.
+void add_state_targets(std::vector<Case>& all) {
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      if (rule_of(rule).path != ErrorPath::displacements) continue;
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.lr = 0.003f;
+      all.push_back({joined({"state", name(rule), name(schedule)}), recurrent_network(3), options, kSome});
+      // No limit acts here: the two forms of chain are one.
+      all.back().ends_alone = rule != Rule::chain_original;
+    }
+}
+
+/// Layers with linear maps inside them, which learn to be undone.
+void add_maps(std::vector<Case>& all) {
+  const NetworkSpec spec = mesh::testing_support::must(mesh::read_network(R"({"weft": 2, "seed": 4, "grid": {"x": 6},
+ "inputs": {"x": [9]}, "layers": [
+  {"at": [0,0,0,0], "type": "dense", "out": 36, "activation": "tanh"},
+  {"at": [0,0,1,0], "type": "conv2d", "view": [4, 3, 3], "out": 6, "kernel": 2, "groups": 2, "activation": "relu"},
+  {"at": [0,0,2,0], "type": "conv_transposed2d", "out": 2, "kernel": 2, "stride": 2, "activation": "tanh"},
+  {"at": [0,0,3,0], "type": "sequential", "view": [4, 8], "layers": [
+     {"type": "attention", "heads": 2}, {"type": "swiglu", "hidden": 5}]},
+  {"at": [0,0,4,0], "type": "dense", "view": [4, 8], "out": 5, "activation": "silu"},
+  {"at": [0,0,5,0], "type": "dense", "view": [20], "out": 6}], "outputs": {"y": [0,0,5,0]}})",
+                                                                          "maps"));
+  for (const Rule rule : {Rule::dtp, Rule::sdtp})
+    for (const Schedule schedule : kSchedules)
+      for (const Dtype dtype : {Dtype::float32, Dtype::int8}) {
+        LearningOptions options{.rule = rule, .schedule = schedule, .learners = 1};
+        options.optimizer.lr = 0.01f;
+        all.push_back({joined({"maps", name(dtype), name(rule), name(schedule)}),
+                       in_type(spec, dtype, Activations::int8, false), options, kSome});
+        all.back().ends_alone = true;
+      }
 }
 
 void add_shared_weights(std::vector<Case>& all) {
@@ -270,6 +308,8 @@ std::vector<Case> cases() {
   add_losses(all);
   add_types(all);
   add_recurrent(all);
+  add_state_targets(all);
+  add_maps(all);
   add_shared_weights(all);
   add_deep(all);
   add_choosing(all);

@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr Coord kFirst{0, 0, 0, 0}, kMiddle{0, 0, 1, 0}, kOutput{0, 1, 0, 0};
 
-void order(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
+void send_command(Pair& pair, Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
   pair.both([&](LearningRun& run) {
     post(*run.mesh, cell,
          {.kind = kind,
@@ -39,15 +39,15 @@ class DeviceCellsLearn : public ::testing::TestWithParam<std::tuple<Rule, Schedu
   }
 };
 
-TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatCarryOrdersOut) {
+TEST_P(DeviceCellsLearn, AndCostTheCpuTheStepsThatExecuteCommands) {
   Pair pair(digits_network(3), options());
   pair.train(9);
   EXPECT_EQ(pair.statistics().host_steps, 0u);
-  order(pair, kMiddle, CommandKind::morph);
+  send_command(pair, kMiddle, CommandKind::morph);
   pair.train(20);
   pair.expect_equal("morphed at once");
   EXPECT_EQ(pair.statistics().host_steps, 1u);
-  order(pair, kFirst, CommandKind::reset, 0, 7);
+  send_command(pair, kFirst, CommandKind::reset, 0, 7);
   pair.train(20);
   pair.expect_equal("reset later");
   EXPECT_EQ(pair.statistics().host_steps, 3u);
@@ -58,10 +58,10 @@ TEST_P(DeviceCellsLearn, AlthoughSomeAreSilent) {
   for (const std::uint64_t period : {0, 3, 11}) {
     SCOPED_TRACE(period);
     Pair pair(digits_network(3), options());
-    order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::disable, period);
+    send_command(pair, kMiddle, period ? CommandKind::set_period : CommandKind::disable, period);
     pair.train(40);
     pair.expect_equal("silent");
-    order(pair, kMiddle, period ? CommandKind::set_period : CommandKind::enable, 1);
+    send_command(pair, kMiddle, period ? CommandKind::set_period : CommandKind::enable, 1);
     pair.train(10);
     pair.drain();
     pair.expect_equal("drained");
@@ -113,7 +113,7 @@ TEST_P(DeviceCellsLearn, BesideMetacognition) {
     pair.expect_equal("drained");
     EXPECT_GT(actions_of(*pair.cpu().mesh), 1u);
     EXPECT_GT(pair.statistics().host_steps, 0u);
-    // The step that carries an order out, and one more where it was given in such a step.
+    // The step that executes a command, and one more where it was given in such a step.
     EXPECT_LE(pair.statistics().host_steps, 2 * actions_of(*pair.cpu().mesh));
     EXPECT_GT(pair.statistics().device_steps, 2 * pair.statistics().host_steps);
     EXPECT_EQ(pair.statistics().why_host, "");

@@ -56,7 +56,7 @@ TEST(SharedWeights, LearnFromAllTheirUses) {
     EXPECT_NEAR((before[i] - after[i]) / run.learner->options().optimizer.lr, slopes[i], 4e-3 * scale) << i;
 }
 
-// The original lost remote links on save.
+// Loom lost remote links on save.
 TEST(SharedWeights, SurviveAFileAndFollowTheirOwnersMorph) {
   const auto again = must(mesh::read_network(must(mesh::write_network(shared_network())), "again"));
   ASSERT_EQ(again.layers[1].layers[0].type, "shared");

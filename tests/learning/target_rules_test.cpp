@@ -59,6 +59,7 @@ struct Model {
       }
     }
   }
+  bool is_chain() const { return options.rule == Rule::chain || options.rule == Rule::chain_original; }
   double slope(std::size_t l, std::size_t o) const { return l < 2 ? 1 - a[l + 1][o] * a[l + 1][o] : 1; }
 
   static double factor(const Vector& activation, const Vector& displacement) {
@@ -87,9 +88,10 @@ struct Model {
   Vector propagate(std::size_t l, const Vector& d) const {
     const std::size_t in = a[l].size(), out = d.size();
     const Vector& w = weights[2 * l];
-    const bool is_gradient = options.rule == Rule::chain || (options.rule == Rule::dtp && l == 2);
+    const bool is_gradient = is_chain() || (options.rule == Rule::dtp && l == 2);
+    const bool is_mean = options.rule == Rule::gap || options.rule == Rule::gap_difference;
     Vector back(in, 0.0);
-    if (options.rule != Rule::gap && !is_gradient) {
+    if (!is_mean && !is_gradient) {
       Vector t = a[l + 1];
       for (std::size_t o = 0; o < out; ++o) t[o] += d[o];
       const Vector wanted = fed_back(l, t), now = fed_back(l, a[l + 1]);
@@ -97,13 +99,16 @@ struct Model {
       return back;
     }
     for (std::size_t k = 0; k < in; ++k) {
-      double weighted = 0, size = 0;
+      double weighted = 0, moved = 0, size = 0;
       for (std::size_t o = 0; o < out; ++o) {
         if (is_gradient) back[k] += w[o * in + k] * d[o] * slope(l, o);
         weighted += w[o * in + k] * (a[l + 1][o] + d[o]);
+        moved += w[o * in + k] * d[o];
         size += std::abs(w[o * in + k]);
       }
       if (options.rule == Rule::gap) back[k] = size > 0.01 ? weighted / size - a[l][k] : 0;
+      if (options.rule == Rule::gap_difference)
+        back[k] = size > 0.01 ? std::sqrt(static_cast<double>(out)) * moved / size : 0;
     }
     return back;
   }
@@ -159,9 +164,9 @@ struct Model {
     }
     std::vector<Vector> out;
     for (std::size_t l = 0; l < 3; ++l) {
-      if (options.rule == Rule::chain)
+      if (is_chain())
         for (double& v : displacements[l]) v *= 0.1;
-      const double lr = options.optimizer.lr * (options.rule == Rule::chain ? 0.1 : 1.0);
+      const double lr = options.optimizer.lr * (is_chain() ? 0.1 : 1.0);
       const double size = lr * static_cast<double>(a[l].size()) * rms(a[l]) * rms(a[l]);
       const double step = options.step_limit > 0 && size > options.step_limit ? options.step_limit / size : 1;
       const double f = factor(a[l + 1], displacements[l]) * step;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing_support;
 
-const std::vector<Options>& remembering() {
+const std::vector<Options>& options_with_memory() {
   static const std::vector<Options> all = {
       {{"heads", 4.0}, {"kv_heads", 2.0}, {"context", 10.0}, {"rope", std::string("half")}},
       {{"heads", 2.0}, {"context", 33.0}, {"window", 9.0}, {"qk_norm", std::string("rms")}},
@@ -34,7 +34,7 @@ TEST(Attention, PrefillsInOneTickWhatItDecodesTokenByToken) {
   constexpr std::size_t kTokens = 72, kWidth = 8;
   for (const kernels::Isa isa : kernels::available_isas()) {
     const ForIsa scope(isa);
-    for (const Options& options : remembering()) {
+    for (const Options& options : options_with_memory()) {
       goldens::Sequence whole(goldens::layer("attention", options), Shape{kTokens, kWidth}, 1, 1);
       whole.forward(0, 1);
       for (const std::size_t tokens : {1, 3, 24, 36}) {
@@ -52,7 +52,7 @@ TEST(Attention, PrefillsInOneTickWhatItDecodesTokenByToken) {
 // And so do the gradients, through the cache, up to the order of sums.
 TEST(Attention, LearnsFromTokensThroughTheCacheAsFromAWholeSequence) {
   constexpr std::size_t kTokens = 24, kWidth = 8;
-  for (const Options& options : remembering()) {
+  for (const Options& options : options_with_memory()) {
     goldens::Sequence whole(goldens::layer("attention", options, 6), Shape{kTokens, kWidth}, 1, 1);
     goldens::Sequence parts(goldens::layer("attention", options, 6), Shape{kWidth}, kTokens, 1);
     for (goldens::Sequence* run : {&whole, &parts}) {

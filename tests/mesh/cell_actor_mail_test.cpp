@@ -285,7 +285,7 @@ TEST(CellActorMail, SaysWhenAMailboxIsFullAndLosesNothing) {
     if (i % 8 == 7) must(mesh.tick());
   }
   expect_error(refused, Errc::full, {"[0,0,3,0]", "1024"});
-  EXPECT_EQ(accepted.size(), CellMail::kRoom);
+  EXPECT_EQ(accepted.size(), CellMail::kCapacity);
   must(mesh.tell(kC, make_command(CommandKind::enable)));
   must(mesh.tick());
   for (const MailPointer& mail : accepted) ASSERT_TRUE(mail->is_done() && mail->status());
@@ -303,7 +303,7 @@ TEST(CellActorMail, MailForACellThatDoesNotFireWaitsUpToABound) {
   must(mesh.tick());
   for (const auto& cell : MeshAccess::cells(mesh))
     if (cell->at() == kB) {
-      EXPECT_EQ(cell->mail()->waiting().size(), CellMail::kRoom);
+      EXPECT_EQ(cell->mail()->waiting().size(), CellMail::kCapacity);
     }
   must(mesh.tell(kB, make_command(CommandKind::enable)));
   must(mesh.tick());
@@ -388,8 +388,11 @@ TEST(CellActorMail, RefusesNetworksThatMeanNothing) {
   expect_error(refused("trains", {0, 0, 9, 0}), Errc::unknown_name, {".trains", "[0,0,9,0]"});
   expect_error(refused("trains", {0, 0, 0, 0}), Errc::invalid_argument, {".trains", "no neighbour"});
   expect_error(refused("trains", {0, 0, 1, 0}), Errc::unsupported, {"no weights"});
-  expect_error(register_cell("clerk", nullptr), Errc::duplicate_name, {"clerk"});
-  expect_error(register_cell("dense", nullptr), Errc::duplicate_name, {"dense"});
+  const auto never = [](const Shape&, OptionReader&) -> Result<std::unique_ptr<CellActor>> {
+    return fail(Errc::internal, "it is not asked");
+  };
+  expect_error(register_cell("clerk", never), Errc::duplicate_name, {"clerk"});
+  expect_error(register_cell("dense", never), Errc::duplicate_name, {"dense"});
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ float last_reply(const Mesh& mesh, Coord at) {
     std::vector<std::uint64_t> words;
     cell->observers().front().observer->save(words);
     float last = 0;
-    // The last of its fields, which ends the words: 4 bytes and 4 of padding.
-    std::memcpy(&last, words.data() + words.size() - 1, sizeof last);
+    // The last of its fields, before the digest of their names: 4 bytes and 4 of padding.
+    std::memcpy(&last, words.data() + words.size() - 2, sizeof last);
     return last;
   }
   return NAN;

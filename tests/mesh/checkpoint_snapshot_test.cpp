@@ -111,15 +111,15 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
             std::uint64_t{cell->is_reset_pending()}, std::uint64_t{cell->deferred().size()}})
         cells.push_back(word);
       cells.insert(cells.end(), restarts.begin(), restarts.end());
-      for (const CommandMessage& order : cell->deferred()) {
-        const auto encoding = static_cast<std::uint64_t>(order->encoding.dtype) |
-                              static_cast<std::uint64_t>(order->encoding.granularity) << 8;
+      for (const CommandMessage& command : cell->deferred()) {
+        const auto encoding = static_cast<std::uint64_t>(command->encoding.dtype) |
+                              static_cast<std::uint64_t>(command->encoding.granularity) << 8;
         for (const std::uint64_t word :
-             {static_cast<std::uint64_t>(order->kind), std::uint64_t{order->sender} << 32 | order->level,
-              std::uint64_t{order->parameter}, order->number, encoding, order->not_before,
-              std::uint64_t{order->values.size()}})
+             {static_cast<std::uint64_t>(command->kind), std::uint64_t{command->sender} << 32 | command->level,
+              std::uint64_t{command->parameter}, command->number, encoding, command->not_before,
+              std::uint64_t{command->values.size()}})
           cells.push_back(word);
-        for (const std::uint32_t word : bits(order->values)) cells.push_back(word);
+        for (const std::uint32_t word : bits(command->values)) cells.push_back(word);
       }
       for (const CellObserver& each : cell->observers()) {
         std::vector<std::uint64_t> words;
@@ -133,7 +133,7 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
   return plain(must(formats::encode_entity(network, meta, blobs)));
 }
 
-void order_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before, std::vector<float> values = {}) {
+void send_later(Mesh& mesh, Coord cell, CommandKind kind, std::uint64_t not_before, std::vector<float> values = {}) {
   post(mesh, cell,
        {.kind = kind, .not_before = not_before, .encoding = Encoding(Dtype::int8), .values = std::move(values)});
 }
@@ -142,8 +142,8 @@ TEST(CheckpointSnapshots, HoldsTheFileThatTheMeshDescribes) {
   for (const std::size_t sessions : {std::size_t{1}, std::size_t{3}})
     for (const std::uint64_t ticks : {0u, 5u, 10u, 15u}) {
       Mesh mesh = started(sessions);
-      order_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, noise(19 * 19, 4));
-      order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
+      send_later(mesh, {0, 1, 1, 0}, CommandKind::set_weights, 12, noise(19 * 19, 4));
+      send_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 8);
       run_with_faults(mesh, 0, ticks);
       for (const bool live : {true, false})
         EXPECT_EQ(plain(must(encode_mesh(mesh, live))), described(mesh, live))
@@ -194,7 +194,7 @@ TEST(CheckpointSnapshots, StaysAsItWasWhileTheMeshGoesOn) {
       made_hash = to_string(state_hash(snapshot.view(), 1, {}));
     });
     run_with_faults(mesh, tick, tick + 1);
-    if (tick == 7) order_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 0);
+    if (tick == 7) send_later(mesh, {0, 0, 1, 0}, CommandKind::morph, 0);
     run_with_faults(mesh, tick, tick + 1);
     writer.join();
     EXPECT_EQ(made, now) << tick;
@@ -228,8 +228,8 @@ void expect_whole(Mesh& mesh, CheckpointSnapshot& used, std::uint64_t copied_wei
 }
 
 TEST(CheckpointSnapshots, CopiesOnlyWeightsThatMoved) {
-  const auto order = [](Mesh& mesh, Coord cell, CommandKind kind, std::vector<float> values = {}) {
-    order_later(mesh, cell, kind, 0, std::move(values));
+  const auto send_command = [](Mesh& mesh, Coord cell, CommandKind kind, std::vector<float> values = {}) {
+    send_later(mesh, cell, kind, 0, std::move(values));
     must(mesh.tick());
   };
   const NetworkSpec spec = NetworkBuilder("still", {1, 1, 2, 1})
@@ -245,23 +245,23 @@ TEST(CheckpointSnapshots, CopiesOnlyWeightsThatMoved) {
   must(take_checkpoint_snapshot(mesh, true, snapshot));
   must(mesh.tick(3));
   expect_whole(mesh, snapshot, 0, "ticks move nothing");
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 4));
+  send_command(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 4));
   expect_whole(mesh, snapshot, kFirst, "one matrix was set");
   expect_whole(mesh, snapshot, 0, "and no more");
 
   Snapshot saved;
   mesh.take_snapshot(saved, SnapshotWeights::always);
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 5));
+  send_command(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 5));
   expect_whole(mesh, snapshot, kFirst, "set again");
   const std::uint64_t all = snapshot.bytes() - MeshAccess::state(std::as_const(mesh)).bytes();
   must(mesh.restore_snapshot(saved));
   expect_whole(mesh, snapshot, all, "all were put back");
   // The version that it had with other values.
-  order(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 6));
+  send_command(mesh, {0, 0, 0, 0}, CommandKind::set_weights, noise(16 * 16, 6));
   expect_whole(mesh, snapshot, kFirst, "a version that comes again");
 
   // Codes come before the master, and all that follows stands elsewhere then.
-  order(mesh, {0, 0, 1, 0}, CommandKind::morph);
+  send_command(mesh, {0, 0, 1, 0}, CommandKind::morph);
   must(take_checkpoint_snapshot(mesh, true, snapshot));
   EXPECT_GE(snapshot.copied_bytes(), MeshAccess::state(std::as_const(mesh)).bytes() + kSecond + kSecond / 4);
   expect_whole(mesh, snapshot, 0, "after a morph");

@@ -59,7 +59,7 @@ TEST(Command, ActsInTheMiddleOfALongRunAsItDoesTickByTick) {
   EXPECT_EQ(off->done_at(), 5u);
 }
 
-TEST(Command, CarriesAnOrderOutAtTheNextBoundaryWhenNoTickIsNamed) {
+TEST(Command, ExecutesACommandAtTheNextBoundaryWhenNoTickIsNamed) {
   Mesh mesh = counter();
   must(mesh.tick(4));
   const auto off = post(mesh, kCell, CommandKind::disable);
@@ -99,13 +99,13 @@ Mesh weighted(std::size_t sessions = 1) {
 TEST(Command, ReplacesWeightsBetweenTwoTicks) {
   Mesh mesh = weighted();
   must(mesh.set_input("in", std::vector<float>{1.0f, 10.0f}));
-  const auto order = [&](std::uint64_t tick, std::uint32_t parameter, std::vector<float> values) {
+  const auto send_command = [&](std::uint64_t tick, std::uint32_t parameter, std::vector<float> values) {
     return post(
         mesh, kCell,
         {.kind = CommandKind::set_weights, .not_before = tick, .values = std::move(values), .parameter = parameter});
   };
-  order(0, 0, {1, 2, 3, 4, 5, 6});  // row-major [3, 2]
-  order(2, 1, {100, 200, 300});
+  send_command(0, 0, {1, 2, 3, 4, 5, 6});  // row-major [3, 2]
+  send_command(2, 1, {100, 200, 300});
   must(mesh.tick(1));
   EXPECT_EQ(output_of(mesh, kCell), (std::vector<float>{21, 43, 65}));
   must(mesh.tick(1));
@@ -117,7 +117,7 @@ TEST(Command, ReplacesWeightsBetweenTwoTicks) {
   EXPECT_EQ(snapshot->answer(), (std::vector<float>{1, 2, 3, 4, 5, 6, 100, 200, 300}));
 }
 
-TEST(Command, RefusesOrdersThatDoNotFitAndChangesNothing) {
+TEST(Command, RefusesCommandsThatDoNotFitAndChangesNothing) {
   Mesh mesh = weighted(2);
   const auto refused = [&](auto&& fill) {
     auto control = std::make_shared<Command>();
@@ -160,12 +160,12 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   Mesh counterpart = must(Mesh::build(mesh.spec()));
   must(counterpart.set_input("in", noise(40, 1)));
   must(counterpart.tick(2));
-  const auto order =
+  const auto command =
       post(mesh, kCell, {.kind = CommandKind::morph, .not_before = 4, .encoding = Encoding(Dtype::int4)});
   must(mesh.tick(5));
-  ASSERT_TRUE(order->is_done());
-  EXPECT_EQ(order->done_at(), 4u);
-  must(order->status());
+  ASSERT_TRUE(command->is_done());
+  EXPECT_EQ(command->done_at(), 4u);
+  must(command->status());
   // The same by hand, between two ticks.
   must(counterpart.tick(2));
   must(MeshAccess::weights(counterpart).morph(1, "layer", Encoding(Dtype::int4)));
@@ -179,7 +179,7 @@ TEST(Command, MorphsALayerAtATickBoundary) {
   EXPECT_EQ(counterpart.state_hash(), mesh.state_hash());
 }
 
-TEST(Command, RefusesAnOrderToAnEmptyCell) {
+TEST(Command, RefusesACommandToAnEmptyCell) {
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 2, 2, 1}).input("in", 2).dense({0, 1, 0, 0}, 3).spec()));
   expect_error(mesh.post({0, 0, 1, 0}, std::make_shared<Command>()), Errc::unknown_name, {"[0,0,1,0]"});
   EXPECT_TRUE(mesh.post({0, 1, 0, 0}, std::make_shared<Command>()).has_value());
@@ -197,7 +197,7 @@ TEST(Command, ProbesWhatASessionCommittedAtThatTick) {
   EXPECT_EQ(probe->done_at(), 2u);
 }
 
-TEST(Command, SaysWhenTheMailboxIsFullAndTakesOrdersAgainAfterATick) {
+TEST(Command, SaysWhenTheMailboxIsFullAndTakesCommandsAgainAfterATick) {
   Mesh mesh = counter();
   for (std::size_t i = 0; i < Cell::kMailboxCapacity; ++i) post(mesh, kCell, CommandKind::probe);
   expect_error(mesh.post(kCell, std::make_shared<Command>()), Errc::full, {"cell [0,0,0,0]", "16", "tick"});
@@ -208,7 +208,7 @@ TEST(Command, SaysWhenTheMailboxIsFullAndTakesOrdersAgainAfterATick) {
   EXPECT_EQ(mesh.registry().view(0).messages, Cell::kMailboxCapacity + 1);
 }
 
-TEST(Command, CarriesOrdersOfOneTickOutAsTheyWereSent) {
+TEST(Command, ExecutesCommandsOfOneTickAsTheyWereSent) {
   Mesh mesh = counter();
   // Sent first but due at tick 6, beside one sent later without a date: the later one has the last word.
   const auto first = post(mesh, kCell, CommandKind::disable, 6);
@@ -220,7 +220,7 @@ TEST(Command, CarriesOrdersOfOneTickOutAsTheyWereSent) {
   EXPECT_EQ(firings(mesh), 10);
 }
 
-TEST(Command, KeepsOrdersWhileSessionsComeAndGo) {
+TEST(Command, KeepsCommandsWhileSessionsComeAndGo) {
   Mesh mesh = counter();
   const auto dated = post(mesh, kCell, CommandKind::disable, 5);
   must(mesh.tick(2));
@@ -241,7 +241,7 @@ struct Posted {
   std::vector<float> values;
 };
 
-std::vector<Posted> orders() {
+std::vector<Posted> commands() {
   std::vector<Posted> all;
   const Coord cells[] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 1, 1, 0}, {1, 0, 1, 0}};
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -276,13 +276,13 @@ void feed(Mesh& mesh) {
   }
 }
 
-TEST(Command, ReplaysOrdersThatAnotherThreadSentInTheMiddleOfARun) {
+TEST(Command, ReplaysCommandsThatAnotherThreadSentInTheMiddleOfARun) {
   Mesh mesh = must(Mesh::build(mixed_network().spec(), {.threads = 2, .grain_bytes = 0}));
   feed(mesh);
   std::vector<CommandMessage> sent;
   std::atomic<bool> is_over{false};
   std::thread sender([&] {
-    for (const Posted& posted : orders()) {
+    for (const Posted& posted : commands()) {
       sent.push_back(send(mesh, posted, 0));
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
@@ -298,7 +298,7 @@ TEST(Command, ReplaysOrdersThatAnotherThreadSentInTheMiddleOfARun) {
   for (std::size_t i = 0; i < sent.size(); ++i) {
     ASSERT_TRUE(sent[i]->is_done());
     EXPECT_TRUE(sent[i]->status().has_value());
-    send(replay, orders()[i], sent[i]->done_at());
+    send(replay, commands()[i], sent[i]->done_at());
   }
   must(replay.tick(mesh.ticks()));
   EXPECT_EQ(to_string(replay.state_hash()), to_string(mesh.state_hash()));
@@ -311,7 +311,7 @@ TEST(Command, GivesTheSameBitsOnEveryThreadCountAndExecutor) {
     Mesh mesh = must(Mesh::build(mixed_network().spec(), options));
     feed(mesh);
     std::uint64_t at = 0;
-    for (const Posted& posted : orders()) send(mesh, posted, at += 3);
+    for (const Posted& posted : commands()) send(mesh, posted, at += 3);
     if (in_one_run) {
       must(mesh.run({}, 200));
     } else {

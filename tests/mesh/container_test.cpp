@@ -14,7 +14,7 @@ using namespace testing_support;
 
 using goldens::layer;
 
-// The original dropped the skip's gradient.
+// Loom dropped the skip's gradient.
 TEST(Sequential, SendsAResidualsErrorDownBothBranches) {
   goldens::Sequence run(layer(R"({"type": "sequential", "layers": [
       {"type": "activation", "activation": "tanh", "name": "f"}, {"type": "residual", "from": ["input", "f"]}]})"),

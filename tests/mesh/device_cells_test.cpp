@@ -18,7 +18,7 @@ constexpr Coord kWatched{0, 0, 1, 0}, kSpare{0, 0, 2, 0};
 
 class DeviceCells : public DevicePair {
  protected:
-  void order(Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
+  void send_command(Coord cell, CommandKind kind, std::uint64_t number = 0, std::uint64_t after = 0) {
     both([&](Mesh& mesh) {
       post(mesh, cell,
            {.kind = kind,
@@ -112,7 +112,7 @@ class DeviceMetacognition : public DeviceCells, public ::testing::WithParamInter
         return minded(kRival, kReset, false, keeps_another);
     }
   }
-  /// Each action costs the CPU the tick that carries it out.
+  /// Each action costs the CPU the tick that executes it.
   void expect_mixed() {
     EXPECT_GT(actions(), 1u);
     EXPECT_GT(statistics().host_steps, 0u);
@@ -150,7 +150,7 @@ TEST_P(DeviceMetacognition, InOneRunWithInputsAndOutputs) {
   }
 }
 
-TEST_P(DeviceMetacognition, GoesBackToASavedStateWithOrdersUnderWay) {
+TEST_P(DeviceMetacognition, GoesBackToASavedStateWithCommandsUnderWay) {
   build(network());
   run_both(32, 30, 5);
   for (int i = 0; i < 6; ++i) {
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, DeviceMetacognition, ::testing::Range(0, 4),
 /// The second cell fails in the tick in which the watcher acts, or some ticks before or after.
 class DeviceMetacognitionFaults : public DeviceCells, public ::testing::WithParamInterface<Policy> {};
 
-TEST_P(DeviceMetacognitionFaults, HappenOnceBesideOrders) {
+TEST_P(DeviceMetacognitionFaults, HappenOnceBesideCommands) {
   std::uint64_t replays = 0;
   for (const double min_ticks : {1.0, 2.0, 3.0, 4.0, 5.0}) {
     SCOPED_TRACE(min_ticks);
@@ -210,15 +210,15 @@ TEST_F(DeviceCells, ThatAreDisabledKeepTheirOutputOnTheDevice) {
   build(mixed_network().spec(), 2);
   set_inputs(1);
   tick(9);
-  order({0, 0, 0, 0}, CommandKind::disable);
-  order({1, 0, 0, 0}, CommandKind::disable);
+  send_command({0, 0, 0, 0}, CommandKind::disable);
+  send_command({1, 0, 0, 0}, CommandKind::disable);
   tick(40);
   expect_outputs();
   run_rounds(5, 1);
   run_both(20, 0, 2);
   expect_equal("silent");
   expect_on_device(9 + 39 + 5 + 20, 1);
-  order({0, 0, 0, 0}, CommandKind::enable);
+  send_command({0, 0, 0, 0}, CommandKind::enable);
   run_both(20, 0, 3);
   expect_equal("enabled");
   expect_on_device(9 + 39 + 5 + 20 + 19, 2);
@@ -235,7 +235,7 @@ TEST_P(DevicePeriods, AreKeptOnTheDevice) {
     build(spec, 2);
     set_inputs(1);
     const Coord cells[] = {{0, 0, 0, 0}, {1, 0, 0, 0}, {1, 1, 1, 0}};
-    for (std::size_t i = 0; i < GetParam().size(); ++i) order(cells[i], CommandKind::set_period, GetParam()[i]);
+    for (std::size_t i = 0; i < GetParam().size(); ++i) send_command(cells[i], CommandKind::set_period, GetParam()[i]);
     std::uint64_t seed = 1;
     for (const std::uint64_t n : {1, 2, 1, 5, 1, 1, 40, 3, 100}) {
       tick(n);
@@ -273,23 +273,23 @@ TEST_F(DeviceCells, ThatWereIsolatedStaySoOnTheDevice) {
   EXPECT_EQ(statistics().host_steps, host);
   EXPECT_EQ(statistics().device_steps, device + 30);
   // Enabled, it fails again.
-  order({0, 0, 1, 0}, CommandKind::enable);
+  send_command({0, 0, 1, 0}, CommandKind::enable);
   both_say_the_same([](Mesh& mesh) { return mesh.tick(6); });
   expect_equal("enabled");
   expect_same_supervision();
 }
 
-TEST_F(DeviceCells, GetOrdersOfLaterTicksThenAndNotBefore) {
+TEST_F(DeviceCells, GetCommandsOfLaterTicksThenAndNotBefore) {
   build(mixed_network().spec());
   set_inputs(1);
   tick(3);
-  order({0, 0, 0, 0}, CommandKind::reset, 0, 50);
-  order({1, 0, 0, 0}, CommandKind::morph, 0, 20);
+  send_command({0, 0, 0, 0}, CommandKind::reset, 0, 50);
+  send_command({1, 0, 0, 0}, CommandKind::morph, 0, 20);
   tick(100);
   expect_equal("after both");
   // The tick that takes them out of their mailboxes, and one for each.
   expect_on_device(100, 3);
-  order({0, 0, 0, 0}, CommandKind::reset, 0, 5);
+  send_command({0, 0, 0, 0}, CommandKind::reset, 0, 5);
   run_both(30, 0, 3);
   expect_equal("in a run");
   expect_on_device(128, 5);
@@ -297,15 +297,15 @@ TEST_F(DeviceCells, GetOrdersOfLaterTicksThenAndNotBefore) {
 
 // A halt ends a call at a multiple of 256 of its ticks, however the call was cut up.
 TEST_F(DeviceCells, HaltWhereTheyWouldOnTheCpu) {
-  const auto overflow_later = [&](bool with_order, std::uint64_t before) {
+  const auto overflow_later = [&](bool with_command, std::uint64_t before) {
     build_bomb(explosive(Policy::halt));
     if (before) tick(before);
-    if (with_order) order({0, 0, 3, 0}, CommandKind::probe);
+    if (with_command) send_command({0, 0, 3, 0}, CommandKind::probe);
     run_bomb(600, 20, 20);
     EXPECT_EQ(cpu_->ticks(), before + 256);
     expect_equal("run");
     both([](Mesh& mesh) { mesh.resume(); });
-    if (with_order) order({0, 0, 3, 0}, CommandKind::probe);
+    if (with_command) send_command({0, 0, 3, 0}, CommandKind::probe);
     both_say_the_same([](Mesh& mesh) { return mesh.tick(1000); });
     EXPECT_EQ(cpu_->ticks(), before + 512);
     expect_equal("ticks");

@@ -169,7 +169,7 @@ TEST_P(DeviceRunTest, GoesBackToSavedStates) {
     go_back_to_saved_states(weights);
 }
 
-TEST_P(DeviceCommandsTest, CommandsAreCarriedOutAtTheirTicksAndAnsweredAlike) {
+TEST_P(DeviceCommandsTest, CommandsAreExecutedAtTheirTicksAndAnsweredAlike) {
   build(mixed());
   set_inputs(1);
   tick(4);

@@ -102,10 +102,10 @@ class DeviceFaultsTest : public FaultsTest {
     outcome.all += text(y);
     post(mesh, {0, 0, 0, 0}, CommandKind::probe, mesh.ticks() + 2);
     must(mesh.tick(4));
-    const CommandMessage order =
+    const CommandMessage command =
         post(mesh, {0, 0, 2, 0}, {.kind = CommandKind::morph, .encoding = Encoding(Dtype::int8)});
     must(mesh.tick(3));
-    EXPECT_TRUE(order->is_done() && order->status());
+    EXPECT_TRUE(command->is_done() && command->status());
     look();
     outcome.all += hashes(mesh);
     must(mesh.add_session());

@@ -76,7 +76,7 @@ TEST(EntityModel, WritesTheSameBytesForTheSameState) {
   EXPECT_NE(plain(must(encode_mesh(two, true))), bytes);
 }
 
-TEST(EntityModel, KeepsOrdersThatAreNotDueYet) {
+TEST(EntityModel, KeepsCommandsThatAreNotDueYet) {
   Mesh unbroken = started(2);
   const auto weights =
       post(unbroken, {1, 1, 0, 0}, {.kind = CommandKind::set_weights, .not_before = 10, .values = noise(4 * 19, 3)});
@@ -177,7 +177,7 @@ TEST(EntityModel, RefusesStateThatNoMeshCouldHave) {
   expect_error(refused(put(1, std::uint64_t{0})), Errc::corrupt, {"state/cells"});               // period
   expect_error(refused(put(2, std::uint64_t{5})), Errc::corrupt, {"state/cells"});               // status
   expect_error(refused(put(7, std::uint64_t{1} << 60)), Errc::corrupt, {"state/cells"});         // restarts
-  expect_error(refused(put(8, std::uint64_t{2})), Errc::corrupt, {"state/cells"});               // reset ordered
+  expect_error(refused(put(8, std::uint64_t{2})), Errc::corrupt, {"state/cells"});               // reset sent
   expect_error(refused(put(9, ~std::uint64_t{0})), Errc::corrupt, {"state/cells"});              // commands
   expect_error(refused([](auto& b) { b.resize(b.size() - 8); }), Errc::corrupt, {"state/cells", "short"});
   expect_error(refused([](auto& b) { b.resize(b.size() + 8); }), Errc::corrupt, {"state/cells", "longer"});
@@ -242,7 +242,7 @@ TEST(EntityModel, SurvivesAnyFlippedBit) {
   }
 }
 
-TEST(EntityModel, HoldsOrdersThatWereDueWhenItWasTaken) {
+TEST(EntityModel, HoldsCommandsThatWereDueWhenItWasTaken) {
   Mesh mesh = must(Mesh::build(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 4).dense({0, 0, 0, 0}, 3).spec()));
   must(mesh.tick(2));
   const auto weights = post(mesh, {0, 0, 0, 0}, {.kind = CommandKind::set_weights, .values = noise(12, 5)});

@@ -48,7 +48,7 @@ NetworkSpec ring() {
   return spec;
 }
 
-void order(Mesh& mesh, std::uint32_t x, CommandKind kind, std::uint64_t number = 0) {
+void send_command(Mesh& mesh, std::uint32_t x, CommandKind kind, std::uint64_t number = 0) {
   post(mesh, cell(x), kind, 0, number);
 }
 
@@ -61,10 +61,10 @@ void disturb(Mesh& mesh, std::uint64_t tick) {
     for (float& w : control->values) w = overflow ? std::copysign(3e38f, w) : w;
     must(mesh.post(cell(x), control));
   };
-  if (tick == 3) order(mesh, 4, CommandKind::disable);
-  if (tick == 6) order(mesh, 4, CommandKind::enable), order(mesh, 6, CommandKind::reset);
-  if (tick == 8) order(mesh, 30, CommandKind::set_period, 3);
-  if (tick == 14) order(mesh, 30, CommandKind::set_period, 1);
+  if (tick == 3) send_command(mesh, 4, CommandKind::disable);
+  if (tick == 6) send_command(mesh, 4, CommandKind::enable), send_command(mesh, 6, CommandKind::reset);
+  if (tick == 8) send_command(mesh, 30, CommandKind::set_period, 3);
+  if (tick == 14) send_command(mesh, 30, CommandKind::set_period, 1);
   if (tick == 16) weights(12, true);  // its sums overflow, as it is linear, and it holds its last output
   if (tick == 20) weights(12, false);
   if (tick == 22) {

@@ -9,7 +9,7 @@ namespace {
 
 using namespace testing_support;
 
-// The original took the distances of the whole batch together, and its gradients lacked the 1/T.
+// Loom took the distances of the whole batch together, and its gradients lacked the 1/T.
 TEST(KMeans, AssignsEachSampleByItselfAndItsSlopeHasOneOverTheTemperature) {
   // Two centres on a line at -1 and 1: d_0 - d_1 = 4 x, so p_1 = sigmoid(4 x / T) and its slope is 4/T p_1 (1 - p_1).
   for (const double temperature : {0.5, 1.0, 4.0}) {

@@ -105,7 +105,7 @@ TEST_P(LayerState, RunsManyTicksAtOnceAsOneByOneOnEveryMachineShape) {
   }
 }
 
-// The original let queries of one sample see keys of others.
+// Loom let queries of one sample see keys of others.
 TEST_P(LayerState, KeepsSessionsApartAndForgetsOnReset) {
   Mesh both = build(2), alone = build();
   const auto run = [&] {

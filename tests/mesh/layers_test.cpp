@@ -236,9 +236,12 @@ INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(cases()),
 TEST(Layers, HaveAModelHereOrValuesOfPyTorch) {
   std::set<std::string> tested;
   for (const Case& each : cases()) tested.insert(each.spec.type);
-  for (const std::string& type : layer_types())
+  for (const std::string& type : layer_types()) {
+    // Other tests add types of their own.
+    if (!layer_declaration(type)->is_own) continue;
     EXPECT_TRUE(tested.count(type) || std::filesystem::exists(source_path("tests/data/layers/") + type + ".json"))
         << type;
+  }
 }
 
 }  // namespace

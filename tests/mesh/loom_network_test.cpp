@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models of the original system compute here what they compute there: each layer against its documented layout, summed
+// Models of Loom compute here what they compute there: each layer against its documented layout, summed
 // in float64.
 
 #include "mesh/loom/loom_network.hpp"
@@ -267,7 +267,7 @@ TEST(EntityV1Import, KeepsATypeOnlyWhereItHoldsEveryValue) {
 
 TEST(EntityV1Import, LeavesEmptyAndDisabledPlacesOut) {
   V1Model model;
-  model.layer("Dense");  // as the original fills places that nothing was put at
+  model.layer("Dense");  // as Loom fills places that nothing was put at
   model.layer("Dense", {{"input_height", 2}, {"output_height", 2}}).weights(std::vector<float>{1, 2, 3, 4});
   model.layer("Dense", {{"input_height", 2}, {"output_height", 2}, {"is_disabled", true}})
       .weights(std::vector<float>{0, 0, 0, 0});

@@ -167,7 +167,7 @@ TEST(Metacognition, ResetsThreeTicksLater) {
   }
   ASSERT_GE(high_at.size(), 2u);
   ASSERT_GE(zero_at.size(), 2u);
-  // The layer fires at tick t and commits at t + 1; the order is carried out at t + 3 and commits zeros at t + 4. (At
+  // The layer fires at tick t and commits at t + 1; the command is executed at t + 3 and commits zeros at t + 4. (At
   // start, before a first input has come through, zeros are no reset.)
   zero_at.erase(zero_at.begin(), std::find_if(zero_at.begin(), zero_at.end(), [](auto t) { return t > 10; }));
   EXPECT_EQ(zero_at.front(), high_at.front() + 3);
@@ -210,7 +210,7 @@ TEST(Metacognition, DecidesTheSameOnEveryThreadCountIsaAndExecutorAndFromAFile) 
                       {"cooldown", 20.0},
                       {"action", std::string("morph")},
                       {"to", std::string("bfloat16")}};
-  // The last pair's commands do not commute: the one that is carried out last says the type.
+  // The last pair's commands do not commute: the one that is executed last says the type.
   Options rival = other;
   rival["to"] = std::string("int8");
   for (const NetworkSpec& spec :

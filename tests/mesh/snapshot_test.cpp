@@ -93,7 +93,7 @@ TEST(Snapshot, OfARingOfThemEachIsGoneBackTo) {
   }
 }
 
-TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
+TEST(Snapshot, HoldsCommandsThatWaitAndTheWeightsThatTheyChange) {
   Mesh mesh = started(2);
   run_with_faults(mesh, 0, 2);
   auto weights = make_command({CommandKind::set_weights, 9});
@@ -105,7 +105,7 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   const auto reset = must(mesh.post({0, 1, 0, 0}, make_command({CommandKind::reset, 5})));
   Snapshot saved;
   mesh.take_snapshot(saved);
-  EXPECT_TRUE(saved.holds_weights()) << "orders that change weights wait";
+  EXPECT_TRUE(saved.holds_weights()) << "commands that change weights wait";
   const auto first = hashes_of_run(mesh, 2, 14);
   EXPECT_TRUE(reset->is_done());
   EXPECT_TRUE(weights->is_done());
@@ -116,7 +116,7 @@ TEST(Snapshot, HoldsOrdersThatWaitAndTheWeightsThatTheyChange) {
   EXPECT_EQ(hashes_of_run(mesh, 2, 14), first);
 }
 
-TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
+TEST(Snapshot, AnswersCommandsThatCameAfterIt) {
   Mesh mesh = started(1);
   Snapshot saved;
   mesh.take_snapshot(saved);
@@ -124,12 +124,12 @@ TEST(Snapshot, AnswersOrdersThatCameAfterIt) {
   must(mesh.tick());
   const auto unread = must(mesh.post({0, 0, 0, 0}, make_command({CommandKind::disable, 0})));
   must(mesh.restore_snapshot(saved));
-  for (const CommandMessage& order : {waits, unread}) {
-    ASSERT_TRUE(order->is_done());
-    expect_error(order->status(), Errc::not_found, {"cell [0,0,0,0]", name(order->kind), "went back to tick 0"});
+  for (const CommandMessage& command : {waits, unread}) {
+    ASSERT_TRUE(command->is_done());
+    expect_error(command->status(), Errc::not_found, {"cell [0,0,0,0]", name(command->kind), "went back to tick 0"});
   }
   run_with_faults(mesh, 0, 3);
-  EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the order was taken back";
+  EXPECT_TRUE(MeshAccess::cells(mesh).front()->is_enabled()) << "the command was taken back";
   // The mailbox counts right afterwards.
   const auto fresh = must(mesh.post({0, 0, 0, 0}, make_command({CommandKind::probe, 0})));
   must(mesh.tick());
@@ -201,11 +201,11 @@ TEST(Snapshot, WithoutWeightsRefusesWhenTheyHaveChanged) {
   mesh.take_snapshot(saved);
   mesh.take_snapshot(never, SnapshotWeights::never);
   EXPECT_FALSE(saved.holds_weights());
-  auto order = make_command({CommandKind::set_weights, 0});
-  order->values = noise(19 * 19, 4);
-  must(mesh.post({0, 1, 1, 0}, order));
+  auto command = make_command({CommandKind::set_weights, 0});
+  command->values = noise(19 * 19, 4);
+  must(mesh.post({0, 1, 1, 0}, command));
   run_with_faults(mesh, 0, 3);
-  must(order->status());
+  must(command->status());
   const std::string before = hashes(mesh);
   expect_error(mesh.restore_snapshot(saved), Errc::invalid_argument, {"since tick 0", "SnapshotWeights::always"});
   EXPECT_EQ(hashes(mesh), before) << "a load that fails changes nothing";
@@ -244,13 +244,13 @@ TEST(Snapshot, OfAnotherShapeIsRefusedAndChangesNothing) {
 TEST(Snapshot, GoesIntoAnotherMeshOfTheSameNetwork) {
   Mesh one = started(3), two = must(Mesh::build(fragile_network(), {.threads = 1, .sessions = 3}));
   run_with_faults(one, 0, 2);
-  auto order = must(one.post({1, 1, 1, 0}, make_command({CommandKind::disable, 12})));
+  auto command = must(one.post({1, 1, 1, 0}, make_command({CommandKind::disable, 12})));
   Snapshot saved;
   one.take_snapshot(saved, SnapshotWeights::always);
   must(two.restore_snapshot(saved));
   EXPECT_EQ(hashes(two), hashes(one));
   const auto first = hashes_of_run(one, 2, 16);
-  ASSERT_TRUE(order->is_done());
+  ASSERT_TRUE(command->is_done());
   EXPECT_EQ(hashes_of_run(two, 2, 16), first);
   must(two.restore_snapshot(saved));
   EXPECT_EQ(hashes_of_run(two, 2, 16), first);

@@ -29,7 +29,7 @@ std::vector<float> run(const Options& options, std::size_t width, std::size_t ro
   return all;
 }
 
-// The original's gradients lacked the 1/T. Of softmax(x / T) with x / T and dy given, dx is proportional to 1/T.
+// Loom's gradients lacked the 1/T. Of softmax(x / T) with x / T and dy given, dx is proportional to 1/T.
 TEST(Softmax, SlopeHasOneOverTheTemperature) {
   const std::vector<std::pair<std::string, Options>> kinds = {
       {"standard", {}},

@@ -46,21 +46,21 @@ TEST(CoreWatch, NoticesATakenCoreAtTheSecondLookAndRestsLongerEachTime) {
   CoreWatch watch;
   Worked thread(5ms);
   EXPECT_FALSE(thread.look(watch)) << "nothing to compare with";
-  Nanoseconds rest = CoreWatch::kFirstRest;
+  Nanoseconds backoff = CoreWatch::kFirstBackoff;
   for (int i = 0; i < 8; ++i) {
     ASSERT_TRUE(thread.look(watch));
-    EXPECT_EQ(watch.rest_ends() - thread.now(), rest) << i;
-    thread.rest_until(watch.rest_ends());
+    EXPECT_EQ(watch.backoff_ends() - thread.now(), backoff) << i;
+    thread.rest_until(watch.backoff_ends());
     watch.restart();
     EXPECT_FALSE(thread.look(watch)) << "a new window";
-    rest = std::min(2 * rest, CoreWatch::kLongestRest);
+    backoff = std::min(2 * backoff, CoreWatch::kLongestBackoff);
   }
-  // The others are gone for long: the next rest is a short one again.
+  // The others are gone for long: the next backoff is a short one again.
   thread.lose(0ms);
   for (int i = 0; i < 1000; ++i) EXPECT_FALSE(thread.look(watch));
   thread.lose(5ms);
   ASSERT_TRUE(thread.look(watch));
-  EXPECT_EQ(watch.rest_ends() - thread.now(), CoreWatch::kFirstRest);
+  EXPECT_EQ(watch.backoff_ends() - thread.now(), CoreWatch::kFirstBackoff);
 }
 
 TEST(CoreWatch, TimeAsleepIsNotLost) {
@@ -75,14 +75,14 @@ TEST(CoreWatch, TimeAsleepIsNotLost) {
 }
 
 TEST(CoreWatch, RestsWithThreeThreadsAndMoreAQuarterAtATime) {
-  EXPECT_FALSE(pays_to_rest(8, 1));
-  EXPECT_FALSE(pays_to_rest(16, 2)) << "half of the threads";
-  EXPECT_TRUE(pays_to_rest(16, 16)) << "half the speed is better than what waiting may cost";
-  EXPECT_TRUE(pays_to_rest(64, 16));
-  EXPECT_TRUE(pays_to_rest(6, 3));
-  EXPECT_EQ(most_resting(2), 0u);
-  EXPECT_EQ(most_resting(3), 1u);
-  EXPECT_EQ(most_resting(16), 4u);
+  EXPECT_FALSE(pays_to_back_off(8, 1));
+  EXPECT_FALSE(pays_to_back_off(16, 2)) << "half of the threads";
+  EXPECT_TRUE(pays_to_back_off(16, 16)) << "half the speed is better than what waiting may cost";
+  EXPECT_TRUE(pays_to_back_off(64, 16));
+  EXPECT_TRUE(pays_to_back_off(6, 3));
+  EXPECT_EQ(most_backing_off(2), 0u);
+  EXPECT_EQ(most_backing_off(3), 1u);
+  EXPECT_EQ(most_backing_off(16), 4u);
 }
 
 TEST(CoreWatch, ReadsTheTimesOfTheThreadThatAsks) {

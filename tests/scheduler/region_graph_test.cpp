@@ -74,7 +74,7 @@ TEST(RegionGraph, CrossesNodes) {
   }
 }
 
-// More threads than cores: each finds its core used by others now and then, and rests; so does the caller.
+// More threads than cores: each finds its core used by others now and then, and backs off; so does the caller.
 TEST(RegionGraph, EndsWhileThreadsRest) {
   const auto machine = topology::Machine::discover().value();
   const Arenas arenas = arenas_of(machine, 2 * machine.usable_cpus() + 1);
@@ -90,7 +90,7 @@ TEST(RegionGraph, EndsWhileThreadsRest) {
       ASSERT_EQ(program.digest(), expected_digest(24, 3, 300));
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "nobody waits for who rests";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60)) << "nobody waits for who backs off";
 }
 
 }  // namespace

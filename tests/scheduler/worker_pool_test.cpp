@@ -215,7 +215,7 @@ TEST(WorkerPool, SleepsInsteadOfSpinningWhenANeighbourIsSlow) {
   EXPECT_EQ(program.digest(), expected_digest(2, 1, kSteps));
 }
 
-// More threads than cores: each finds its core used by others now and then, and rests; so does the caller.
+// More threads than cores: each finds its core used by others now and then, and backs off; so does the caller.
 TEST(WorkerPool, EndsWhileWorkersRest) {
   const std::size_t workers = 2 * std::thread::hardware_concurrency() + 1;
   Rig rig(workers, [](std::size_t) { return 0us; }, {.spin = 5us, .linger = 50us, .hooks = {}, .watches_cores = true});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kSector = 512;
 
-void carry_out(MemoryNode::Entries& entries, const MemoryNode::Change& change) {
+void apply_change(MemoryNode::Entries& entries, const MemoryNode::Change& change) {
   for (const auto& [name, node] : change) {
     if (node)
       entries[name] = node;
@@ -33,7 +33,7 @@ void tear(std::vector<std::byte>& bytes, const std::vector<std::byte>& old, std:
 }  // namespace
 
 void MemoryNode::change(Change change) {
-  carry_out(entries, change);
+  apply_change(entries, change);
   pending.push_back(std::move(change));
 }
 
@@ -44,7 +44,7 @@ void MemoryNode::clear() {
 }
 
 void MemoryNode::sync() {
-  for (const Change& change : pending) carry_out(durable_entries, change);
+  for (const Change& change : pending) apply_change(durable_entries, change);
   pending.clear();
   std::vector<std::byte> next = data;
   for (const Range& range : lost)
@@ -64,7 +64,7 @@ void MemoryNode::lose_unsynced() {
 void MemoryNode::power_cut(RandomStream& random) {
   for (const auto* changes : {&lost_changes, &pending})
     for (const Change& change : *changes)
-      if (random.next_below(2)) carry_out(durable_entries, change);
+      if (random.next_below(2)) apply_change(durable_entries, change);
   entries = durable_entries;
   pending.clear();
   lost_changes.clear();

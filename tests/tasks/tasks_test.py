@@ -14,7 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TASKS = ROOT / "examples/tasks"
-PLAIN = re.compile(r"^(#.*|set -e|\w+=\$\(.*\)\S*|)$")  # no commands: comments and where the script stands
+# No commands: comments, where things stand, the end of what ran in the background.
+PLAIN = re.compile(r"^(#.*|set -e|\w+=\$\(.*\)\S*|wait \$! \|\| true|)$")
 
 MOST = 5  # commands of a task
 QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")

@@ -5,7 +5,8 @@ import json, os, subprocess, sys
 weft, bench = sys.argv[1], sys.argv[2]
 KEYS = ["name", "weft", "peer", "peer_value", "ratio", "floor", "unit"]
 BOUNDS = {"least_ratio", "most"}
-SECTIONS = {"copy", "fma", "gemv", "gemm", "linear", "linear_transposed", "outer_accumulate", "swiglu", "tick", "learn"}
+SECTIONS = {"copy", "fma", "gemv", "gemm", "linear", "linear_transposed", "outer_accumulate", "swiglu", "tick", "learn", "convolve",
+            "convolve_transposed", "convolve_outer"}
 OURS = {"in float32", "its parts"}  # what Weft is compared with besides others' code
 
 

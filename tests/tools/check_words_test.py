@@ -25,11 +25,34 @@ class Words(unittest.TestCase):
                      "bool mixing_matrix()", "class Board {", "void give_up_segment();", "it stands still"]:
             self.assertEqual(len(found(text)), 1, text)
 
+    def test_names_of_commands_workers_and_messages(self):
+        for text in ["class OrderDesk {", "command carried out", "carry it out", "it carries out",
+                     "TEST(A, CarriesItOutAt) {", "an order to a cell",
+                     "the original system",
+                     "held copies", "figures->device", "figures.at", "Figures of now", "Inbox::Letter x", "kRoom",
+                     "kCommandRoom", "p.late.room()", "claim_homes()", "WorkerShift", "worker_shift.hpp", "adopted_",
+                     "two orphans", "LayerWatch", "layer_meter.hpp", "models::Checkpoint", "remembering(x)",
+                     "self.passes", "fit(passes=2)"]:
+            self.assertEqual(len(found(text)), 1, text)
+
+    def test_comments_begin_with_a_noun_or_a_verb_in_every_language(self):
+        for text in ["/// What it does", "/* What it does. */", "/** Whether it does. */", "/*\n * How it does\n */",
+                     "    /// <summary>Where it is.</summary>", "/// <summary>\n/// Who it is.\n/// </summary>",
+                     '    """Which it is."""', "# What it is"]:
+            self.assertEqual(len(list(check_words.openings(text.split("\n")))), 1, text)
+        for text in ["/* The answer. What it says is text. */", "/*\n * The answer.\n * What it says\n */",
+                     "/// <summary>Values.</summary>", "int what;  // What it is not"]:
+            self.assertEqual(list(check_words.openings(text.split("\n"))), [], text)
+        for name in ["a.mjs", "a.js", "a.d.ts", "a.cs", "a.h", "a.py"]:
+            self.assertTrue(name.endswith(check_words.CODE), name)
+
     def test_english_is_allowed(self):
         for text in ["in pieces. Then", "a row of zeros", "np.zeros(3)", "torch.zeros(1)", "room for more", "on demand",
                      "of course", "they give up", "a board", "lands",
                      "it must outlive the store", "with live state", "restore_live(mesh)", "a lifetime", "Lifetime",
-                     "HOME", "home cores", "EachTestIsAlive"]:
+                     "HOME", "home cores", "EachTestIsAlive", "a carry out of the mantissa",
+                     "bench/gpu/figures.hpp", "three letters", "a token passes", "the original", "orders of magnitude",
+                     "in the order of their stamps", "no order to it"]:
             self.assertEqual(found(text), [], text)
 
 

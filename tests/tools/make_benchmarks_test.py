@@ -43,6 +43,11 @@ class Benchmarks(unittest.TestCase):
             make_benchmarks.page(text.replace("<!-- table gemm -->", "<!-- table gem -->"))
         self.assertNotEqual(make_benchmarks.page(text.replace("3.08", "3.09")), text.replace("3.08", "3.09"))
 
+    def test_a_table_written_by_hand_is_refused(self):
+        text = make_benchmarks.PAGE.read_text()
+        with self.assertRaisesRegex(SystemExit, "no file in bench/results has: . what"):
+            make_benchmarks.page(text + "\n| what | ns |\n|---|---|\n| a tick | 1 |\n")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -2,7 +2,7 @@
 """The program, stripped, is no larger than it may be. Skipped (77) where it is not built as it is shipped."""
 import argparse, os, shutil, subprocess, sys, tempfile
 
-MOST = 12 * 10**6
+MOST = 13 * 10**6  # 12 until the server came, which takes 0.9
 parser = argparse.ArgumentParser()
 parser.add_argument("program")
 for each in ("strip", "build", "sanitize"):

@@ -23,15 +23,15 @@ class _Estimator(BaseEstimator):
     """A chain of dense layers, and features scaled by the first data that it sees: common to both."""
 
     def __init__(self, hidden: Sequence[int] = (32,), activation: str = "tanh", rule: str = "backprop",
-                 passes: int = 60, learning_rate: float = 0.01, standardize: bool = True, random_state: Any = 0) -> None:
-        """hidden: widths. passes: over the samples of `fit`, in an order drawn anew each time.
+                 epochs: int = 60, learning_rate: float = 0.01, standardize: bool = True, random_state: Any = 0) -> None:
+        """hidden: widths. epochs: passes over the samples of `fit`, in an order drawn anew each time.
 
         rule: as `learning.rule` of a network file. Answers are the same bits on every machine and number of threads.
         """
         self.hidden = hidden
         self.activation = activation
         self.rule = rule
-        self.passes = passes
+        self.epochs = epochs
         self.learning_rate = learning_rate
         self.standardize = standardize
         self.random_state = random_state
@@ -68,12 +68,12 @@ class _Estimator(BaseEstimator):
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return np.clip((X - self.mean_) / self.scale_, -_LARGEST, _LARGEST).astype(np.float32)
 
-    def _learn(self, X: np.ndarray, targets: np.ndarray, passes: int, in_order: bool = False) -> None:
+    def _learn(self, X: np.ndarray, targets: np.ndarray, epochs: int, in_order: bool = False) -> None:
         if "_learner" not in self.__dict__:  # it came out of a file; the optimizer begins anew
             self._attach()
         x = self._scaled(X)
         random = np.random.RandomState(self.seed_)
-        for _ in range(passes):
+        for _ in range(epochs):
             order = np.arange(len(x)) if in_order else random.permutation(len(x))
             self._learner.learn({"x": x[order]}, {"y": targets[order]})
             self._learner.scores()
@@ -100,7 +100,7 @@ class WeftClassifier(ClassifierMixin, _Estimator):
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         self._begin(X, max(2, len(self.classes_)), None)
-        self._learn(X, labels, int(self.passes))
+        self._learn(X, labels, int(self.epochs))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "WeftClassifier":
@@ -137,7 +137,7 @@ class WeftRegressor(RegressorMixin, _Estimator):
         X, y = self._validate_data(X, y, dtype=np.float64, y_numeric=True)
         self._begin(X, 1, "mse")
         self._scale_targets(y)
-        self._learn(X, self._targets(y), int(self.passes))
+        self._learn(X, self._targets(y), int(self.epochs))
         return self
 
     def partial_fit(self, X: Any, y: Any) -> "WeftRegressor":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import sys
 from ctypes import c_size_t, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -13,6 +14,11 @@ import numpy as np
 from . import _library
 from ._library import address, lib
 from .network import Handle
+
+
+def _given(value: Any, zero: Any) -> Any:
+    """The value for the C ABI, where 0 is the default; `zero` says 0 there."""
+    return 0 if value is None else value if value != 0 else zero
 
 
 class LanguageModel(Handle):
@@ -40,13 +46,14 @@ class LanguageModel(Handle):
         given = np.ascontiguousarray(ids, np.uint32)
         return _library.read_text(lib.model_detokenize, self._handle, address(given), given.size)
 
-    def generate(self, prompt: str, *, tokens: int = 128, temperature: float = 0.8, top_k: int = 40,
-                 top_p: float = 0.95, min_p: float = 0.05, seed: int = 0, context: int = 0, stops: Sequence[str] = (),
-                 ignores_ends: bool = False, max_memory: int = 0,
-                 on_text: Optional[Callable[[str], Any]] = None) -> Dict[str, Any]:
+    def generate(self, prompt: str, *, tokens: Optional[int] = None, temperature: Optional[float] = None,
+                 top_k: Optional[int] = None, top_p: Optional[float] = None, min_p: Optional[float] = None,
+                 seed: int = 0, context: int = 0, stops: Sequence[str] = (), ignores_ends: bool = False,
+                 max_memory: int = 0, on_text: Optional[Callable[[str], Any]] = None) -> Dict[str, Any]:
         """Continuation of the prompt: text, ids, prompt_ids, end ("end", "stop", "length"), seconds, prompt_seconds.
 
-        The text is a function of model, prompt and options. temperature 0: always the likeliest token; top_k 0: all.
+        The text is a function of model, prompt and options. None: the default of `weft generate` (docs/cli.md).
+        temperature 0: always the likeliest token; top_k 0, min_p 0: all; top_p 0: the likeliest alone.
         on_text gets text as it becomes certain; what it raises, KeyboardInterrupt too, stops and is raised.
         """
         raised: List[BaseException] = []
@@ -62,9 +69,10 @@ class LanguageModel(Handle):
 
         texts = (ctypes.c_char_p * len(stops))(*[stop.encode() for stop in stops])
         options = _library.GenerateOptions(
-            tokens=tokens, temperature=temperature, top_k=top_k if top_k else 2 ** 64 - 1, top_p=top_p,
-            min_p=min_p if min_p else -1.0, seed=seed, context=context, stops=ctypes.cast(texts, c_void_p),
-            stop_count=len(stops), is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory)
+            tokens=_given(tokens, tokens), temperature=_given(temperature, temperature),
+            top_k=_given(top_k, 2 ** 64 - 1), top_p=_given(top_p, sys.float_info.min), min_p=_given(min_p, -1.0),
+            seed=seed, context=context, stops=ctypes.cast(texts, c_void_p), stop_count=len(stops),
+            is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory)
         function = _library.TextFunction(give)
         try:
             lib.model_generate(self._handle, prompt.encode(), ctypes.byref(options), function, None)

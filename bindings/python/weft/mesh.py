@@ -36,7 +36,7 @@ class Answer(Handle):
 
     @property
     def done_at(self) -> Optional[int]:
-        """The tick before which it was carried out; None: not yet. Raises what went wrong."""
+        """The tick before which it was executed; None: not yet. Raises what went wrong."""
         is_done, tick = c_int(), c_uint64()
         lib.answer_status(self._handle, is_done, tick)
         return tick.value if is_done.value else None
@@ -177,7 +177,7 @@ class Mesh(Handle):
         return self._description
 
     def statistics(self) -> Dict[str, Any]:
-        """Figures of now: ticks, cells by status, faults, memory, device."""
+        """Statistics of now: ticks, cells by status, faults, memory, device."""
         return json.loads(_library.read_text(lib.mesh_statistics, self._handle))
 
     def save(self, path: "str | os.PathLike[str]", live: bool = True) -> None:
@@ -237,7 +237,7 @@ class Mesh(Handle):
 
     def command(self, kind: str, at: Place, *, number: int = 0, parameter: int = 0, not_before: int = 0,
                 dtype: Optional[str] = None, granularity: Optional[str] = None, values: Any = ()) -> Answer:
-        """Sends a command to a cell, to be carried out at its next tick: one of COMMANDS."""
+        """Sends a command to a cell, to be executed at its next tick: one of COMMANDS."""
         if kind not in COMMANDS:
             raise ValueError(f"command {kind!r} is none of {', '.join(COMMANDS)}")
         given = floats(values)

@@ -383,7 +383,7 @@ class Planner {
     if (plan_.in.size() == 1) {
       // One token a call: keys and values are kept there, by default so many.
       plan_.options["context"] = 512.0;
-      plan_.note = "remembers 512 tokens, the original's default: the file does not say how many";
+      plan_.note = "remembers 512 tokens, Loom's default: the file does not say how many";
     }
     parameter("query", query, width);
     parameter("key", key, width);

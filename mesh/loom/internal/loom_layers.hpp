@@ -19,7 +19,7 @@
 
 namespace weft::mesh {
 
-/// A layer as the header of the original system's file describes it.
+/// A layer as the header of Loom's file describes it.
 struct LayerV1 {
   std::string path;  // "network.layers[3]"
   Coord at;

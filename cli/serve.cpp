@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/json_line.hpp"
+#include "cli/notify.hpp"
+#include "cli/signals.hpp"
+#include "cli/terminal.hpp"
+#include "cli/verb.hpp"
+
+#include "server/service.hpp"
+
+#include "mesh/network/network_json.hpp"
+
+#include "formats/entity/entity.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/byte_size.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "core/printable.hpp"
+
+#include <sys/socket.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+struct ServeRequest {
+  std::vector<std::string> files, listen, keys, origins, hosts;
+  std::string home, model_directory, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::uint64_t port = 8080, queue = 64, threads = 0, io_threads = 1;
+  double drain_delay = 0, drain_timeout = 30;
+  bool insecure = false, allow_weight_update = false, json = false;
+};
+
+bool is_loopback(const std::string& address) {
+  return address.starts_with("unix:") || address.starts_with("127.") || address.starts_with("[::1]:") ||
+         address.starts_with("localhost:");
+}
+
+bool is_unix_socket(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 && address.ss_family == AF_UNIX;
+}
+
+/// Sockets that the service manager opened for this process. @source sd_listen_fds(3), systemd 252
+std::vector<int> inherited_sockets() {
+  const auto number = [](std::string_view text) {
+    int value = -1;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? value : -1;
+  };
+  std::vector<int> found;
+  if (number(environment("LISTEN_PID")) != static_cast<int>(getpid())) return found;
+  constexpr int kFirst = 3, kMost = 64;
+  for (int i = 0; i < std::min(number(environment("LISTEN_FDS")), kMost); ++i) {
+    fcntl(kFirst + i, F_SETFD, FD_CLOEXEC);
+    found.push_back(kFirst + i);
+  }
+  return found;
+}
+
+Result<server::Service::Options> options_of(const ServeRequest& request, bool is_public) {
+  server::Service::Options options;
+  options.access = {request.keys, request.key_file, request.origins, request.hosts, !is_public};
+  options.meshes.home = request.home;
+  options.meshes.serving.queue = request.queue;
+  options.meshes.mesh.threads = request.threads;
+  if (!request.durability.empty()) {
+    WEFT_TRY(options.meshes.durability, agent::parse_durability(request.durability));
+  }
+  options.model_directory = request.model_directory;
+  WEFT_TRY(options.max_body, parse_byte_size(request.max_body));
+  WEFT_TRY(options.max_upload, parse_byte_size(request.max_upload));
+  options.allows_weights = request.allow_weight_update;
+  options.version = WEFT_VERSION;
+  return options;
+}
+
+/// "NAME=FILE", or FILE, whose name without its ending is the mesh's.
+std::pair<std::string, std::string> name_and_path(const std::string& given) {
+  const std::size_t sign = given.find('=');
+  if (sign != std::string::npos && server::is_plain_name(std::string_view(given).substr(0, sign)))
+    return {given.substr(0, sign), given.substr(sign + 1)};
+  return {std::filesystem::path(given).stem().string(), given};
+}
+
+/// Loads a network or an .entity file under its name, unless a data directory of that name was found.
+Status load_mesh(server::MeshTable& meshes, const std::string& given) {
+  const auto [name, path] = name_and_path(given);
+  if (meshes.find(name)) {
+    log_info("mesh '" + name + "': goes on from its data directory; " + path + " is not read");
+    return {};
+  }
+  if (path.ends_with(".json")) {
+    constexpr std::size_t kMost = std::size_t{64} << 20;
+    WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, kMost));
+    WEFT_TRY(const auto spec, mesh::read_network({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path));
+    WEFT_CHECK(meshes.create(name, spec, {}));
+    return {};
+  }
+  auto file = formats::load_entity(storage::real_file_system(), path);
+  if (!file) return fail(std::move(file).error().within(path));
+  WEFT_CHECK(meshes.create(name, *file, {}));
+  return {};
+}
+
+void tell_ready(const ServeRequest& request, const server::Service& service, std::size_t meshes) {
+  if (request.json) {
+    print_json({{"event", "ready"}, {"listen", service.addresses()}, {"meshes", meshes}});
+    return;
+  }
+  for (const std::string& each : service.addresses())
+    std::printf("listening on %s%s\n", each.starts_with("unix:") ? "" : "http://", escaped(each).c_str());
+  std::fflush(stdout);
+}
+
+/// Until a signal ends it.
+Status wait_for_end(const ServeRequest& request, server::Service& service, ServiceNotifier& notifier) {
+  while (!noted_signal()) {
+    notifier.alive();
+    if (take_hangup()) {
+      reopen_log_file();
+      if (const Status read = service.access().reload(); !read) log_error(read.error().text());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  notifier.stopping("finishing requests");
+  std::this_thread::sleep_for(std::chrono::duration<double>(request.drain_delay));
+  WEFT_CHECK(service.stop(std::chrono::milliseconds(static_cast<std::int64_t>(request.drain_timeout * 1000))));
+  return fail(Errc::interrupted, noted_signal() == SIGTERM ? "stopped by SIGTERM" : "stopped by SIGINT");
+}
+
+Status serve(const ServeRequest& request) {
+  watch_signals();
+  watch_hangups();
+  if (!request.log.empty()) set_log_file(request.log);
+  ServiceNotifier notifier = ServiceNotifier::from_environment();
+  server::HttpServer::Options http;
+  http.inherited = inherited_sockets();
+  http.listen = request.listen;
+  http.threads = request.io_threads;
+  if (http.listen.empty() && http.inherited.empty()) http.listen = {"127.0.0.1:" + std::to_string(request.port)};
+  const bool is_public = !std::all_of(http.listen.begin(), http.listen.end(), is_loopback) ||
+                         !std::all_of(http.inherited.begin(), http.inherited.end(), is_unix_socket);
+  const bool has_keys = !request.keys.empty() || !request.key_file.empty();
+  if (is_public && !has_keys && !request.insecure)
+    return fail(
+        Errc::invalid_argument,
+        "--listen: an address that others reach needs --api-key-file, or --insecure if anybody may do anything");
+  WEFT_TRY(auto options, options_of(request, is_public));
+  WEFT_TRY(const auto service, server::Service::make(std::move(options)));
+  WEFT_CHECK(service->listen(std::move(http)));
+  WEFT_CHECK(service->meshes().resume_all());
+  for (const std::string& each : request.files) WEFT_CHECK(load_mesh(service->meshes(), each));
+  service->ready();
+  const std::size_t meshes = service->meshes().all().size();
+  notifier.ready("serving " + std::to_string(meshes) + " meshes");
+  tell_ready(request, *service, meshes);
+  return wait_for_end(request, *service, notifier);
+}
+
+}  // namespace
+
+Verb add_serve(CLI::App& program) {
+  CLI::App* app = add_verb(program, "serve", "Serve meshes over HTTP");
+  auto request = std::make_shared<ServeRequest>();
+  ServeRequest& r = *request;
+  add_argument(*app, "[NAME=]FILE", r.files, "Network files and .entity files to serve");
+  add_option(*app, "port", r.port, "Port on 127.0.0.1; 0: any free one").within(std::uint64_t{0}, std::uint64_t{65535});
+  add_option(*app, "listen", r.listen, "Where to listen instead, as often as wanted")
+      .type_name("ADDRESS:PORT|unix:PATH")
+      .one_a_flag()
+      .take_all();
+  add_option(*app, "home", r.home, "Keep each mesh in a data directory below this one").type_name("DIR");
+  add_option(*app, "model-dir", r.model_directory, "Where .entity files lie that clients may name").type_name("DIR");
+  add_option(*app, "durability", r.durability, "When what was done counts as kept")
+      .type_name("tick|interval=2s|checkpoint");
+  add_option(*app, "api-key", r.keys, "A key that clients must show; other users see it in the process list")
+      .one_a_flag()
+      .take_all();
+  add_option(*app, "api-key-file", r.key_file, "A file of keys, one a line; read again on SIGHUP").type_name("FILE");
+  add_flag(*app, "insecure", r.insecure, "Listen on addresses that others reach without a key");
+  add_option(*app, "cors-origin", r.origins, "Web pages of this origin may read answers").one_a_flag().take_all();
+  add_option(*app, "host-name", r.hosts, "A name under which the server is reached").one_a_flag().take_all();
+  add_flag(*app, "allow-weight-update", r.allow_weight_update, "Clients may replace weights");
+  add_option(*app, "queue", r.queue, "Requests that may wait for one mesh")
+      .within(std::uint64_t{1}, std::uint64_t{65536});
+  add_option(*app, "max-body", r.max_body, "Largest request that is no file").type_name("SIZE");
+  add_option(*app, "max-upload", r.max_upload, "Largest file sent").type_name("SIZE");
+  add_option(*app, "threads", r.threads, "Threads of one mesh; 0: all cores");
+  add_option(*app, "io-threads", r.io_threads, "Threads for connections").within(std::uint64_t{1}, std::uint64_t{64});
+  add_option(*app, "drain-delay", r.drain_delay, "Seconds between SIGTERM and taking no more work").within(0.0, 3600.0);
+  add_option(*app, "drain-timeout", r.drain_timeout, "Seconds for requests to end after it").within(0.0, 3600.0);
+  add_option(*app, "log", r.log, "Append the log to this file; opened anew on SIGHUP").type_name("FILE");
+  add_flag(*app, "json", r.json, "One JSON object on stdout when ready");
+  return {app, [request] { return serve(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/model_files.hpp"
+
+#include "models/internal/gguf_config.hpp"
+
+#include "formats/gguf/gguf.hpp"
+#include "formats/safetensors/safetensors_shards.hpp"
+#include "storage/file_system.hpp"
+
+#include <array>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace weft::models {
+namespace {
+
+constexpr std::size_t kLargestText = std::size_t{128} << 20;
+constexpr std::array<std::string_view, 4> kKeptFiles{"tokenizer.json", "tokenizer_config.json",
+                                                     "generation_config.json", "chat_template.jinja"};
+
+bool is_regular_file(const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_regular_file(path, unknown);
+}
+
+Failure unknown_family(const std::string& object, const std::string& found) {
+  return fail(Errc::unknown_name,
+              object + ": '" + found + "' is no family that is imported; expected one of " + family_names());
+}
+
+/// The tokenizer of a GGUF file: its keys alone.
+Result<KeptFile> tokenizer_of(const formats::GgufFile& file) {
+  formats::GgufMetadata metadata;
+  for (const auto& [key, value] : file.metadata().pairs())
+    if (key.starts_with("tokenizer.") || key == "general.architecture") metadata.set(key, value);
+  WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), {}));
+  WEFT_TRY(const ByteBuffer bytes, collect(source));
+  return KeptFile{"tokenizer.gguf", std::make_shared<const std::string>(as_text(bytes))};
+}
+
+Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path) {
+  WEFT_TRY(const formats::GgufFile file, formats::load_gguf(files, path));
+  WEFT_TRY(const std::uint64_t parts, file.metadata().natural_or("split.count", 1));
+  if (parts > 1)
+    return fail(Errc::unsupported, path + ": split.count: one of " + std::to_string(parts) +
+                                       " parts; join them first (llama-gguf-split --merge)");
+  ModelFiles opened;
+  opened.path = path;
+  opened.is_gguf = true;
+  auto config = internal::gguf_config(file);
+  if (!config) return fail(std::move(config).error().within(path));
+  opened.config = *std::move(config);
+  const std::string architecture = opened.config["model_type"].text();
+  opened.family = find_gguf_family(architecture);
+  if (!opened.family) return unknown_family(path + ": general.architecture", architecture);
+  opened.tensors = std::make_shared<formats::GgufFile>(file);
+  if (file.metadata().contains("tokenizer.ggml.tokens")) {
+    WEFT_TRY(opened.kept.emplace_back(), tokenizer_of(file));
+  }
+  return opened;
+}
+
+Result<ModelFiles> open_folder(storage::FileSystem& files, const std::string& path) {
+  ModelFiles opened;
+  opened.path = path;
+  const std::string name = path + "/config.json";
+  if (!is_regular_file(name))
+    return fail(Errc::not_found, name + ": is not there; a model's folder has config.json and model.safetensors");
+  WEFT_TRY(const ByteBuffer bytes, files.read(name, kLargestText));
+  WEFT_TRY(opened.config, parse_json(as_text(bytes), name));
+  const Json* const type = opened.config.find("model_type");
+  if (!type || !type->is_string()) return fail(Errc::not_found, name + ".model_type: is not there, or no text");
+  opened.family = find_family(type->text());
+  if (!opened.family) return unknown_family(name + ".model_type", type->text());
+  WEFT_TRY(formats::SafetensorsModel model, formats::load_safetensors_folder(files, path));
+  opened.tensors = std::move(model.tensors);
+  opened.warnings = std::move(model.warnings);
+  for (const auto& [key, value] : model.notes)
+    if (opened.tensors->contains(value) && !opened.tensors->contains(key)) opened.aliases.emplace_back(key, value);
+  for (const std::string_view kept : kKeptFiles) {
+    const std::string file = path + "/" + std::string(kept);
+    if (!is_regular_file(file)) continue;
+    WEFT_TRY(const ByteBuffer text, files.read(file, kLargestText));
+    opened.kept.push_back({std::string(kept), std::make_shared<const std::string>(as_text(text))});
+  }
+  return opened;
+}
+
+}  // namespace
+
+std::string ModelFiles::find(std::string_view name) const {
+  if (tensors->contains(name)) return std::string(name);
+  for (const auto& [other, kept_name] : aliases)
+    if (other == name) return kept_name;
+  return {};
+}
+
+Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path) {
+  std::error_code unknown;
+  return std::filesystem::is_directory(path, unknown) ? open_folder(files, path) : open_gguf(files, path);
+}
+
+}  // namespace weft::models

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "models/family.hpp"
+
+#include "formats/tensor_file.hpp"
+#include "storage/fwd.hpp"
+
+#include "core/json.hpp"
+#include "core/result.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::models {
+
+/// Kept files of a model beside its weights: tokenizer, templates, defaults for generating.
+struct KeptFile {
+  std::string name;  // "tokenizer.json"; of a GGUF file "tokenizer.gguf", its keys tokenizer.* alone
+  std::shared_ptr<const std::string> bytes;
+};
+
+/// The files of a model: a folder as Hugging Face keeps it, or a GGUF file.
+/// @thread any: immutable once opened
+struct ModelFiles {
+  std::string path;
+  bool is_gguf = false;
+  const Family* family = nullptr;
+  Json config;  // keys as in config.json; of a GGUF file made from its metadata
+  std::shared_ptr<const formats::TensorFile> tensors;
+  std::vector<KeptFile> kept;
+  std::vector<std::string> warnings;
+
+  /// The name under which a tensor stands in the file; a shared one may stand under another's. Empty: nowhere.
+  std::string find(std::string_view name) const;
+  /// Names of tensors that stand under other names.
+  std::vector<std::pair<std::string, std::string>> aliases;
+};
+
+/// @error as the formats' readers; not_found: no config.json; unknown_name: a family that is not known, with those that
+///        are; unsupported: a part of a split GGUF file; parse_failed: metadata of another kind
+Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path);
+
+}  // namespace weft::models

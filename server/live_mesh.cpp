@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/live_mesh.hpp"
+
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/mesh_view.hpp"
+#include "mesh/persistence/session_file.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "storage/file_system.hpp"
+
+#include "core/json_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::server {
+namespace {
+
+constexpr std::string_view kTopic = "weft.serve";  // of notes in the journal
+
+/// True where a rule is to be attached: without a section an agent would make one with the defaults.
+bool learns(const LiveMesh::Options& options, const mesh::NetworkSpec& spec) {
+  return options.learns && !spec.learning.empty();
+}
+
+std::vector<std::vector<float>> weights_of(const mesh::Mesh& mesh) {
+  std::vector<std::vector<float>> values;
+  const mesh::WeightStore& store = mesh::MeshAccess::weights(mesh);
+  mesh::MeshAccess::sync(mesh, false);
+  for (const auto& parameter : store.parameters()) values.push_back(store.read(parameter));
+  return values;
+}
+
+}  // namespace
+
+// --- what is kept beside the mesh
+
+std::string ServedState::text() const {
+  return Json{{"sessions", sessions}, {"weight_version", weight_version}, {"weight_label", weight_label}}.dump();
+}
+
+Result<ServedState> ServedState::read(std::string_view text) {
+  ServedState state;
+  WEFT_TRY(const Json json, parse_json(text, "served state"));
+  WEFT_TRY(JsonReader reader, JsonReader::open(json, "served state"));
+  WEFT_TRY(const auto sessions, reader.array("sessions"));
+  for (const JsonValue& each : sessions) {
+    WEFT_TRY(state.sessions.emplace_back(), each.string());
+  }
+  WEFT_TRY(state.weight_version, reader.u64("weight_version", 1));
+  WEFT_TRY(state.weight_label, reader.string("weight_label"));
+  return state;
+}
+
+/// The served state in an agent's checkpoints and journal.
+class LiveMesh::Extension final : public agent::StateExtension {
+ public:
+  ServedState state;
+
+  Status begin(agent::ReplayableMesh&) override { return {}; }
+  std::string save() const override { return state.text(); }
+  Status load(std::string_view json) override {
+    if (json == "{}") return {};  // another program's agent, such as one of the Python module
+    WEFT_TRY(state, ServedState::read(json));
+    return {};
+  }
+  Status replayed(const agent::Record& record) override {
+    const auto* const note = std::get_if<agent::AnnotationRecord>(&record);
+    return note && note->topic == kTopic ? load(note->text) : Status();
+  }
+};
+
+void ScoreWindow::add(const learning::Score& score) noexcept {
+  if (score.label == learning::kNoLabel) return;
+  entries_[samples_ % kWindow] = {score.prediction == score.label, score.loss};
+  ++samples_;
+}
+
+std::optional<double> ScoreWindow::accuracy() const noexcept {
+  const std::uint64_t count = std::min<std::uint64_t>(samples_, kWindow);
+  if (count == 0) return std::nullopt;
+  const auto is_hit = [](const Entry& each) { return each.is_hit; };
+  return static_cast<double>(
+             std::count_if(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count), is_hit)) /
+         static_cast<double>(count);
+}
+
+std::optional<double> ScoreWindow::mean_loss() const noexcept {
+  const std::uint64_t count = std::min<std::uint64_t>(samples_, kWindow);
+  if (count == 0) return std::nullopt;
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) sum += entries_[i].loss;
+  return sum / static_cast<double>(count);
+}
+
+// --- making one
+
+LiveMesh::LiveMesh(Options options) : options_(std::move(options)), extension_(std::make_unique<Extension>()) {}
+LiveMesh::~LiveMesh() = default;
+
+agent::Agent::Options LiveMesh::agent_options() {
+  agent::Agent::Options options;
+  options.durability = options_.durability;
+  options.checkpoint_every = options_.checkpoint_every;
+  options.mesh = options_.mesh;
+  options.extension = extension_.get();
+  return options;
+}
+
+Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const mesh::NetworkSpec& spec, Options options) {
+  std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
+  if (made->options_.home.empty()) {
+    WEFT_TRY(auto live, agent::ReplayableMesh::begin(spec, learns(made->options_, spec), made->options_.mesh));
+    made->volatile_ = std::make_unique<agent::ReplayableMesh>(std::move(live));
+  } else {
+    auto settings = made->agent_options();
+    settings.learns = learns(made->options_, spec);
+    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.home, spec,
+                                              std::move(settings), made->recovery_));
+  }
+  made->settle_names();
+  return made;
+}
+
+Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const formats::EntityFile& file, Options options) {
+  if (mesh::holds_session(file))
+    return fail(Errc::invalid_argument, "the file holds a session alone; attach it to a mesh of its network");
+  WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
+  std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
+  if (!made->options_.home.empty()) {
+    auto settings = made->agent_options();
+    settings.learns = learns(made->options_, spec);
+    settings.on_create = [&](mesh::Mesh& to) { return mesh::restore_weights(to, file); };
+    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.home, spec,
+                                              std::move(settings), made->recovery_));
+  } else if (mesh::holds_live_state(file)) {
+    WEFT_TRY(auto live, agent::ReplayableMesh::restore(file, spec, made->options_.mesh));
+    made->volatile_ = std::make_unique<agent::ReplayableMesh>(std::move(live));
+  } else {
+    WEFT_TRY(auto live, agent::ReplayableMesh::begin(spec, learns(made->options_, spec), made->options_.mesh));
+    WEFT_CHECK(mesh::restore_weights(live.mesh(), file));
+    made->volatile_ = std::make_unique<agent::ReplayableMesh>(std::move(live));
+  }
+  made->settle_names();
+  return made;
+}
+
+Result<std::unique_ptr<LiveMesh>> LiveMesh::resume(Options options) {
+  std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
+  WEFT_TRY(made->agent_, agent::Agent::open(made->options_.home, made->agent_options()));
+  made->settle_names();
+  return made;
+}
+
+void LiveMesh::settle_names() {
+  auto& names = extension_->state.sessions;
+  names.resize(std::min(names.size(), mesh().sessions()));
+  while (names.size() < mesh().sessions()) {
+    std::string name = std::to_string(names.size());
+    while (std::find(names.begin(), names.end(), name) != names.end()) name += "_";
+    names.push_back(std::move(name));
+  }
+}
+
+// --- calls
+
+const mesh::Mesh& LiveMesh::mesh() const noexcept { return agent_ ? agent_->mesh() : volatile_->mesh(); }
+learning::Learner* LiveMesh::learner_of() noexcept { return agent_ ? agent_->learner() : volatile_->learner(); }
+const ServedState& LiveMesh::state() const noexcept { return extension_->state; }
+
+Status LiveMesh::with_learner() const {
+  if (learner()) return {};
+  return fail(Errc::unsupported, "network '" + mesh().spec().name + "': it has no section \"learning\"");
+}
+
+void LiveMesh::take_scores() {
+  last_scores_.clear();
+  learning::Learner* const from = learner_of();
+  if (!from) return;
+  last_scores_.assign(from->scores().begin(), from->scores().end());
+  for (const learning::Score& each : last_scores_) scores_.add(each);
+  from->clear_scores();
+}
+
+Status LiveMesh::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
+  return agent_ ? agent_->set_input(port, values, session) : own().set_input(port, values, session);
+}
+
+Status LiveMesh::tick(std::uint64_t n) { return agent_ ? agent_->tick(n) : own().tick(n); }
+
+Status LiveMesh::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
+                       std::uint64_t samples) {
+  WEFT_CHECK(with_learner());
+  const Status done = agent_ ? agent_->learn(inputs, targets, samples) : learner_of()->learn(inputs, targets, samples);
+  take_scores();
+  return done;
+}
+
+Status LiveMesh::drain() {
+  WEFT_CHECK(with_learner());
+  const Status done = agent_ ? agent_->drain() : learner_of()->drain();
+  take_scores();
+  return done;
+}
+
+Result<learning::Ticket> LiveMesh::observe(std::span<const mesh::RunInput> inputs) {
+  WEFT_CHECK(with_learner());
+  auto ticket = agent_ ? agent_->observe(inputs) : learner_of()->observe(inputs);
+  take_scores();
+  return ticket;
+}
+
+Status LiveMesh::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
+  WEFT_CHECK(with_learner());
+  const Status done = agent_ ? agent_->teach(ticket, targets) : learner_of()->teach(ticket, targets);
+  take_scores();
+  return done;
+}
+
+Status LiveMesh::forgo(learning::Ticket ticket) {
+  WEFT_CHECK(with_learner());
+  return agent_ ? agent_->forgo(ticket) : learner_of()->forgo(ticket);
+}
+
+Result<mesh::CommandMessage> LiveMesh::post(Coord cell, std::shared_ptr<mesh::Command> command) {
+  if (agent_) return agent_->post(cell, std::move(command), true);
+  WEFT_TRY(auto sent, own().post(cell, std::move(command)));
+  own().deliver_commands();
+  return sent;
+}
+
+void LiveMesh::resume_after_halt() {
+  if (agent_)
+    agent_->resume();
+  else
+    own().resume();
+}
+
+// --- sessions
+
+Result<std::size_t> LiveMesh::lane_of(std::string_view session) const {
+  const auto& names = state().sessions;
+  const auto found = std::find(names.begin(), names.end(), session);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  return fail(Errc::not_found, "session '" + std::string(session) + "': there is none of this name");
+}
+
+Status LiveMesh::remember() { return agent_ ? agent_->note(kTopic, extension_->state.text()) : Status(); }
+
+Result<std::size_t> LiveMesh::add_session(const std::string& name) {
+  if (lane_of(name)) return fail(Errc::duplicate_name, "session '" + name + "': there is one of this name");
+  WEFT_TRY(const std::size_t lane, agent_ ? agent_->add_session() : own().add_session());
+  extension_->state.sessions.push_back(name);
+  WEFT_CHECK(remember());
+  return lane;
+}
+
+Status LiveMesh::remove_session(std::string_view name) {
+  WEFT_TRY(const std::size_t lane, lane_of(name));
+  WEFT_CHECK(agent_ ? agent_->remove_session(lane) : own().remove_session(lane));
+  auto& names = extension_->state.sessions;
+  names.erase(names.begin() + static_cast<std::ptrdiff_t>(lane));
+  return remember();
+}
+
+Status LiveMesh::reset_session(std::string_view name) {
+  WEFT_TRY(const std::size_t lane, lane_of(name));
+  return agent_ ? agent_->reset_session(lane) : own().reset_session(lane);
+}
+
+Result<ByteBuffer> LiveMesh::save_session(std::string_view name) const {
+  WEFT_TRY(const std::size_t lane, lane_of(name));
+  const learning::Learner* const rule = learner();
+  if (!rule) return mesh::detach_session(mesh(), lane);
+  const bool is_under_way =
+      rule->options().schedule == learning::Schedule::pipelined && rule->scored() != rule->samples();
+  return mesh::detach_session(mesh(), lane, is_under_way ? rule->options().learners : 0);
+}
+
+Result<std::size_t> LiveMesh::attach_session(const std::string& name, ByteSpan file) {
+  if (lane_of(name)) return fail(Errc::duplicate_name, "session '" + name + "': there is one of this name");
+  std::size_t lane = 0;
+  if (agent_) {
+    WEFT_TRY(lane, agent_->attach_session(file));
+  } else {
+    WEFT_TRY(const auto decoded, formats::decode_entity(file, "session"));
+    WEFT_TRY(lane, mesh::attach_session(own(), decoded));
+  }
+  extension_->state.sessions.push_back(name);
+  WEFT_CHECK(remember());
+  return lane;
+}
+
+// --- weights
+
+Status LiveMesh::replace_weights(const formats::EntityFile& file, const std::string& label) {
+  // Another mesh of the same network takes the file first: whatever is wrong with it, nothing has changed here.
+  mesh::MeshOptions beside;
+  beside.threads = 1;
+  WEFT_TRY(mesh::Mesh checked, mesh::Mesh::build(mesh().current_spec(), beside));
+  WEFT_CHECK(mesh::restore_weights(checked, file));
+  return put_weights(weights_of(checked), label);
+}
+
+Status LiveMesh::roll_back(std::optional<std::uint64_t> version) {
+  const auto found = std::find_if(kept_.rbegin(), kept_.rend(),
+                                  [&](const KeptVersion& each) { return !version || each.version == *version; });
+  if (found == kept_.rend())
+    return fail(Errc::not_found, version ? "weights: version " + std::to_string(*version) + " is not kept any more"
+                                         : "weights: no earlier version is kept");
+  const std::string label = "rolled back to " + std::to_string(found->version);
+  return put_weights(found->values, label);
+}
+
+Status LiveMesh::put_weights(std::vector<std::vector<float>> values, const std::string& label) {
+  KeptVersion before{state().weight_version, state().weight_label, weights_of(mesh())};
+  const auto parameters = mesh::MeshAccess::weights(mesh()).parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (values[i] == before.values[i]) continue;
+    const Coord at = mesh().graph().nodes()[parameters[i].node].at;
+    auto command = mesh::make_command(mesh::CommandKind::set_weights);
+    command->level = at.l;
+    command->parameter = parameters[i].index;
+    command->values = std::move(values[i]);
+    WEFT_TRY(const auto sent, post(at, command));
+    if (sent->is_done() && !sent->status()) return fail(sent->status().error());
+  }
+  ServedState& now = extension_->state;
+  ++now.weight_version;
+  now.weight_label = label;
+  kept_.push_back(std::move(before));
+  if (kept_.size() > kKeptVersions) kept_.erase(kept_.begin());
+  return remember();
+}
+
+// --- what lasts
+
+Status LiveMesh::mark(std::string_view note) {
+  if (!agent_)
+    return fail(Errc::unsupported, "this mesh has no data directory, so no journal; create it with \"home\"");
+  if (!note.empty()) WEFT_CHECK(agent_->note("note", note));
+  return agent_->mark();
+}
+
+Status LiveMesh::checkpoint() {
+  if (!agent_) return fail(Errc::unsupported, "this mesh has no data directory; create it with \"home\"");
+  // At the tick of the last checkpoint there is none to take, and the journal holds what came since.
+  const agent::CheckpointStatistics last = agent_->statistics().checkpoint;
+  if (last.written > 0 && last.at.tick == mesh().ticks()) return agent_->acknowledge();
+  Status done = agent_->checkpoint_and_wait();
+  if (!done && done.error().code() == Errc::invalid_argument) return agent_->acknowledge();
+  return done;
+}
+
+Status LiveMesh::acknowledge() { return agent_ ? agent_->acknowledge() : Status(); }
+
+std::optional<agent::AgentStatistics> LiveMesh::statistics() const {
+  return agent_ ? std::optional(agent_->statistics()) : std::nullopt;
+}
+
+Hash128 LiveMesh::hash() const {
+  if (!agent_) return volatile_->hash();
+  return agent::fold_sessions(mesh().sessions(), [this](std::size_t s) { return mesh().state_hash(s); });
+}
+
+Result<ByteBuffer> LiveMesh::entity(bool live) {
+  if (live && agent_)
+    return fail(Errc::unsupported, "the live state of a mesh with a data directory is in its checkpoints");
+  // The learner's part of the state would be missing.
+  if (live && learner())
+    return fail(Errc::unsupported, "the live state of a mesh that learns is kept by a data directory alone");
+  if (live) return mesh::encode_mesh(own(), true);
+  mesh::MeshAccess::sync(mesh(), false);
+  WEFT_TRY(const auto source, mesh::entity_of(mesh::view_of(mesh(), false), {}));
+  return collect(source);
+}
+
+}  // namespace weft::server

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`weft serve`, run as a program: what was acknowledged survives kill -9; signals, sockets, keys, the service manager.
+
+  tests/cli/serve_test.py WEFT
+"""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+WEFT = sys.argv.pop(1)
+NETWORK = {"weft": 2, "name": "small", "grid": {"z": 1, "y": 1, "x": 2, "layers": 1}, "inputs": {"x": [4]},
+           "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 8, "activation": "tanh", "from": ["x"]},
+                      {"at": [0, 0, 1, 0], "type": "dense", "out": 3}],
+           "outputs": {"y": [0, 0, 1, 0]},
+           "learning": {"rule": "backprop", "loss": "cross_entropy", "optimizer": {"type": "sgd", "lr": 0.1}}}
+SAMPLE = {"samples": [{"inputs": {"x": [1, 0, 0.5, -1]}, "targets": {"y": 2}}], "wait": "durable"}
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(30)
+        self.sock.connect(self.path)
+
+
+class Server:
+    """A server that is ready; killed at the end where nobody stopped it."""
+
+    def __init__(self, *words, env=None, pass_fds=()):
+        self.process = subprocess.Popen([WEFT, "serve", "--json", "--threads", "1", *map(str, words)],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})}, pass_fds=pass_fds)
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        self.address = json.loads(line)["listen"][0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def connection(self):
+        if self.address.startswith("unix:"):
+            return UnixConnection(self.address[5:])
+        host, port = self.address.rsplit(":", 1)
+        return http.client.HTTPConnection(host, int(port), timeout=30)
+
+    def ask(self, method, path, body=None, headers=None, connection=None):
+        with contextlib.closing(connection or self.connection()) as made:
+            made.request(method, path, json.dumps(body) if body is not None else None,
+                         {"Content-Type": "application/json", **(headers or {})})
+            answer = made.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+
+    def end(self, sent=signal.SIGTERM):
+        self.process.send_signal(sent)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+def refused(*words):
+    done = subprocess.run([WEFT, "serve", *words], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr
+
+
+class Serve(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.network = self.folder / "small.json"
+        self.network.write_text(json.dumps(NETWORK))
+
+    def test_what_was_acknowledged_survives_a_kill(self):
+        home = self.folder / "home"
+        for _ in range(3):
+            acknowledged = []
+            with Server(self.network, "--port", 0, "--home", home) as server:
+                begun = server.ask("GET", "/api/v1/meshes/small")[1]["ticks"]
+
+                def learn():
+                    with contextlib.suppress(OSError, http.client.HTTPException):
+                        while True:
+                            status, answer = server.ask("POST", "/api/v1/meshes/small/learn", SAMPLE)
+                            self.assertEqual(status, 200)
+                            acknowledged.append(answer["tick"])
+
+                threads = [threading.Thread(target=learn) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                while len(acknowledged) < 20:
+                    threads[0].join(0.01)
+                server.process.kill()
+                for thread in threads:
+                    thread.join()
+            with Server(self.network, "--port", 0, "--home", home) as server:
+                found = server.ask("GET", "/api/v1/meshes/small")[1]["ticks"]
+                self.assertGreaterEqual(found, max(acknowledged))
+                self.assertGreater(found, begun)
+                self.assertEqual(server.end(), 143)
+        done = subprocess.run([WEFT, "replay", str(home / "small"), "--verify"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_stop_takes_a_checkpoint(self):
+        home = self.folder / "home"
+        with Server(self.network, "--port", 0, "--home", home) as server:
+            server.ask("POST", "/api/v1/meshes/small/learn", SAMPLE)
+            before = server.ask("GET", "/api/v1/meshes/small/hash")[1]
+            self.assertEqual(server.end(signal.SIGINT), 130)
+        with Server("--port", 0, "--home", home) as server:
+            self.assertEqual(server.ask("GET", "/api/v1/meshes/small/hash")[1], before)
+
+    def test_public_addresses_need_a_key(self):
+        code, text = refused("--listen", "0.0.0.0:0")
+        self.assertEqual(code, 2)
+        self.assertIn("--api-key-file", text)
+        keys = self.folder / "keys"
+        keys.write_text("the-key\n")
+        with Server("--listen", "0.0.0.0:0", "--api-key-file", keys) as server:
+            server.address = server.address.replace("0.0.0.0", "127.0.0.1")
+            self.assertEqual(server.ask("GET", "/api/v1")[0], 401)
+            self.assertEqual(server.ask("GET", "/api/v1", headers={"Authorization": "Bearer the-key"})[0], 200)
+            keys.write_text("another\n")
+            server.process.send_signal(signal.SIGHUP)
+            until = time.monotonic() + 20
+            while time.monotonic() < until:
+                if server.ask("GET", "/api/v1", headers={"Authorization": "Bearer another"})[0] == 200:
+                    break
+                time.sleep(0.01)
+            self.assertEqual(server.ask("GET", "/api/v1", headers={"Authorization": "Bearer the-key"})[0], 401)
+        self.assertEqual(refused("--listen", "somewhere")[0], 2)
+        self.assertEqual(refused("--listen", "example.org:80", "--insecure")[0], 2)
+        self.assertEqual(refused(str(self.folder / "none.entity"), "--port", "0")[0], 3)
+
+    def test_a_unix_socket_is_its_owners_and_replaced_after_a_kill(self):
+        path = self.folder / "weft.sock"
+        with Server("--listen", f"unix:{path}") as server:
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            self.assertEqual(refused("--listen", f"unix:{path}")[0], 5)
+        self.assertTrue(path.exists())
+        with Server("--listen", f"unix:{path}") as server:
+            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            self.assertEqual(server.end(), 143)
+        self.assertFalse(path.exists())
+
+    def test_tells_the_service_manager_and_takes_its_socket(self):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, socket.socket() as listening:
+            manager.bind(str(self.folder / "notify"))
+            manager.settimeout(30)
+            listening.bind(("127.0.0.1", 0))
+            listening.listen()
+            # As systemd does between fork and exec: the socket is descriptor 3, and LISTEN_PID the process.
+            script = ('import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True); '
+                      'os.environ["LISTEN_PID"] = str(os.getpid()); os.execv(sys.argv[2], sys.argv[2:])')
+            process = subprocess.Popen([sys.executable, "-c", script, str(listening.fileno()), WEFT, "serve", "--json",
+                                        "--insecure", str(self.network)], stdout=subprocess.PIPE, text=True,
+                                       pass_fds=[listening.fileno()],
+                                       env={**os.environ, "LISTEN_FDS": "1", "NOTIFY_SOCKET": str(self.folder / "notify")})
+            self.assertIn(b"READY=1", manager.recv(4096))
+            ready = json.loads(process.stdout.readline())
+            self.assertEqual(ready["listen"], ["%s:%d" % listening.getsockname()])
+            connection = http.client.HTTPConnection(*listening.getsockname(), timeout=30)
+            connection.request("GET", "/health")
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+            process.terminate()
+            self.assertIn(b"STOPPING=1", manager.recv(4096))
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 143)
+
+
+if __name__ == "__main__":
+    unittest.main()
