@@ -26,8 +26,8 @@ struct RopeSettings {
   double theta = 10000;
   RopeScaling scaling = RopeScaling::none;
   double factor = 1, low_frequency_factor = 1, high_frequency_factor = 4, original_context = 8192;
-  std::size_t dims = 0;          // even: the first elements of a head that turn; 0: all
-  std::vector<double> divisors;  // of the frequencies, after the scaling, [dims / 2]; empty: none
+  std::size_t dims = 0;               // even: the first elements of a head that turn; 0: all
+  std::vector<double> divisors = {};  // of the frequencies, after the scaling, [dims / 2]; empty: none
 };
 
 /// Rotations as the op takes them.

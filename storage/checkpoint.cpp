@@ -119,8 +119,8 @@ std::string to_string(const CheckpointKey& key) {
 }
 
 Result<MappedFile> Checkpoint::file(std::string_view name) const {
-  for (const auto& [key, file] : files)
-    if (key == name) return file;
+  for (const auto& [file_name, file] : files)
+    if (file_name == name) return file;
   return fail(Errc::not_found, path + ": has no file " + in_quotes(name));
 }
 

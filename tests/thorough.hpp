@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <string_view>
+#include <vector>
 
 namespace weft {
 
@@ -20,6 +21,15 @@ inline bool is_thorough() {
 inline std::size_t test_slice(std::size_t slices) {
   const char* const asked = std::getenv("WEFT_TEST_SLICE");
   return asked ? std::strtoull(asked, nullptr, 10) % slices : 0;
+}
+
+/// The rows of this run's slice, one in `slices`; all of them where tests are to be thorough.
+template <typename Row>
+std::vector<Row> in_slice(const std::vector<Row>& rows, std::size_t slices) {
+  if (is_thorough()) return rows;
+  std::vector<Row> mine;
+  for (std::size_t i = test_slice(slices); i < rows.size(); i += slices) mine.push_back(rows[i]);
+  return mine;
 }
 
 }  // namespace weft

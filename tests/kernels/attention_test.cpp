@@ -37,9 +37,9 @@ struct Sequence {
     for (std::size_t call = 0; call < calls; ++call) {
       Matrix after(kSessions, size);
       const Matrix& from = before;
-      auto y = results.view();
-      y.data += call * per_call * queries, y.cols = per_call * queries;
-      attention(shape, {part(q, call, queries), part(k, call, keys), part(v, call, keys), from.view()}, y,
+      auto out = results.view();
+      out.data += call * per_call * queries, out.cols = per_call * queries;
+      attention(shape, {part(q, call, queries), part(k, call, keys), part(v, call, keys), from.view()}, out,
                 statistics.view(), after.view(), workspace.data());
       before = after;
     }

@@ -376,9 +376,9 @@ void optimizer_factors(Table& t) {
            {0ull, 1ull, 48ull, 98ull, 1023ull, 54321ull, 0xfffffffeull, (1ull << 40) + 12345})
         for (const auto& betas : kBetas)
           t.one(false, [&](Operands& o) {
-            std::uint64_t* const updates = o.words({before});
+            std::uint64_t* const count = o.words({before});
             return o.make(
-                "", ops::OptimizerFactors{updates, 0.1f, betas[0], betas[1], schedule, o.values(kOptimizerFactors)});
+                "", ops::OptimizerFactors{count, 0.1f, betas[0], betas[1], schedule, o.values(kOptimizerFactors)});
           });
     }
 }

@@ -80,7 +80,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
     plan().clear();  // its end is no part of its run
     return outcome;
   };
-  const int stride = is_thorough() ? (is_slow ? 2 : 1) : (is_slow ? 29 : 7);
+  const int stride = is_thorough() ? (is_slow ? 2 : 1) : (is_slow ? 29 : 13);
   const int runs = expect_nothing_lost(fault, run_on, false, stride);
   std::printf("%d runs with a fault\n", runs);
   EXPECT_GT(runs, is_thorough() ? 5 : 1);

@@ -55,18 +55,19 @@ struct Placed : Case {
   bool is_mixed = false;
 };
 
-/// Every case, on a device or beside the host, in turns; those of the rules on both. And layers of a registered type.
-/// Of the others a sixth (WEFT_TEST_SLICE), unless all are wanted.
+/// Every case, on a device or beside the host, in turns; those of the rules on one with this slice (WEFT_TEST_SLICE),
+/// on the other with the next, or on both if all are wanted. And layers of a registered type. Of the others a twelfth.
 std::vector<Placed> placed_cases() {
-  constexpr std::size_t kSlices = 6;
+  constexpr std::size_t kSlices = 12;
   std::vector<Placed> all;
-  std::size_t number = 0, other = 0;
+  std::size_t number = test_slice(kSlices), other = 0;
   for (Case& row : cases()) {
     if (!row.is_whole && other++ % kSlices != test_slice(kSlices) && !is_thorough()) continue;
     row.options.learners = 2;
     const bool is_odd = ++number % 2;
-    if (is_odd || row.is_whole) all.push_back({row, false});
-    if (is_odd && !row.is_whole) continue;
+    const bool takes_both = row.is_whole && is_thorough();
+    if (is_odd || takes_both) all.push_back({row, false});
+    if (is_odd && !takes_both) continue;
     row.spec = checkered(row.spec, number / 2 % 2);
     row.name += "_mixed";
     all.push_back({row, true});

@@ -363,7 +363,9 @@ TEST(ExpiredTickets, AreNotThoseThatAHaltedCallWouldHaveLeftBehind) {
           EXPECT_LT(entered, 200u);
           // Under `meet` the ticks of a sample that a halt cut short have passed.
           EXPECT_LE(expired, std::min(entered + (late == Late::meet ? halts : 0), waits));
-          if (late == Late::again) EXPECT_EQ(expired, std::min(entered, waits));
+          if (late == Late::again) {
+            EXPECT_EQ(expired, std::min(entered, waits));
+          }
         };
         expect_error(d.run.learner->learn({&all, 1}, {&target, 1}, 256), Errc::halted, {});
         expect_expired(1);

@@ -40,7 +40,9 @@ TEST_P(LateRules, TeachingAtOnceIsLearning) {
     must(taught.learner->teach(ticket, batch.targets));
     // A pipelined sample is open until its answer is there.
     ASSERT_EQ(taught.weights(), learned.weights()) << "sample " << s;
-    if (options.schedule == Schedule::settle) ASSERT_EQ(taught.hash(), learned.hash()) << "sample " << s;
+    if (options.schedule == Schedule::settle) {
+      ASSERT_EQ(taught.hash(), learned.hash()) << "sample " << s;
+    }
   }
   must(learned.learner->drain());
   must(taught.learner->drain());

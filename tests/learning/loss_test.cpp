@@ -104,7 +104,7 @@ TEST_P(EachLoss, MovesTheWeightsAgainstItsGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EachLoss, ::testing::Range(0, kernels::kLossCount),
-                         [](const auto& info) { return std::string(name(static_cast<Loss>(info.param))); });
+                         [](const auto& row) { return std::string(name(static_cast<Loss>(row.param))); });
 
 TEST(Losses, RefuseTargetsThatDoNotFit) {
   mesh::Mesh mesh = must(mesh::Mesh::build(one_layer(), {}));

@@ -138,8 +138,9 @@ TEST(GoldensOfBasicLayers, MeetVectorsTokensImagesAndEveryActivation) {
     }
     EXPECT_GE(of_axes[2], 3u) << type;
     EXPECT_GE(of_axes[3], 3u) << type;
-    if (std::string(type) == "dense" || std::string(type) == "activation")
+    if (std::string(type) == "dense" || std::string(type) == "activation") {
       for (const auto& names : met) EXPECT_EQ(names, all) << type;
+    }
   }
 }
 

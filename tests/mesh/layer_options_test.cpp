@@ -58,9 +58,10 @@ TEST(LayerOptions, SayWhatTheyAre) {
     const int defaults = row.is_needed + !row.fallback.empty() + !row.fallback_words.empty();
     EXPECT_EQ(defaults, 1) << "needed, a value or words";
     EXPECT_EQ(row.kind == Type::choice, !row.names.empty());
-    if (row.kind == Type::choice && row.default_value())
+    if (row.kind == Type::choice && row.default_value()) {
       EXPECT_NE(std::find(row.names.begin(), row.names.end(), std::get<std::string>(*row.default_value())),
                 row.names.end());
+    }
     if (row.only_with.empty()) continue;
     const auto [key, values] = row.condition();
     const auto& known = row_of(row.layer, key).names;
@@ -354,8 +355,8 @@ TEST(LayerOptions, HoldLayersOnlyInContainers) {
 /// Values between -limit and limit: a layer of the test's own, whose options are nowhere but here.
 class Clamp final : public Layer {
  public:
-  Clamp(std::size_t width, float limit, bool reflects, bool is_soft)
-      : Layer(width, width), limit(limit), reflects(reflects), is_soft(is_soft) {}
+  Clamp(std::size_t width, float most, bool turns_back, bool saturates)
+      : Layer(width, width), limit(most), reflects(turns_back), is_soft(saturates) {}
   void forward(kernels::OpStream&, const ForwardArgs&) const override {}
   void backward(kernels::OpStream&, const BackwardArgs&) const override {}
   const float limit;

@@ -72,7 +72,9 @@ TEST(Layers, HaveTheirSizes) {
     SCOPED_TRACE(row.layer);
     const auto layer = must(make_layer(goldens::layer(row.layer), row.in, "layer"));
     EXPECT_EQ(sizes_of(*layer), row.sizes);
-    if (row.multiply_adds >= 0) EXPECT_EQ(layer->multiply_adds(), row.multiply_adds);
+    if (row.multiply_adds >= 0) {
+      EXPECT_EQ(layer->multiply_adds(), row.multiply_adds);
+    }
   }
   for (const char* type : {"rnn", "attention", "swiglu", "softmax"})
     EXPECT_EQ(
