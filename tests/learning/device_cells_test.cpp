@@ -10,7 +10,6 @@
 #include <string>
 #include <tuple>
 #include <vector>
-#include <vector>
 
 namespace weft::learning::device_cells_test {
 namespace {
