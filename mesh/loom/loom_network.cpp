@@ -19,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace weft::mesh {
@@ -96,7 +97,9 @@ class Importer {
       if (layer.is_disabled) notes_.push_back(layer.path + ": is disabled there and left out");
       return {};
     }
-    WEFT_TRY(const LayerPlanV1 plan, plan_layer_v1(layer, shape_));
+    WEFT_TRY(LayerPlanV1 plan, plan_layer_v1(layer, shape_));
+    const formats::LoomBlob* const biases = layer.type == "DENSE" ? find_biases() : nullptr;
+    if (biases) plan.options["bias"] = true;
     if (!plan.note.empty()) notes_.push_back(layer.path + ": " + plan.note);
     LayerSpec spec;
     spec.at = layer.at;
@@ -113,10 +116,29 @@ class Importer {
       spec_.inputs.push_back({"in", plan.in});
     }
     WEFT_CHECK(add_weights(layer, plan, blob_path, blob, spec));
+    if (biases) WEFT_CHECK(add_biases(layer, plan.out, *biases));
     spec_.layers.push_back(std::move(spec));
     shape_ = plan.out_shape;
     last_ = layer.at;
     return {};
+  }
+
+  /// Loom's dense layers have no biases; files of planetbridging keep them in blobs of their own, numbered among the
+  /// dense layers.
+  const formats::LoomBlob* find_biases() {
+    return file_.find("bridge.dense." + std::to_string(dense_layers_++) + ".biases");
+  }
+  Status add_biases(const LayerV1& layer, std::size_t count, const formats::LoomBlob& blob) {
+    used_.insert(blob.path);
+    auto values = formats::decode_weights_v1(blob, count);
+    if (!values) return fail(std::move(values).error().within(layer.path));
+    add_tensor(layer.at, "bias", {count}, values_.emplace_back(*std::move(values)));
+    return {};
+  }
+  void add_tensor(Coord at, const std::string& name, Shape shape, std::span<const float> values) {
+    const std::string base = "weights/" + std::to_string(at.z) + "," + std::to_string(at.y) + "," +
+                             std::to_string(at.x) + "," + std::to_string(at.l) + "/";
+    blobs_.push_back(formats::make_tensor(base + name, std::move(shape), values));
   }
 
   Status add_weights(const LayerV1& layer, const LayerPlanV1& plan, const std::string& blob_path,
@@ -127,9 +149,6 @@ class Importer {
     used_.insert(blob_path);
     auto all = formats::decode_weights_v1(*blob, plan.weights);
     if (!all) return fail(std::move(all).error().within(layer.path));
-    const Coord at = layer.at;
-    const std::string base = "weights/" + std::to_string(at.z) + "," + std::to_string(at.y) + "," +
-                             std::to_string(at.x) + "," + std::to_string(at.l) + "/";
     // One scale for all of a layer's weights there.
     const Encoding encoding(blob->dtype, Granularity::tensor);
     bool is_exact = true;
@@ -140,7 +159,7 @@ class Importer {
         values[i] = place == ParameterV1::kZero ? 0.0f : (*all)[place];
       }
       const Shape shape = parameter.in ? Shape{parameter.out, parameter.in} : Shape{parameter.out};
-      blobs_.push_back(formats::make_tensor(base + parameter.name, shape, std::span<const float>(values)));
+      add_tensor(layer.at, parameter.name, shape, values);
       if (parameter.in != 0 && is_exact) is_exact = holds_exactly(encoding, parameter.out, parameter.in, values);
     }
     note_type(layer, *blob, plan, is_exact, spec);
@@ -174,6 +193,7 @@ class Importer {
   std::deque<std::vector<float>> values_;  // blobs point into them
   std::vector<formats::Tensor> blobs_;
   std::vector<std::string> notes_;
+  std::size_t dense_layers_ = 0;
   Shape shape_;  // what the last layer gives
   std::optional<Coord> last_;
 };

@@ -87,6 +87,26 @@ TEST(EntityV1Import, DenseWithEveryActivation) {
         models::dense(activation)({wide(w)}, wide(x), {}).y);
 }
 
+TEST(EntityV1Import, DenseBiasesInBlobsOfTheirOwn) {
+  const auto w = noise(2 * 3, 1), v = noise(2 * 2, 2), x = noise(3, 3);
+  const std::vector<float> bias{0.5f, -2};
+  V1Model model;
+  model.layer("Dense", {{"input_height", 3}, {"output_height", 2}}).weights(w);
+  model.layer("Dense", {{"input_height", 2}, {"output_height", 2}}).weights(v);
+  const std::vector<float> plain = answer(model, x);
+  model.weights(bias);
+  model.blobs.back()["path"] = "bridge.dense.1.biases";
+  const std::vector<float> biased = answer(model, x);
+  ASSERT_EQ(biased.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(biased[i], plain[i] + bias[i], 1e-6);
+  model.blobs.back()["path"] = "bridge.dense.2.biases";
+  EXPECT_FALSE(import(model));  // there is no third
+  model.blobs.back()["path"] = "bridge.dense.1.biases";
+  model.weights({1.0f});
+  model.blobs.back()["path"] = "bridge.dense.0.biases";
+  EXPECT_FALSE(import(model));  // one number, for two outputs
+}
+
 TEST(EntityV1Import, RnnAndLstmBeginEachCallWithZeros) {
   constexpr std::size_t kIn = 3, kOut = 4, kTokens = 5;
   const auto x = noise(kTokens * kIn, 3);
