@@ -61,7 +61,7 @@ set(WEFT_NOT_FUZZED "^(topology|kernels|gpu|scheduler|actors)$")
 # comparison that is seen is a call, and the tests of these rooms run in the same build.
 set(WEFT_FUZZED_BY_VALUES "^(core|storage|formats|text|server)$")
 # Rooms that are compiled for size, to half or less: they read files, keep books, hand on calls and ask the system.
-set(WEFT_COMPILED_SMALL "^(topology|text|models|agent|server|capi)$")
+set(WEFT_COMPILED_SMALL "^(topology|text|models|agent|bridge|server|capi)$")
 
 # Links a target against modules (weft::x) and named third parties (WeftDependencies.cmake).
 function(weft_link target visibility)

@@ -38,8 +38,9 @@ class Network:
 
         A network of several inputs takes their values one behind the other, in the order of its file. Values that are
         missing for inputs after the first count as zeros: the second operand of a residual, tokens of a mixer.
+        Ids outside an embedding's table stand for its last entry where that is all zeros, as loom-stream writes it.
         """
-        given = np.asarray(values, np.float32).reshape(-1)
+        given = np.asarray(values, np.float64).reshape(-1)
         if any(int(extent) <= 0 for extent in shape) or math.prod(int(extent) for extent in shape) != given.size:
             raise ValueError(f"shape {list(shape)} against {given.size} values")
         ports = self._mesh.description["inputs"]
@@ -47,15 +48,36 @@ class Network:
         if not ports or not ports[0]["width"] <= given.size <= wanted:
             raise ValueError(f"{given.size} values against inputs " +
                              ", ".join(f"{port['name']} {port['shape']}" for port in ports))
-        filled = np.zeros(wanted, np.float32)
+        filled = np.zeros(wanted)
         filled[:given.size] = given
         inputs: Dict[str, Any] = {}
         at = 0
         for port in ports:
-            inputs[port["name"]] = filled[at:at + port["width"]].reshape(1, -1)
+            inputs[port["name"]] = self._prepared(port, filled[at:at + port["width"]]).reshape(1, -1)
             at += port["width"]
         outputs = self._mesh.forward(inputs)
         return [float(value) for name in outputs for value in outputs[name].reshape(-1)]
+
+    def _prepared(self, port: Dict[str, Any], values: np.ndarray) -> np.ndarray:
+        """Values as float32, prepared for the layers that read the port."""
+        readers = [layer for layer in self._mesh.description["layers"] if port["name"] in layer["sources"]]
+        types = {layer["type"] for layer in readers}
+        if types == {"embedding"} and len(readers) == 1:
+            return self._entries(readers[0], values)
+        if types == {"layer_norm"}:
+            # It gives the same for a row and the row plus a constant; float32 would round the offset's digits away.
+            rows = values.reshape(-1, port["shape"][-1])
+            values = rows - rows.mean(axis=1, keepdims=True)
+        return np.asarray(values, np.float32)
+
+    def _entries(self, layer: Dict[str, Any], values: np.ndarray) -> np.ndarray:
+        """Token ids, those outside the table as its entry of zeros where it has one."""
+        ids = np.trunc(values)
+        last = layer["parameters"][0]["shape"][1] - 1
+        outside = ~((ids >= 0) & (ids < last))
+        if outside.any() and not self._mesh.weights(tuple(layer["at"]))[:, last].any():
+            ids = np.where(outside, last, ids)
+        return np.asarray(ids, np.float32)
 
     def free(self) -> None:
         """Gives the memory back; twice is once."""
