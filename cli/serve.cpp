@@ -30,6 +30,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -38,10 +39,11 @@ namespace {
 
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
-  std::string home, model_directory, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
-  std::uint64_t port = 8080, queue = 64, threads = 0, io_threads = 1;
+  std::string home, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::optional<std::uint64_t> port;
+  std::uint64_t queue = 64, threads = 0, io_threads = 1;
   double drain_delay = 0, drain_timeout = 30;
-  bool insecure = false, allow_weight_update = false, json = false;
+  bool bridge = false, insecure = false, allow_weight_update = false, json = false;
 };
 
 bool is_loopback(const std::string& address) {
@@ -72,6 +74,18 @@ std::vector<int> inherited_sockets() {
   return found;
 }
 
+constexpr std::uint64_t kServePort = 8080, kServeBridgePort = 9876;
+
+/// Directory of planetbridging's fixtures, models and reports: the one given, else that of its own variable, else a
+/// cache. Empty: its routes are not served.
+std::string bridge_root_of(const ServeRequest& request) {
+  if (!request.bridge && request.bridge_root.empty()) return {};
+  if (!request.bridge_root.empty()) return request.bridge_root;
+  if (const auto root = environment("PLANETBRIDGING_ROOT"); !root.empty()) return std::string(root);
+  if (const auto cache = environment("XDG_CACHE_HOME"); !cache.empty()) return std::string(cache) + "/weft/bridge";
+  return std::string(environment("HOME")) + "/.cache/weft/bridge";
+}
+
 Result<server::Service::Options> options_of(const ServeRequest& request, bool is_public) {
   server::Service::Options options;
   options.access = {request.keys, request.key_file, request.origins, request.hosts, !is_public};
@@ -86,6 +100,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   WEFT_TRY(options.max_upload, parse_byte_size(request.max_upload));
   options.allows_weights = request.allow_weight_update;
   options.version = WEFT_VERSION;
+  options.bridge_root = bridge_root_of(request);
   return options;
 }
 
@@ -152,7 +167,8 @@ Status serve(const ServeRequest& request) {
   http.inherited = inherited_sockets();
   http.listen = request.listen;
   http.threads = request.io_threads;
-  if (http.listen.empty() && http.inherited.empty()) http.listen = {"127.0.0.1:" + std::to_string(request.port)};
+  const std::uint64_t port = request.port.value_or(bridge_root_of(request).empty() ? kServePort : kServeBridgePort);
+  if (http.listen.empty() && http.inherited.empty()) http.listen = {"127.0.0.1:" + std::to_string(port)};
   const bool is_public = !std::all_of(http.listen.begin(), http.listen.end(), is_loopback) ||
                          !std::all_of(http.inherited.begin(), http.inherited.end(), is_unix_socket);
   const bool has_keys = !request.keys.empty() || !request.key_file.empty();
@@ -179,13 +195,17 @@ Verb add_serve(CLI::App& program) {
   auto request = std::make_shared<ServeRequest>();
   ServeRequest& r = *request;
   add_argument(*app, "[NAME=]FILE", r.files, "Network files and .entity files to serve");
-  add_option(*app, "port", r.port, "Port on 127.0.0.1; 0: any free one").within(std::uint64_t{0}, std::uint64_t{65535});
+  add_option(*app, "port", r.port, "Port on 127.0.0.1: 8080, with --bridge 9876; 0: any free one")
+      .within(std::uint64_t{0}, std::uint64_t{65535});
   add_option(*app, "listen", r.listen, "Where to listen instead, as often as wanted")
       .type_name("ADDRESS:PORT|unix:PATH")
       .one_a_flag()
       .take_all();
   add_option(*app, "home", r.home, "Keep each mesh in a data directory below this one").type_name("DIR");
   add_option(*app, "model-dir", r.model_directory, "Where .entity files lie that clients may name").type_name("DIR");
+  add_flag(*app, "bridge", r.bridge, "Serve the Python package planetbridging");
+  add_option(*app, "bridge-root", r.bridge_root, "The same, with its fixtures, models and reports below this directory")
+      .type_name("DIR");
   add_option(*app, "durability", r.durability, "When what was done counts as kept")
       .type_name("tick|interval=2s|checkpoint");
   add_option(*app, "api-key", r.keys, "A key that clients must show; other users see it in the process list")

@@ -4,6 +4,7 @@
 
 #include "server/http_exchange.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct Route {
   /// Changes something, or costs something: refused while the server ends.
   bool is_work = true;
   std::function<void(Call)> handle;
+  std::uint64_t max_body = 0;  ///< of a body that is no file; 0: the server's
 };
 
 /// Finds the route of a request. @thread any, once all routes are added

@@ -2,6 +2,7 @@
 
 #include "server/service.hpp"
 
+#include "server/bridge_api.hpp"
 #include "server/idempotency.hpp"
 #include "server/metrics.hpp"
 #include "server/native_api.hpp"
@@ -81,6 +82,7 @@ struct Service::Parts {
   std::unique_ptr<HttpServer> http;
   Worker worker;
   NativeContext native;
+  std::unique_ptr<BridgeHost> bridge;
   Router router;
   std::atomic<Phase> phase{Phase::loading};
   std::mutex mutex;
@@ -96,6 +98,7 @@ Service::~Service() {
   parts_->phase.store(Phase::stopping);
   parts_->stop_turning();
   parts_->worker.stop();
+  if (parts_->bridge) parts_->bridge->stop();
   for (const auto& each : parts_->meshes.all())
     if (const Status stopped = each->stop(false); !stopped) log_error(stopped.error().text());
   parts_->http.reset();
@@ -111,6 +114,10 @@ Result<std::unique_ptr<Service>> Service::make(Options options) {
   add_mesh_routes(parts.router, parts.native);
   add_session_routes(parts.router, parts.native);
   add_state_routes(parts.router, parts.native);
+  if (!parts.options.bridge_root.empty()) {
+    parts.bridge = std::make_unique<BridgeHost>(parts.options.bridge_root);
+    add_bridge_routes(parts.router, *parts.bridge);
+  }
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
@@ -204,7 +211,8 @@ HttpHandler::Admission Service::admit(const HttpRequest& head) {
   }
   const bool is_file =
       match.route->body == Route::Body::file && head.header("content-type").starts_with("application/octet-stream");
-  const std::uint64_t most = match.route->body == Route::Body::none ? 0 : parts.options.max_body;
+  const std::uint64_t own = match.route->max_body ? match.route->max_body : parts.options.max_body;
+  const std::uint64_t most = match.route->body == Route::Body::none ? 0 : own;
   return {std::nullopt, is_file ? parts.options.max_upload : most, is_file};
 }
 

@@ -148,6 +148,19 @@ class Serve(unittest.TestCase):
         self.assertEqual(refused("--listen", "example.org:80", "--insecure")[0], 2)
         self.assertEqual(refused(str(self.folder / "none.entity"), "--port", "0")[0], 3)
 
+    def test_serves_planetbridging_where_it_is_asked_to(self):
+        payload = {"planet": "jax", "model_id": "m", "layers": [{"input_dim": 1, "output_dim": 1, "weights": [2]}]}
+        for words, env in ((("--bridge-root", self.folder / "root"), {}),
+                           (("--bridge",), {"PLANETBRIDGING_ROOT": str(self.folder / "root")}),
+                           (("--bridge",), {"PLANETBRIDGING_ROOT": "", "XDG_CACHE_HOME": str(self.folder / "cache")})):
+            with Server("--port", 0, *words, env=env) as server:
+                status, answer = server.ask("POST", "/api/v1/loom/stream", payload)
+                self.assertEqual((status, answer["status"]), (200, "ok"))
+                below = self.folder / ("cache/weft/bridge" if "XDG_CACHE_HOME" in env else "root")
+                self.assertEqual(answer["entity_path"], str(below / "python/dense/models/jax/m/m.stream.entity"))
+        with Server("--port", 0) as server:
+            self.assertEqual(server.ask("POST", "/api/v1/loom/stream", payload)[0], 404)
+
     def test_a_unix_socket_is_its_owners_and_replaced_after_a_kill(self):
         path = self.folder / "weft.sock"
         with Server("--listen", f"unix:{path}") as server:
