@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "models/decoding_batch.hpp"
+
 #include "mesh/mesh.hpp"
 
 #include "text/tokenizer.hpp"
@@ -9,7 +11,7 @@
 #include "core/result.hpp"
 
 #include <cstddef>
-#include <memory>
+#include <cstdint>
 #include <span>
 
 namespace weft::models {
@@ -26,9 +28,6 @@ class Decoding {
  public:
   /// @error as `with_context`; too_large: its memory, by estimate
   static Result<Decoding> begin(const mesh::Mesh& mesh, std::size_t context, std::uint64_t max_memory = 0);
-  Decoding(Decoding&&) noexcept;
-  Decoding& operator=(Decoding&&) noexcept;
-  ~Decoding();
 
   /// Takes tokens, at least one, and gives the logits after the last; they stay until the next call.
   /// @error out_of_range: an id outside the vocabulary; full: more tokens than the context holds; not_finite: a logit
@@ -38,9 +37,8 @@ class Decoding {
   std::size_t context() const noexcept;
 
  private:
-  struct Parts;
-  explicit Decoding(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit Decoding(DecodingBatch batch);
+  DecodingBatch batch_;
 };
 
 }  // namespace weft::models

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/internal/decoding_pass.hpp"
+
+#include "models/decoding.hpp"
+
+#include "mesh/network/source_combine.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weft::models::internal {
+namespace {
+
+constexpr std::size_t kLine = AlignedBuffer<float>::kAlignment / sizeof(float);
+
+constexpr std::size_t whole_lines(std::size_t width) { return (width + kLine - 1) / kLine * kLine; }
+
+}  // namespace
+
+Rows::Rows(std::size_t rows, std::size_t width)
+    : memory_(rows * whole_lines(width)), width_(width), stride_(whole_lines(width)) {
+  std::fill_n(memory_.data(), memory_.size(), 0.0f);
+}
+
+kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
+  return {width_ ? memory_.data() + first * stride_ : nullptr, rows, width_, stride_};
+}
+
+std::vector<Rows> make_states(const mesh::Graph& graph, std::size_t sequences) {
+  std::vector<Rows> states;
+  for (const mesh::Node& node : graph.nodes())
+    states.emplace_back(sequences, node.is_port() ? 0 : node.layer->state_size());
+  return states;
+}
+
+Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text) {
+  return fail(Errc::shape_mismatch,
+              "network '" + spec.name + "': " + text + "; weft import makes networks that texts can be generated with");
+}
+
+DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows)
+    : graph_(std::make_unique<mesh::Graph>(std::move(graph))),
+      tokens_(tokens),
+      buffers_(graph_->nodes().size()),
+      workspace_(graph_->workspace_size()) {
+  for (std::size_t id = 0; id < buffers_.size(); ++id) {
+    const mesh::Node& node = graph_->nodes()[id];
+    Buffers& own = buffers_[id];
+    own.y = Rows(rows, node.width);
+    if (node.is_port()) continue;
+    if (!node.reads_directly()) own.x = Rows(rows, node.in);
+    if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
+    own.cache = Rows(rows, node.layer->cache_size());
+  }
+}
+
+Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
+                                        std::size_t rows) {
+  WEFT_TRY(const mesh::NetworkSpec own, with_context(spec, tokens, context));
+  WEFT_TRY(mesh::Graph graph, mesh::Graph::build(own));
+  if (!graph.loops().empty()) return no_language_model(spec, "has links backwards");
+  return DecodingPass(std::move(graph), tokens, rows);
+}
+
+std::span<const float> DecodingPass::logits(std::size_t row) const noexcept {
+  return buffers_[graph_->outputs().front()].y.row(row);
+}
+
+void DecodingPass::run(kernels::CpuStream& stream, const mesh::WeightStore& weights, const Memory& memory) {
+  const std::size_t row = memory.row, rows = memory.rows;
+  for (const mesh::NodeId id : graph_->order()) {
+    const mesh::Node& node = graph_->nodes()[id];
+    if (node.is_port()) continue;
+    Buffers& own = buffers_[id];
+    mesh::ForwardArgs args;
+    args.weights = weights.view(id);
+    const auto source = [&](const mesh::Edge& edge) {
+      return kernels::ConstMatrixView(buffers_[edge.from].y.view(row, rows));
+    };
+    if (node.reads_directly()) {
+      args.x = source(graph_->edges()[node.sources[0]]);
+    } else {
+      mesh::combine_sources(stream, *graph_, node, source, own.x.view(row, rows));
+      args.x = own.x.view(row, rows);
+    }
+    args.y = own.y.view(row, rows), args.z = own.z.view(row, rows), args.cache = own.cache.view(row, rows);
+    args.state = memory.states[id].view(memory.first, rows);
+    args.next_state = memory.next_states[id].view(memory.first, rows);
+    args.workspace = workspace_.data();
+    node.layer->forward(stream, args);
+  }
+}
+
+}  // namespace weft::models::internal

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/network/graph.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "kernels/cpu_stream.hpp"
+
+#include "core/aligned_buffer.hpp"
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::models::internal {
+
+/// Rows of binary32 numbers, 0 at first, each of which begins at a cache line.
+class Rows {
+ public:
+  Rows() = default;
+  Rows(std::size_t rows, std::size_t width);
+  std::span<float> row(std::size_t i) noexcept { return {memory_.data() + i * stride_, width_}; }
+  std::span<const float> row(std::size_t i) const noexcept { return {memory_.data() + i * stride_, width_}; }
+  /// Rows `first` to `first` + `rows`; of no width a view without data.
+  kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
+
+ private:
+  AlignedBuffer<float> memory_;
+  std::size_t width_ = 0, stride_ = 0;
+};
+
+/// Hidden states of several sequences, by node: [sequences, state_size()].
+std::vector<Rows> make_states(const mesh::Graph& graph, std::size_t sequences);
+
+/// A failure (shape_mismatch) that names the network and says that texts cannot be generated with it.
+Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text);
+
+/// Layers for a number of tokens at once of several sequences, and memory for what they compute, in binary32.
+/// @exact  a row has the bits that it has alone
+/// @thread one at a time; weights are only read
+class DecodingPass {
+ public:
+  /// @error as `with_context` and Graph::build; shape_mismatch: links backwards
+  static Result<DecodingPass> make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
+                                   std::size_t rows);
+
+  std::size_t tokens() const noexcept { return tokens_; }
+  const mesh::Graph& graph() const noexcept { return *graph_; }
+  /// Ids of a row's tokens, to be set before a run.
+  std::span<float> ids(std::size_t row) noexcept { return buffers_[0].y.row(row); }
+  /// Logits after each token of a row, [tokens, vocabulary], until the next run.
+  std::span<const float> logits(std::size_t row) const noexcept;
+
+  /// Memory of sequences: the states of `rows` of them, from `first` on, before and after a run; and the row of the
+  /// pass that the first of them has.
+  struct Memory {
+    std::vector<Rows>& states;
+    std::vector<Rows>& next_states;
+    std::size_t first = 0, rows = 1, row = 0;
+  };
+  /// Every layer once, in topological order.
+  void run(kernels::CpuStream& stream, const mesh::WeightStore& weights, const Memory& memory);
+
+ private:
+  struct Buffers {
+    Rows y, x, z, cache;
+  };
+  DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows);
+
+  std::unique_ptr<mesh::Graph> graph_;
+  std::size_t tokens_;
+  std::vector<Buffers> buffers_;  // by node
+  AlignedBuffer<float> workspace_;
+};
+
+}  // namespace weft::models::internal

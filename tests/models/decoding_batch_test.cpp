@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/decoding_batch.hpp"
+
+#include "models/decoding.hpp"
+
+#include "tests/models/imported.hpp"
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
+
+namespace weft::models::decoding_batch_test {
+namespace {
+
+using Bits = std::vector<std::uint32_t>;
+
+Bits bits_of(std::span<const float> logits) {
+  Bits bits;
+  for (const float logit : logits) bits.push_back(std::bit_cast<std::uint32_t>(logit));
+  return bits;
+}
+
+text::TokenId largest(std::span<const float> logits) {
+  return static_cast<text::TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+/// A prompt and what follows it: the ids with the largest logits, and the bits of all logits.
+struct Text {
+  std::vector<text::TokenId> ids;
+  std::vector<Bits> logits{};
+
+  void take(std::span<const float> now) {
+    logits.push_back(bits_of(now));
+    ids.push_back(largest(now));
+  }
+};
+
+/// Another prompt for each number, of 1 to 6 tokens, or of 37: a block of 32 and five one by one.
+Text prompt_of(std::size_t number, std::size_t vocabulary, std::size_t context) {
+  const std::size_t length = number % 4 == 3 && context > 48 ? 37 : 1 + number * 5 % 6;
+  Text text;
+  for (std::size_t i = 0; i < length; ++i)
+    text.ids.push_back(static_cast<text::TokenId>((3 + number * 17 + i * i * 7) % vocabulary));
+  return text;
+}
+
+Text alone(const mesh::Mesh& mesh, Text text, std::size_t steps, std::size_t context) {
+  auto decoding = Decoding::begin(mesh, context);
+  EXPECT_TRUE(decoding) << decoding.error().text();
+  auto logits = decoding->accept(text.ids);
+  for (std::size_t i = 0; logits; ++i) {
+    text.take(*logits);
+    if (i == steps) break;
+    logits = decoding->accept(std::span(&text.ids.back(), 1));
+  }
+  EXPECT_TRUE(logits) << logits.error().text();
+  return text;
+}
+
+/// A text that a sequence of a batch writes now.
+struct Writing {
+  std::size_t number = 0, left = 0;
+  Text text;
+};
+
+/// Writes `texts` texts in a batch of `slots` sequences: each joins where one is free, pauses in some rounds, so that
+/// the rows of a step change, and leaves when it has its own number of steps; the next one joins in its place.
+class Rounds {
+ public:
+  Rounds(DecodingBatch batch, std::size_t slots, std::size_t vocabulary)
+      : batch_(std::move(batch)), slots_(slots), vocabulary_(vocabulary) {}
+
+  static std::size_t steps_of(std::size_t number) { return 3 + number % 3; }
+
+  std::vector<Text> write(std::size_t texts) {
+    std::vector<Text> done(texts);
+    std::size_t next = 0, left = texts;
+    for (std::size_t round = 0; left > 0 && round < 200; ++round) {
+      // One joins a round, in the middle of what others write.
+      const auto open = std::find_if(slots_.begin(), slots_.end(), [](const auto& slot) { return !slot; });
+      if (open != slots_.end() && next < texts) join(static_cast<std::size_t>(open - slots_.begin()), next++);
+      step(round);
+      for (std::optional<Writing>& slot : slots_)
+        if (slot && slot->left == 0) {
+          done[slot->number] = std::move(slot->text);
+          slot.reset();
+          --left;
+        }
+    }
+    EXPECT_EQ(left, 0u);
+    return done;
+  }
+  std::size_t widest() const { return widest_; }
+
+ private:
+  void join(std::size_t slot, std::size_t number) {
+    slots_[slot] = Writing{number, steps_of(number), prompt_of(number, vocabulary_, batch_.context())};
+    Writing& writing = *slots_[slot];
+    batch_.restart(slot);
+    const auto logits = batch_.accept(slot, writing.text.ids);
+    ASSERT_TRUE(logits) << logits.error().text();
+    writing.text.take(*logits);
+  }
+
+  void step(std::size_t round) {
+    std::vector<DecodingBatch::Step> steps;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot)
+      if (slots_[slot] && (round + slot) % 5 != 0)
+        steps.push_back({.sequence = slot, .id = slots_[slot]->text.ids.back()});
+    const Status ran = batch_.step(steps);
+    ASSERT_TRUE(ran) << ran.error().text();
+    widest_ = std::max(widest_, steps.size());
+    for (const DecodingBatch::Step& each : steps) {
+      ASSERT_TRUE(each.outcome) << each.outcome.error().text();
+      slots_[each.sequence]->text.take(each.logits);
+      --slots_[each.sequence]->left;
+    }
+  }
+
+  DecodingBatch batch_;
+  std::vector<std::optional<Writing>> slots_;
+  std::size_t vocabulary_, widest_ = 0;
+};
+
+void expect_same_bits(const mesh::Mesh& mesh, std::size_t vocabulary, std::size_t context, const std::string& name) {
+  const std::size_t texts = 11;
+  auto batch = DecodingBatch::begin(mesh, 4, context);
+  ASSERT_TRUE(batch) << batch.error().text();
+  Rounds rounds(std::move(*batch), 4, vocabulary);
+  const std::vector<Text> together = rounds.write(texts);
+  EXPECT_GE(rounds.widest(), 3u) << name;
+  for (std::size_t number = 0; number < texts; ++number) {
+    const Text one = alone(mesh, prompt_of(number, vocabulary, context), Rounds::steps_of(number), context);
+    EXPECT_EQ(together[number].ids, one.ids) << name << ", text " << number;
+    ASSERT_EQ(together[number].logits.size(), one.logits.size()) << name << ", text " << number;
+    for (std::size_t i = 0; i < one.logits.size(); ++i)
+      EXPECT_TRUE(together[number].logits[i] == one.logits[i]) << name << ", text " << number << ", logits " << i;
+  }
+}
+
+TEST(DecodingBatch, GivesEachSequenceTheBitsThatItHasAlone) {
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family : {"llama", "llama-yarn", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2", "bitnet"}) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    expect_same_bits(*mesh, vocabulary, 12, family);
+  }
+}
+
+TEST(DecodingBatch, GivesTheseBitsWithPromptsOfBlocksToo) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto mesh = imported_mesh(shared_data("stories260K/derived"), {.tokens = 8});
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  expect_same_bits(*mesh, 512, 64, "stories260K");
+}
+
+TEST(DecodingBatch, RefusesWhatDoesNotFitAndGoesOn) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto mesh = imported_mesh(shared_data("stories260K/derived"), {.tokens = 8});
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  EXPECT_EQ(DecodingBatch::begin(*mesh, 0, 4).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(DecodingBatch::begin(*mesh, 2, 0).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(DecodingBatch::begin(*mesh, 64, 512, 1 << 20).error().code(), Errc::too_large);
+  auto batch = DecodingBatch::begin(*mesh, 2, 4);
+  ASSERT_TRUE(batch) << batch.error().text();
+  const std::vector<text::TokenId> four{1, 2, 3, 4};
+  ASSERT_TRUE(batch->accept(1, four));
+  EXPECT_NE(batch->accept(2, four).error().text().find("sequence 2, the batch has 2"), std::string::npos);
+  const auto refused = [&](std::vector<DecodingBatch::Step> steps) { return batch->step(steps).error().code(); };
+  EXPECT_EQ(refused({{0, 1}, {1, 1}}), Errc::full);
+  EXPECT_EQ(refused({{0, 1}, {2, 1}}), Errc::out_of_range);
+  EXPECT_EQ(refused({{0, 512}}), Errc::out_of_range);
+  EXPECT_EQ(refused({{0, 1}, {0, 2}}), Errc::invalid_argument);
+  EXPECT_EQ(batch->position(0), 0u);
+  EXPECT_EQ(batch->position(1), 4u);
+  std::vector<DecodingBatch::Step> none;
+  EXPECT_TRUE(batch->step(none));
+  batch->restart(1);
+  EXPECT_EQ(batch->position(1), 0u);
+  const Text one = alone(*mesh, {.ids = {1, 2, 3, 4}}, 0, 4);
+  EXPECT_EQ(bits_of(*batch->accept(1, four)), one.logits[0]);
+}
+
+}  // namespace
+}  // namespace weft::models::decoding_batch_test
