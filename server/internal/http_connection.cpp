@@ -464,7 +464,8 @@ void Connection::send(HttpResponse response) {
 }
 
 void Connection::written(bool closes) {
-  if (closes) return linger();
+  // A drain that came while the answer was being written did not find the connection idle.
+  if (closes || shared_.is_draining()) return linger();
   if (reader_.state() != RequestReader::State::head) reader_.reset();
   expect(Phase::idle, limits().keep_alive);
   process();
