@@ -30,4 +30,7 @@ void add_session_routes(Router& router, NativeContext& context);
 /// Orders, checkpoints, marks, weights, events.
 void add_state_routes(Router& router, NativeContext& context);
 
+/// Cells: heat maps, lists, one in full.
+void add_cell_routes(Router& router, NativeContext& context);
+
 }  // namespace weft::server

@@ -116,6 +116,16 @@ void ServedMesh::set_pace(Pace pace) {
   changed_.notify_one();
 }
 
+bool ServedMesh::runs_by_itself() const {
+  const std::lock_guard hold(mutex_);
+  return pace_.runs;
+}
+
+CellFrames& ServedMesh::cell_frames() {
+  if (!cell_frames_) cell_frames_ = std::make_unique<CellFrames>(mesh_->mesh());
+  return *cell_frames_;
+}
+
 Status ServedMesh::stop(bool takes_checkpoint) {
   {
     const std::lock_guard hold(mutex_);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "server/cell_frames.hpp"
 #include "server/event_ring.hpp"
 #include "server/http_exchange.hpp"
 #include "server/live_mesh.hpp"
@@ -116,6 +117,9 @@ class ServedMesh {
   void submit(ExchangePointer exchange, Act act);
   void submit(ExchangePointer exchange, ForwardRequest forward);
   void set_pace(Pace pace);
+  bool runs_by_itself() const;
+  /// Outputs of all cells, for those who look at them; made for the first one. @thread the mesh's, within an Act
+  CellFrames& cell_frames();
   /// Executes what waits, takes a checkpoint where there is a data directory, and ends the thread; later requests
   /// are refused. @error storage: the checkpoint
   Status stop(bool takes_checkpoint);
@@ -162,6 +166,7 @@ class ServedMesh {
   Clock::time_point published_{}, next_tick_{};
   std::uint64_t block_ = 1, published_tick_ = 0;
   bool has_changed_ = true;
+  std::unique_ptr<CellFrames> cell_frames_;
   std::thread thread_;
 };
 

@@ -35,6 +35,9 @@ HttpResponse text_response(std::string text, const char* type) {
   return response;
 }
 
+/// True of paths at which the page and its files are.
+bool is_asset_path(std::string_view path) { return path == "/" || path.starts_with("/assets/"); }
+
 /// True of media types that a web page may send anywhere without asking first.
 bool is_simple_type(std::string_view type) {
   const std::string kind = lowered(type.substr(0, type.find(';')));
@@ -114,6 +117,7 @@ Result<std::unique_ptr<Service>> Service::make(Options options) {
   add_mesh_routes(parts.router, parts.native);
   add_session_routes(parts.router, parts.native);
   add_state_routes(parts.router, parts.native);
+  add_cell_routes(parts.router, parts.native);
   if (!parts.options.bridge_root.empty()) {
     parts.bridge = std::make_unique<BridgeHost>(parts.options.bridge_root);
     add_bridge_routes(parts.router, *parts.bridge);
@@ -180,7 +184,7 @@ HttpHandler::Admission Service::admit(const HttpRequest& head) {
   const auto refuse = [](HttpResponse response) { return Admission{std::move(response)}; };
   const bool is_preflight = head.method == "OPTIONS";
   const auto match = parts.router.find(head.method, head.path);
-  const bool is_asset = head.path == "/" || head.path.starts_with("/assets/");
+  const bool is_asset = is_asset_path(head.path);
   const bool is_keyless = is_preflight || is_asset || (match.route && match.route->is_keyless);
   if (auto refusal = parts.access->refusal(head, is_keyless)) return refuse(*std::move(refusal));
   if (is_preflight) return refuse(parts.access->preflight(head));
@@ -224,9 +228,8 @@ void Service::handle(ExchangePointer exchange) {
 }
 
 std::vector<HttpHeader> Service::headers(const HttpRequest& request) {
-  std::vector<HttpHeader> out{{"Server", "weft/" + parts_->options.version},
-                              {"X-Content-Type-Options", "nosniff"},
-                              {"Cache-Control", "no-store"}};
+  std::vector<HttpHeader> out{{"Server", "weft/" + parts_->options.version}, {"X-Content-Type-Options", "nosniff"}};
+  if (!is_asset_path(request.path)) out.push_back({"Cache-Control", "no-store"});  // assets say it for themselves
   parts_->access->add_cors(request, out);
   return out;
 }
