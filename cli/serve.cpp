@@ -6,6 +6,7 @@
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
 
+#include "server/page.hpp"
 #include "server/service.hpp"
 
 #include "mesh/network/network_json.hpp"
@@ -101,6 +102,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.allows_weights = request.allow_weight_update;
   options.version = WEFT_VERSION;
   options.bridge_root = bridge_root_of(request);
+  options.assets = server::page_asset;
   return options;
 }
 

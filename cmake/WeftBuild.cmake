@@ -54,6 +54,7 @@ set_property(GLOBAL PROPERTY WEFT_BUILT_MODULES "")
 
 include(WeftDependencies)
 include(WeftShaders)
+include(WeftEmbed)
 
 # Rooms that no foreign byte reaches: their branches need not steer a fuzzer.
 set(WEFT_NOT_FUZZED "^(topology|kernels|gpu|scheduler|actors)$")

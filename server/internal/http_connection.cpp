@@ -432,7 +432,7 @@ std::string Connection::head_of(const HttpResponse& response, bool closes, bool 
   for (const HttpHeader& each : response.headers) head += each.name + ": " + each.value + "\r\n";
   if (is_chunked)
     head += answering_.version == 11 ? "Transfer-Encoding: chunked\r\n" : "";
-  else if (response.status != 204)
+  else if (response.status != 204 && response.status != 304)
     head += "Content-Length: " + std::to_string(response.body.size()) + "\r\n";
   if (closes)
     head += "Connection: close\r\n";
