@@ -8,8 +8,8 @@ export const kMetrics = ['activity', 'value', 'faults', 'status'];
 export const kStatuses = ['running', 'held', 'isolated', 'halted', 'restarted'];
 const kLetters = ['', 'H', 'I', '!', 'R'];
 
-// Points of the color maps, evenly apart: matplotlib's magma, viridis and cividis; blue, dark, orange for numbers with a
-// sign.
+// Points of the color maps, evenly apart: matplotlib's magma, viridis and cividis; blue, dark, orange for numbers
+// with a sign.
 const kPoints = {
   magma: '000004 1d1147 51127c 832681 b73779 e75263 fc8961 fec488 fcfdbf',
   viridis: '440154 472d7b 3b528b 2c728e 21918c 28ae80 5ec962 addc30 fde725',
