@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of `weft serve`: its files and their headers, and, where Chromium and its driver are, the page in it.
+
+  tests/cli/page_test.py WEFT
+"""
+import base64
+import http.client
+import json
+import pathlib
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MOST_BYTES = 60 * 1024  # of all files as a browser gets them
+WAVE = {"weft": 2, "name": "wave", "grid": {"y": 8, "x": 8}, "inputs": {"drive": [1]},
+        "layers": [{"repeat": {"y": [0, 8], "x": [0, 8]}, "type": "dense", "out": 1, "activation": "tanh",
+                    "from": ["drive"], "neighbours": "von_neumann"}], "outputs": {"y": [0, 0, 7, 0]}}
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+def ask(address, method, path, body=None, headers=None):
+    connection = http.client.HTTPConnection(address, timeout=30)
+    connection.request(method, path, body and json.dumps(body), {"Content-Type": "application/json", **(headers or {})})
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, answer.headers, data
+
+
+def check_files(address):
+    total = 0
+    for name in ["/"] + [f"/assets/{path.name}" for path in (ROOT / "server/page").iterdir() if path.suffix != ".html"]:
+        status, headers, data = ask(address, "GET", name, headers={"Accept-Encoding": "gzip"})
+        assert status == 200 and headers["Content-Encoding"] == "gzip", (name, status)
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'; script-src 'self'"), name
+        assert headers.get_all("Cache-Control") == ["no-cache"], (name, headers.get_all("Cache-Control"))
+        total += len(data)
+        again = ask(address, "GET", name, headers={"Accept-Encoding": "gzip", "If-None-Match": headers["ETag"]})
+        assert again[0] == 304 and not again[2], name
+        plain = ask(address, "GET", name)
+        file = ROOT / "server/page" / (name.rpartition("/")[2] or "index.html")
+        assert plain[2] == file.read_bytes() and plain[1]["ETag"] != headers["ETag"], name
+    assert total <= MOST_BYTES, total
+    assert ask(address, "POST", "/", {})[0] == 405 and ask(address, "GET", "/assets/none.mjs")[0] == 404
+
+
+def check_cells(address):
+    mesh = "/api/v1/meshes/wave"
+    ask(address, "POST", f"{mesh}/tick", {"n": 3, "inputs": {"drive": [1]}})
+    listed = json.loads(ask(address, "GET", f"{mesh}/cells?metric=value&most=64")[2])["cells"]
+    frame = ask(address, "GET", f"{mesh}/heatmap?metric=value")[2]
+    magic, width, height, _, metric, flags, _, tick, low, high = struct.unpack("<4sHHHBBIQff", frame[:32])
+    assert (magic, width, height, metric, flags, tick, len(frame)) == (b"WHM1", 8, 8, 1, 1, 3, 96)
+    assert low == -high and high > 0
+    for each in listed:
+        _, y, x = each["cell"]
+        code = frame[32 + y * 8 + x]
+        assert abs(low + (high - low) * code / 254 - each["value"]) <= high / 254 * 1.01, each
+        one = json.loads(ask(address, "GET", f"{mesh}/cells/0,{y},{x}")[2])
+        assert abs(one["outputs"][0] - each["value"]) < 1e-6, each
+    small = ask(address, "GET", f"{mesh}/heatmap?w=4&h=2")[2]
+    assert struct.unpack("<HH", small[4:8]) == (4, 2) and small[11] & 2 and len(small) == 40
+    for query, status in (("metric=gossip", 422), ("z=1", 422), ("w=0", 422), ("session=none", 404)):
+        assert ask(address, "GET", f"{mesh}/heatmap?{query}")[0] == status, query
+    assert ask(address, "GET", f"{mesh}/cells/0,0,8")[0] == 404
+
+
+def check_page(address, driver, folder):
+    """The page in Chromium, told by the WebDriver protocol."""
+    process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, text=True)
+    try:
+        port = next(int(line.split()[-1].rstrip(".")) for line in process.stdout if "successfully on port" in line)
+        to = f"127.0.0.1:{port}"
+        options = {"args": [*FLAGS, f"--user-data-dir={folder}/profile"]}
+        wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        wanted = {"capabilities": {"alwaysMatch": wanted}}
+        session = "/session/" + json.loads(ask(to, "POST", "/session", wanted)[2])["value"]["sessionId"]
+
+        def run(script):
+            answer = ask(to, "POST", f"{session}/execute/sync", {"script": script, "args": []})
+            return json.loads(answer[2])["value"]
+
+        def until(script):
+            end = time.monotonic() + 30
+            while not run(script):
+                assert time.monotonic() < end, (script, run("return document.body.innerText"))
+                time.sleep(0.1)
+
+        ask(to, "POST", f"{session}/url", {"url": f"http://{address}/#wave"})
+        until("return document.getElementById('link').textContent === 'live' && document.body.dataset.tick === '3'")
+        run("[...document.querySelectorAll('#transport button')].find(b => b.textContent === 'Step').click()")
+        until("return document.body.dataset.tick === '4'")
+        ask(to, "POST", f"{session}/url", {"url": f"http://{address}/#digits"})
+        until("return !document.getElementById('draw').hidden")
+        assert run("return document.getElementById('generate').hidden"), "no language model is served"
+        log = json.loads(ask(to, "POST", f"{session}/se/log", {"type": "browser"})[2])["value"]
+        assert not [each for each in log if each["level"] == "SEVERE"], log
+        assert base64.b64decode(json.loads(ask(to, "GET", f"{session}/screenshot")[2])["value"])[:4] == b"\x89PNG"
+        ask(to, "DELETE", session)
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def main():
+    driver = shutil.which("chromedriver") if shutil.which("chromium") else None
+    with tempfile.TemporaryDirectory() as folder:
+        network = pathlib.Path(folder) / "wave.json"
+        network.write_text(json.dumps(WAVE))
+        words = [sys.argv[1], "serve", "--json", "--port", "0", "--threads", "1", network,
+                 ROOT / "examples/digits.json"]
+        with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as server:
+            try:
+                address = json.loads(server.stdout.readline())["listen"][0]
+                check_files(address)
+                check_cells(address)
+                if driver:
+                    check_page(address, driver, folder)
+            finally:
+                server.kill()
+    print("page as described" if driver else "files as described; skipped: no Chromium and driver")
+    return 0 if driver else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
