@@ -2,6 +2,7 @@
 // Pictures of cells against values worked out by hand, and their routes and the page as clients see them.
 
 #include "server/heat_map.hpp"
+
 #include "server/page.hpp"
 
 #include <gtest/gtest.h>
