@@ -143,13 +143,13 @@ void sum_tile(const Products& of, std::size_t lanes, float* total) noexcept {
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       WEFT_UNROLL for (std::size_t v = 0; v < N; ++v) {
-        float* const open = of.part + (r * N + v) * kVectorLanes;
+        const std::size_t open = (r * N + v) * kVectorLanes;  // in `part`, which is null where every segment closes
         float* const at = total + r * kConvolveTile + v * kVectorLanes;
-        if (!segment.opens) sum[r][v] = hn::Add(hn::Load(kTag, open), sum[r][v]);
+        if (!segment.opens) sum[r][v] = hn::Add(hn::Load(kTag, of.part + open), sum[r][v]);
         if (segment.closes)
           hn::Store(hn::Add(has_total ? hn::Load(kTag, at) : hn::Zero(kTag), sum[r][v]), kTag, at);
         else
-          hn::Store(sum[r][v], kTag, open);
+          hn::Store(sum[r][v], kTag, of.part + open);
       }
     }
     has_total = has_total || segment.closes;

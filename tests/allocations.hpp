@@ -12,7 +12,7 @@
 // Every way to get memory through C++ is counted. It replaces operators, so one file of a program includes it.
 
 // Sanitizers bring operators of their own, which a program must not replace.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WEFT_SANITIZED
 #define WEFT_COUNTS_ALLOCATIONS 0
 #else
 #define WEFT_COUNTS_ALLOCATIONS 1
@@ -32,6 +32,13 @@ void* counted(std::size_t size, std::size_t alignment) {
   bytes_in_use.fetch_add(static_cast<long>(malloc_usable_size(memory)), std::memory_order_relaxed);
   return memory;
 }
+void* counted_or_null(std::size_t size) noexcept {
+  try {
+    return counted(size, 0);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void uncounted(void* memory) noexcept {
   bytes_in_use.fetch_sub(static_cast<long>(malloc_usable_size(memory)), std::memory_order_relaxed);
   std::free(memory);
@@ -42,6 +49,8 @@ void uncounted(void* memory) noexcept {
 #if WEFT_COUNTS_ALLOCATIONS
 void* operator new(std::size_t size) { return counted(size, 0); }
 void* operator new[](std::size_t size) { return counted(size, 0); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted_or_null(size); }
 void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
 void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
 void operator delete(void* memory) noexcept { uncounted(memory); }

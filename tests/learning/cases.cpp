@@ -21,7 +21,7 @@ constexpr Rule kRules[] = {Rule::backprop, Rule::gap,  Rule::chain,    Rule::fw_
 constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WEFT_SANITIZED
 constexpr std::uint64_t kFew = 20, kSome = 20, kLong = 80;
 #else
 constexpr std::uint64_t kFew = 30, kSome = 60, kLong = 3000;

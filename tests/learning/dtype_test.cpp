@@ -14,7 +14,7 @@
 namespace weft::learning::dtype_test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WEFT_SANITIZED
 constexpr std::uint64_t kMorphTicks = 2000;
 #else
 constexpr std::uint64_t kMorphTicks = 100000;

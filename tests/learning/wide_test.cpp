@@ -17,7 +17,7 @@ namespace {
 using namespace mesh::testing_support;
 using namespace test;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WEFT_SANITIZED
 constexpr std::uint64_t kSamples = 3;
 #else
 constexpr std::uint64_t kSamples = 12;

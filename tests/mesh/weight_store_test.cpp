@@ -169,7 +169,7 @@ TEST(WeightStore, AccountsForWhatTheAllocatorGave) {
     file >> size >> pages;
     return pages * 4096;
   };
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef WEFT_SANITIZED
   GTEST_SKIP() << "a sanitizer keeps freed memory";
 #endif
   constexpr std::size_t kWide = 4096;

@@ -16,12 +16,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#if defined(WEFT_SANITIZED) || !defined(__GLIBC__)
 #define WEFT_CANNOT_COUNT 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define WEFT_CANNOT_COUNT 1
-#endif
 #endif
 
 namespace {
