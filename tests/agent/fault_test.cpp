@@ -97,18 +97,20 @@ std::string describe(Mode mode, FaultKind kind, std::uint64_t n, std::uint64_t s
   return text.str();
 }
 
+// Of the calls every so many is struck, from another one on in each run (WEFT_TEST_SLICE); sanitizers take their time.
 #ifdef WEFT_SANITIZED
-const std::uint64_t kStride = 11;  // of the calls struck: sanitizers take their time
+const std::uint64_t kStride = 22;
 #else
-const std::uint64_t kStride = is_thorough() ? 1 : 3;
+const std::uint64_t kStride = is_thorough() ? 1 : 9;
 #endif
+const std::uint64_t kFirst = 1 + test_slice(kStride);
 
 class AgentFaults : public testing::TestWithParam<Mode> {};
 
 TEST_P(AgentFaults, NothingAcknowledgedIsLostWhereverItCrashes) {
   const Mode mode = GetParam();
   std::uint64_t runs = 0;
-  for (std::uint64_t n = 1;; n += kStride) {
+  for (std::uint64_t n = kFirst;; n += kStride) {
     MemoryFileSystem disk;
     FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
     faulty.set({FaultKind::crash, n});
@@ -134,7 +136,7 @@ TEST_P(AgentFaults, GoesOnThroughEveryFailureAndLosesNothing) {
   std::uint64_t runs = 0;
   for (const FaultKind kind : {FaultKind::no_space, FaultKind::io_error, FaultKind::interrupted, FaultKind::short_write,
                                FaultKind::late_error}) {
-    for (std::uint64_t n = 1;; n += kStride) {
+    for (std::uint64_t n = kFirst;; n += kStride) {
       MemoryFileSystem disk;
       FaultFileSystem faulty(disk, [&](const std::string& path) { disk.lose_unsynced(path); });
       faulty.set({kind, n, n + n % 4});
