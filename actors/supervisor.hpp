@@ -31,7 +31,7 @@ std::string_view name(Policy policy) noexcept;
 std::optional<Policy> parse_policy(std::string_view text) noexcept;
 
 enum class FaultKind : std::uint32_t {
-  threw,              ///< an exception reached the actor's border
+  threw,              ///< an exception left a handler of the actor
   output_not_finite,  ///< its next output holds an infinity or a NaN
   update_not_finite,  ///< its weight update would
   reported,           ///< it said so itself, or an operator did

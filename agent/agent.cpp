@@ -147,7 +147,7 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
                                    std::to_string(findings.end.number) + " and at record " +
                                    std::to_string(resumed.findings.end.number) + "; look to the disk");
   begin_writing(std::move(resumed.writer));
-  recovery.at = boundary();
+  recovery.at = log_position();
   recovery.hash = replayable_.hash();
   if (recovery.damages.empty()) return {};
   // From here on, a checkpoint covers the damaged part.
@@ -157,16 +157,16 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
 
 void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
   journal_ = std::move(journal);
-  committer_ = std::make_unique<JournalFlusher>(
+  flusher_ = std::make_unique<JournalFlusher>(
       *journal_, DurableWatermark(files_, journal_directory_),
-      JournalFlusher::Options{options_.durability, options_.background, options_.now}, boundary());
+      JournalFlusher::Options{options_.durability, options_.background, options_.now}, log_position());
   // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
   // If the journal cannot be written, the checkpoint holds the same state.
-  const auto before = [this] { (void)committer_->flush(); };
+  const auto before = [this] { (void)flusher_->flush(); };
   const auto written = [this](LogPosition at) {
-    committer_->covered(at);
+    flusher_->checkpointed(at);
     // The segments that go may be the only ones on the device to hold what was written anew since.
-    if (!committer_->flush()) return;
+    if (!flusher_->flush()) return;
     if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.keys().front().record); !pruned)
       log_warn(pruned.error().text());  // costs disk space, not safety; the next checkpoint tries again
   };
@@ -174,7 +174,7 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
   checkpoint_tick_ = replayable_.mesh().ticks();
 }
 
-LogPosition Agent::boundary() const noexcept { return {journal_->place().number, replayable_.mesh().ticks()}; }
+LogPosition Agent::log_position() const noexcept { return {journal_->place().number, replayable_.mesh().ticks()}; }
 
 /// Appends the record of a call, unless the call was refused and changed nothing.
 template <class Write>
@@ -198,17 +198,17 @@ Status Agent::ready() const {
 }
 
 void Agent::look_after() {
-  committer_->appended(boundary());
+  flusher_->appended(log_position());
   if (journal_->waiting_bytes() > options_.waiting_bytes) {
     log_warn(directory() + ": " + std::to_string(journal_->waiting_bytes()) +
              " bytes of the journal could not be written and are given up; a checkpoint is to hold what they say");
-    committer_->drop(journal_->place().number);
+    flusher_->drop(journal_->place().number);
   }
   if (checkpointer_->is_busy()) return;
   const bool is_due = options_.checkpoint_every
                           ? replayable_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
                           : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
-  const bool is_needed = committer_->has_gap() || checkpointer_->last_error();
+  const bool is_needed = flusher_->has_gap() || checkpointer_->last_error();
   // After one failed, there is no use in trying with every call.
   if ((is_due || is_needed) && (!checkpointer_->last_error() || options_.now() >= next_checkpoint_)) checkpoint();
 }
@@ -394,7 +394,7 @@ Status Agent::take_checkpoint(bool awaited) {
   if (journal_->place().number > 0 || tick > 0) {
     bytes_.begin().put_tick(tick);
     journal_->append(static_cast<std::uint32_t>(RecordKind::checkpoint), bytes_.bytes());
-    committer_->appended(boundary());
+    flusher_->appended(log_position());
   }
   const storage::JournalPlace place = journal_->place();
   const std::string extension = options_.extension ? options_.extension->save() : "{}";
@@ -432,19 +432,19 @@ Status Agent::checkpoint_and_wait() {
 }
 
 Status Agent::acknowledge() {
-  if (options_.durability.mode == Durability::Mode::checkpoint || committer_->has_gap()) return checkpoint_and_wait();
-  return committer_->flush();
+  if (options_.durability.mode == Durability::Mode::checkpoint || flusher_->has_gap()) return checkpoint_and_wait();
+  return flusher_->flush();
 }
 
 AgentStatistics Agent::statistics() const {
   AgentStatistics statistics;
-  statistics.at = boundary();
-  statistics.acknowledged = committer_->acknowledged();
+  statistics.at = log_position();
+  statistics.acknowledged = flusher_->acknowledged();
   statistics.waiting_bytes = journal_->waiting_bytes();
   statistics.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;
-  statistics.journal_failures = committer_->failures();
+  statistics.journal_failures = flusher_->failures();
   statistics.checkpoint = checkpointer_->statistics();
-  statistics.last_error = committer_->last_error();
+  statistics.last_error = flusher_->last_error();
   if (!statistics.last_error) statistics.last_error = checkpointer_->last_error();
   return statistics;
 }

@@ -183,7 +183,7 @@ class Agent {
   template <class Write>
   Status journaled(Status status, RecordKind kind, Write&& write);
   void look_after();
-  LogPosition boundary() const noexcept;
+  LogPosition log_position() const noexcept;
 
   storage::FileSystem& files_;
   storage::CheckpointStore store_;
@@ -200,7 +200,7 @@ class Agent {
   std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
   std::chrono::nanoseconds next_checkpoint_{0};
   std::unique_ptr<storage::JournalWriter> journal_;
-  std::unique_ptr<JournalFlusher> committer_;
+  std::unique_ptr<JournalFlusher> flusher_;
   Inbox inbox_;
   std::unique_ptr<Checkpointer> checkpointer_;  // last: it goes first
 };

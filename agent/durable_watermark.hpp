@@ -11,9 +11,9 @@
 
 namespace weft::agent {
 
-/// A second word on how far a journal was acknowledged, in a file of its own beside it: a journal that somebody cut
-/// between two records would read as one that ends there. Written after each sync and never waited for; where it cannot
-/// be written there is only one word, as without it.
+/// Durable watermark: the number of the last acknowledged record, in a file beside the journal. It shows a journal that
+/// was cut between two records, which alone would read as complete. Written after each sync and never waited for; a
+/// watermark that cannot be written is left out, and the journal alone decides.
 /// @thread one at a time
 class DurableWatermark {
  public:

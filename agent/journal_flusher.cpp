@@ -44,10 +44,10 @@ JournalFlusher::~JournalFlusher() {
   if (thread_.joinable()) thread_.join();
 }
 
-void JournalFlusher::appended(LogPosition boundary) {
+void JournalFlusher::appended(LogPosition position) {
   {
     const std::lock_guard lock(mutex_);
-    latest_ = boundary;
+    latest_ = position;
   }
   if (thread_.joinable()) {
     // Pairs with the store in work: a sleeping flusher is woken once. A wake lost between its look at the journal and
@@ -77,11 +77,11 @@ Status JournalFlusher::flush() { return commit(true, true); }
 
 Status JournalFlusher::commit(bool sync, bool now) {
   const std::lock_guard one_at_a_time(committing_);
-  LogPosition boundary;
+  LogPosition position;
   {
     const std::lock_guard lock(mutex_);
     if (!now && last_error_ && options_.now() < next_try_) return fail(Errc::storage, *last_error_);
-    boundary = latest_;
+    position = latest_;
   }
   const std::uint64_t before = journal_.synced();
   Status done = journal_.commit(sync);
@@ -93,7 +93,7 @@ Status JournalFlusher::commit(bool sync, bool now) {
     pause_ = nanoseconds(0);
     if (!sync) return done;
     last_sync_ = options_.now();
-    if (gap_ == 0 && boundary.record > acknowledged_.record) acknowledged_ = boundary;
+    if (gap_ == 0 && position.record > acknowledged_.record) acknowledged_ = position;
     return done;
   }
   failures_.fetch_add(1, std::memory_order_relaxed);
@@ -105,13 +105,13 @@ Status JournalFlusher::commit(bool sync, bool now) {
   return done;
 }
 
-void JournalFlusher::covered(LogPosition boundary) {
+void JournalFlusher::checkpointed(LogPosition position) {
   const std::lock_guard one_at_a_time(committing_);
   // Records that wait are written all the same, because replays from older checkpoints need them.
-  acknowledgements_.note(boundary.record);
+  acknowledgements_.note(position.record);
   const std::lock_guard lock(mutex_);
-  if (boundary.record >= gap_) gap_ = 0;
-  if (boundary.record > acknowledged_.record) acknowledged_ = boundary;
+  if (position.record >= gap_) gap_ = 0;
+  if (position.record > acknowledged_.record) acknowledged_ = position;
 }
 
 LogPosition JournalFlusher::acknowledged() const {

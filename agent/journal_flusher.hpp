@@ -21,7 +21,7 @@
 
 namespace weft::agent {
 
-/// The end of a call to an agent: the journal's last record and the mesh's tick then.
+/// Position in an agent's log at the end of a call: the journal's last record and the mesh's tick.
 struct LogPosition {
   std::uint64_t record = 0;
   std::uint64_t tick = 0;
@@ -52,14 +52,14 @@ class JournalFlusher {
   JournalFlusher& operator=(const JournalFlusher&) = delete;
 
   /// A call has put its records into the journal.
-  void appended(LogPosition boundary);
+  void appended(LogPosition position);
   /// All of it to the device, now. @error storage
   Status flush();
   /// A checkpoint on the device holds everything up to there.
   /// @thread any
-  void covered(LogPosition boundary);
+  void checkpointed(LogPosition position);
 
-  /// The newest boundary on the device: by a checkpoint, or by the journal without a gap before it.
+  /// The newest position on the device: by a checkpoint, or by the journal without a gap before it.
   LogPosition acknowledged() const;
   /// Forgets what waits in memory, up to and with `record`: only a checkpoint of it or a later one brings it back.
   void drop(std::uint64_t record);

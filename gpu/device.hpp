@@ -69,7 +69,7 @@ struct DeviceOptions {
   std::shared_ptr<FaultInjection> faults;
 };
 
-/// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before those made of CPU), `vulkan:N`
+/// A GPU that proved exact. The selector is `vulkan` (the first usable, real ones before software devices), `vulkan:N`
 /// (its index in `devices()`) or `vulkan:text` (part of its name, any case).
 /// @thread making streams and memory: any; each stream by one thread at a time
 class Device {
@@ -77,8 +77,8 @@ class Device {
   /// @error  unsupported: no Vulkan loader, no driver, features missing, or not exact (which says what differed);
   ///         unknown_name: nothing fits the selector, and what there is
   static Result<std::shared_ptr<Device>> open(std::string_view selector, const DeviceOptions& options = {});
-  /// The same, and who asks again for that selector while somebody holds the device gets the same one: its compiled
-  /// shaders are made once. One that was lost is not handed out again: a new one is opened. @thread any
+  /// The same, shared: as long as a device is held, further calls with its selector return it, so its shaders are
+  /// compiled once. A lost device is not returned: a new one is opened. @thread any
   static Result<std::shared_ptr<Device>> share(std::string_view selector, const DeviceOptions& options = {});
   virtual ~Device() = default;
 

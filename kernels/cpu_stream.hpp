@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "kernels/forks.hpp"
 #include "kernels/op_stream.hpp"
+#include "kernels/parallel_parts.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace weft::kernels {
 
-/// Runs each operation at once with the active instruction set: on the calling thread, or, with help, parts of its
-/// outputs on several. Parts are never parts of a sum, so the bits are the same.
+/// Runs each operation at once with the active instruction set: on the calling thread, or, with ParallelOptions,
+/// parts of its outputs on several. Parts are never parts of a sum, so the bits are the same.
 /// @thread one thread at a time, inside FlushSubnormals
 class alignas(64) CpuStream final : public OpStream {
  public:
   CpuStream() noexcept;
 
   /// Sets the threads for parts of operations; null: none. With them each workspace is followed by the other parts'.
-  void set_parallel(const ParallelOptions* parallel) noexcept { forks_.set_parallel(parallel); }
+  void set_parallel(const ParallelOptions* parallel) noexcept { parts_.set_parallel(parallel); }
   /// The weights that will be read after the next `linear` or `gated_linear`, which forgets them again; data null:
   /// unknown. For speed alone.
   void expect(const ConstPanels& ahead) noexcept { ahead_ = ahead; }
   ConstPanels take_expected() noexcept { return std::exchange(ahead_, {}); }
   /// Operations that were cut up so far.
-  std::uint64_t forks() const noexcept { return forks_.count(); }
+  std::uint64_t parallel_operations() const noexcept { return parts_.count(); }
   /// For operations that cut themselves.
-  Forks& parts() noexcept { return forks_; }
+  ParallelParts& parts() noexcept { return parts_; }
 
   /// Runs one operation.
   template <class Op>
@@ -37,7 +37,7 @@ class alignas(64) CpuStream final : public OpStream {
  private:
   void split_units(std::size_t units, double work, Body body, void* context) override;
 
-  Forks forks_;
+  ParallelParts parts_;
   ConstPanels ahead_{};  // written for each cell: hence a cache line of its own for each region's stream
   std::size_t workspace_shift_ = 0;
 };

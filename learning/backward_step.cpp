@@ -258,11 +258,11 @@ void BackwardStep::propagate_target(const LayerAt& at, const Hop& hop, const mes
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
-  const int mixing = here.layer->weight_matrix();
+  const int matrix = here.layer->weight_matrix();
   const bool is_direct_output = hop.distance == 0 && rule_.outputs_send_gradients;
-  if (rule_.through_matrix && mixing >= 0 && !is_direct_output) {
+  if (rule_.through_matrix && matrix >= 0 && !is_direct_output) {
     const bool is_learned = inverses_.has_matrix(at.node), has_feedback = is_per_layer(rule_.feedback);
-    rule_.through_matrix({stream, past, past.weights.matrix(static_cast<std::size_t>(mixing)),
+    rule_.through_matrix({stream, past, past.weights.matrix(static_cast<std::size_t>(matrix)),
                           is_learned     ? inverses_.matrix(at.node)
                           : has_feedback ? feedback_.of(at.node, here.in, here.width)
                                          : kernels::ConstPanels{},

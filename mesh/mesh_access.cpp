@@ -74,7 +74,7 @@ void MeshAccess::detach(Mesh& mesh, const StepRule* rule) noexcept {
 
 void MeshAccess::stop_by(Mesh& mesh, const std::atomic<int>* flag) noexcept {
   // A device's steps are run again on the CPU where it fails, and must all come to their end.
-  if (!mesh.parts_->device.hold) mesh.parts_->engine->stop_by(flag);
+  if (!mesh.parts_->device.recovery) mesh.parts_->engine->stop_by(flag);
 }
 
 void MeshAccess::feed(Mesh& mesh, NodeId port, const PortFeed& feed) noexcept {

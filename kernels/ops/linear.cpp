@@ -77,7 +77,7 @@ void GatedBackward::compute(CpuStream& cpu) const {
 }
 
 void LinearTransposed::compute(CpuStream& cpu) const {
-  Forks& parts = cpu.parts();
+  ParallelParts& parts = cpu.parts();
   const double work = product(w.out, w.in, dy.rows);
   if (w.dtype != Dtype::float32)
     return parts.units(dy.rows, work,

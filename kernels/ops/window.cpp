@@ -7,7 +7,7 @@
 namespace weft::kernels::ops {
 
 void ConvolveOuter::compute(CpuStream& cpu) const {
-  Forks& parts = cpu.parts();
+  ParallelParts& parts = cpu.parts();
   parts.units(dw.in, convolve_cost(window, dw.out, x.rows), [&](const Part& p) {
     convolve_outer(window, dy, x, dw, p.row, p.rows, workspace + p.index * parts.workspace_stride());
   });

@@ -65,20 +65,20 @@ HostPlaces host_places(const Graph& graph) {
   const auto first = static_cast<NodeId>(graph.port_count());
   HostPlaces places;
   places.is_host.assign(nodes.size(), 0);
-  places.is_opaque.assign(nodes.size(), 0);
+  places.is_custom.assign(nodes.size(), 0);
   std::set<std::size_t> kept, cells;
   std::map<std::string, std::set<std::size_t>> registered;  // by type
   for (const LayerSpec& layer : graph.spec().layers) {
     const NodeId node = *graph.find_layer(layer.at);
     if (const LayerSpec* const found = find_registered({&layer, 1})) {
-      places.is_opaque[node] = 1;
+      places.is_custom[node] = 1;
       registered[found->type].insert(nodes[node].cell);
     } else if (layer.device == Placement::cpu) {
       kept.insert(nodes[node].cell);
     }
   }
   for (NodeId id = first; id < nodes.size(); ++id)
-    for (const NodeId owner : nodes[id].owners) places.is_opaque[id] |= places.is_opaque[owner];
+    for (const NodeId owner : nodes[id].owners) places.is_custom[id] |= places.is_custom[owner];
   // Weights that targets move are no part of what a step on both sides can take back.
   std::set<std::size_t> trained;
   if (std::any_of(nodes.begin() + first, nodes.end(), [](const Node& node) { return !node.layer->trains().empty(); }))

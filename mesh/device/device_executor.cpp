@@ -32,7 +32,7 @@ DeviceExecutor::DeviceExecutor(DeviceRecovery& recovery, Engine& engine)
     : recovery_(recovery),
       engine_(engine),
       places_(host_places(engine.runner().graph())),
-      image_(recovery, engine, places_.is_host, places_.is_opaque),
+      image_(recovery, engine, places_.is_host, places_.is_custom),
       windows_(engine),
       mixed_(engine, image_, statistics_, places_.is_host),
       graphs_(engine, image_, windows_, statistics_),
@@ -121,7 +121,7 @@ std::uint64_t DeviceExecutor::run(scheduler::Executor& executor, std::uint64_t t
     const bool is_plain = !engine_.rule() && !has_feeds_or_sinks();  // it may go back in the middle
     if (wait >= steps || (wait > 0 && !is_plain)) return run_host(executor, tick, 0, steps);
     done = run_host(executor, tick, 0, wait);
-    if (!engine_.is_halted()) recovery_.take(statistics_);
+    if (!engine_.is_halted()) recovery_.acquire(statistics_);
   }
   while (done < steps && !engine_.is_halted()) {
     const std::uint64_t quiet = recovery_.is_held() ? steady_steps(tick, done, steps) : 0;
@@ -332,7 +332,7 @@ void DeviceExecutor::fall_back(const Error& error) noexcept {
   windows_.drop();
   mixed_.drop();
   image_.drop();
-  recovery_.let_go(error, statistics_);
+  recovery_.release(error, statistics_);
 }
 
 void DeviceExecutor::set_input(NodeId port, std::size_t session, std::span<const float> values,

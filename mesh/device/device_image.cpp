@@ -59,7 +59,7 @@ Status DeviceImage::make(std::size_t window, const HostRanges& hosts) {
   WEFT_CHECK(counts_.allocate_counts(memory(), nodes));
   recorder_ = std::make_unique<GraphRecorder>(*stream_, *buffers_, counts_.flags(),
                                               StepGuards(*stream_, counts_.guards(), nodes));
-  steps_.emplace(*recorder_, engine_.runner(), is_host_, is_opaque_);
+  steps_.emplace(*recorder_, engine_.runner(), is_host_, is_custom_);
   return {};
 }
 

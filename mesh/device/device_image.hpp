@@ -32,8 +32,8 @@ class DeviceImage {
   static constexpr std::uint32_t kState = 0, kWeights = 1, kRule = 2, kAll = 3;
 
   DeviceImage(DeviceRecovery& recovery, Engine& engine, std::span<const std::uint8_t> is_host,
-              std::span<const std::uint8_t> is_opaque)
-      : recovery_(recovery), engine_(engine), is_host_(is_host), is_opaque_(is_opaque) {}
+              std::span<const std::uint8_t> is_custom)
+      : recovery_(recovery), engine_(engine), is_host_(is_host), is_custom_(is_custom) {}
   ~DeviceImage() { finish(); }
   DeviceImage(const DeviceImage&) = delete;
   DeviceImage& operator=(const DeviceImage&) = delete;
@@ -66,7 +66,7 @@ class DeviceImage {
 
   DeviceRecovery& recovery_;
   Engine& engine_;
-  std::span<const std::uint8_t> is_host_, is_opaque_;  // by node
+  std::span<const std::uint8_t> is_host_, is_custom_;  // by node
   std::unique_ptr<gpu::VulkanStream> stream_;
   std::optional<DeviceBuffers> buffers_;
   RunCounts counts_;

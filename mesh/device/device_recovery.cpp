@@ -12,7 +12,7 @@
 
 namespace weft::mesh {
 
-void DeviceRecovery::let_go(const Error& error, DeviceStatistics& statistics) noexcept {
+void DeviceRecovery::release(const Error& error, DeviceStatistics& statistics) noexcept {
   ++statistics.faults;
   statistics.last_fault = error.text();
   statistics.why_host = error.text();
@@ -34,8 +34,8 @@ void DeviceRecovery::let_go(const Error& error, DeviceStatistics& statistics) no
 }
 
 std::string DeviceRecovery::next() const {
-  return wait() == kNever ? "it is not taken again, after " + std::to_string(kMostTries) + " tries"
-                          : "it is taken again after " + std::to_string(wait()) + " steps on the CPU";
+  return wait() == kNever ? "it is not tried again, after " + std::to_string(kMostTries) + " tries"
+                          : "it is tried again after " + std::to_string(wait()) + " steps on the CPU";
 }
 
 std::uint64_t DeviceRecovery::wait() const noexcept {
@@ -43,7 +43,7 @@ std::uint64_t DeviceRecovery::wait() const noexcept {
   return wait_ - std::min(wait_, steps_);
 }
 
-void DeviceRecovery::take(DeviceStatistics& statistics) noexcept {
+void DeviceRecovery::acquire(DeviceStatistics& statistics) noexcept {
   ++tries_;
   wait_ *= 2;
   steps_ = 0;

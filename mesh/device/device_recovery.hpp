@@ -15,9 +15,9 @@
 
 namespace weft::mesh {
 
-/// A mesh's hold on its device, over faults: the mesh lets go when the device fails, and takes hold of it, or of
-/// another that the name fits, after so many steps on the CPU: kFirstWait, and twice as many after each fault more.
-/// After kMostTries it stays on the CPU. kProven steps on the device without a fault begin the count anew.
+/// Retries after faults of a mesh's device, with exponential backoff. A fault releases the device. After kFirstWait
+/// steps on the CPU it is acquired again, or another that the selector fits; each further fault doubles the wait. After
+/// kMostTries the mesh stays on the CPU. kProven steps on the device without a fault reset the count.
 /// @thread one at a time
 class DeviceRecovery {
  public:
@@ -31,24 +31,24 @@ class DeviceRecovery {
   bool is_held() const noexcept { return is_held_; }
   /// @pre it is held
   gpu::Device& device() noexcept { return *device_; }
-  /// It failed, and nothing of it is in use any more: counts that, and says so in the log.
-  void let_go(const Error& error, DeviceStatistics& statistics) noexcept;
-  /// Steps on the CPU before it may be taken again.
+  /// Counts the fault, logs it and releases the device. @pre nothing on the device is in use
+  void release(const Error& error, DeviceStatistics& statistics) noexcept;
+  /// Steps left on the CPU before the next try; kNever: none will follow.
   std::uint64_t wait() const noexcept;
-  /// Tries to; counts that where it succeeds. @pre wait() is 0
-  void take(DeviceStatistics& statistics) noexcept;
-  /// Steps that were run: on the device while it was held, on the CPU while it was not.
+  /// Tries to acquire the device; counts a success. @pre wait() is 0
+  void acquire(DeviceStatistics& statistics) noexcept;
+  /// Counts steps that were run: on the device while it is held, else on the CPU.
   void note_steps(std::uint64_t steps) noexcept { steps_ += steps; }
 
  private:
-  /// When it is taken again, in words.
+  /// Time of the next try, in words.
   std::string next() const;
 
   std::string selector_;
   gpu::DeviceOptions options_;
   std::shared_ptr<gpu::Device> device_;  // kept while it is not held, unless it was lost: what it compiled is good
   bool is_held_ = true;
-  int tries_ = 0;  // to take it again
+  int tries_ = 0;  // to acquire it again
   std::uint64_t steps_ = 0, wait_ = kFirstWait;
 };
 

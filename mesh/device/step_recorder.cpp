@@ -18,12 +18,12 @@ namespace {
 /// runs.
 class RecordingContext final : public StepContext {
  public:
-  RecordingContext(GraphRecorder& to, StepRunner& runner, std::span<const std::uint8_t> is_opaque, const RegionStep& at,
+  RecordingContext(GraphRecorder& to, StepRunner& runner, std::span<const std::uint8_t> is_custom, const RegionStep& at,
                    bool& has_failed)
       : StepContext(runner.graph(), runner.state(), runner.weights(), to),
         to_(to),
         runner_(runner),
-        is_opaque_(is_opaque),
+        is_custom_(is_custom),
         has_failed_(has_failed) {
     workspace = runner.streams().workspace(at.region);
     region = at.region;
@@ -35,7 +35,7 @@ class RecordingContext final : public StepContext {
     return to_.any_nonzero(node, values, runner_.rule()->recordable()->may_skip(node));
   }
   void backward(NodeId node, const BackwardArgs& args) override {
-    if (is_opaque_[node])  // weights and gradients are its own: no device has them
+    if (is_custom_[node])  // weights and gradients are its own: no device has them
       return to_.touch({args.x, args.z, args.y, args.cache, args.state, args.dnext_state},
                        {args.dy, args.dx, args.dstate});
     runner_.layers().unit(node).layer->backward(stream, args);
@@ -50,7 +50,7 @@ class RecordingContext final : public StepContext {
  private:
   GraphRecorder& to_;
   StepRunner& runner_;
-  std::span<const std::uint8_t> is_opaque_;
+  std::span<const std::uint8_t> is_custom_;
   bool& has_failed_;
 };
 
@@ -74,7 +74,7 @@ void StepRecorder::record(const Recording& recording, std::uint64_t step, Side s
     const RegionPlan::Region& region = runner_.plan().region(r);
     const RegionStep at = runner_.at(r, recording.tick, step, 0);
     std::optional<RecordingContext> context;
-    if (runner_.rule()) context.emplace(to_, runner_, is_opaque_, at, has_failed_);
+    if (runner_.rule()) context.emplace(to_, runner_, is_custom_, at, has_failed_);
     for (const auto* const parts : {&region.interior, &region.boundary})
       for (const RegionPart& part : *parts) {
         to_.buffers().select(unit++);
@@ -117,7 +117,7 @@ void StepRecorder::record_layer(NodeId node, const RegionStep& at) {
   ForwardArgs args = runner_.layers().args(to_, node, at.tick, runner_.streams().workspace(at.region));
   if (runner_.rule() && unit.has_training_mode)
     args.training_rows = runner_.rule()->training_rows(node, at.step, at.tick);
-  if (is_opaque_[node])
+  if (is_custom_[node])
     to_.touch({args.x, args.state}, {args.z, args.y, args.cache, args.next_state});  // weights are its own
   else
     unit.layer->forward(to_, args);

@@ -26,10 +26,10 @@ class StepRecorder {
   /// Parts of a step. Ports are a part by themselves, since the host and a device may both need them.
   enum class Side : int { both, ports, host, device };
 
-  /// `is_host`, `is_opaque`: by node (mesh/device/device_assignment.hpp). All must outlive it.
+  /// `is_host`, `is_custom`: by node (mesh/device/device_assignment.hpp). All must outlive it.
   StepRecorder(GraphRecorder& to, StepRunner& runner, std::span<const std::uint8_t> is_host,
-               std::span<const std::uint8_t> is_opaque)
-      : to_(to), runner_(runner), is_host_(is_host), is_opaque_(is_opaque) {}
+               std::span<const std::uint8_t> is_custom)
+      : to_(to), runner_(runner), is_host_(is_host), is_custom_(is_custom) {}
 
   /// Records step `step` of the run. @thread nothing else uses the mesh meanwhile
   void record(const Recording& recording, std::uint64_t step, Side side = Side::both);
@@ -46,7 +46,7 @@ class StepRecorder {
 
   GraphRecorder& to_;
   StepRunner& runner_;
-  std::span<const std::uint8_t> is_host_, is_opaque_;
+  std::span<const std::uint8_t> is_host_, is_custom_;
   bool has_failed_ = false;
 };
 

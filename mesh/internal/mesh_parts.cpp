@@ -216,7 +216,7 @@ Status Mesh::Parts::open_device() {
   // Without a device the CPU gives the same bits; a name that fits no device is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());
   if (opened) {
-    device.hold = std::make_unique<DeviceRecovery>(name, std::move(*opened));
+    device.recovery = std::make_unique<DeviceRecovery>(name, std::move(*opened));
   } else {
     log_warn("the mesh runs on the CPU: " + opened.error().text());
     device.missing.emplace().why_host = opened.error().text();
@@ -235,8 +235,8 @@ void Mesh::Parts::make_engine() {
   if (engine) made->stop_by(engine->stop_flag());
   engine = std::move(made);
   for (const auto& cell : cells) cell->bind(graph, weights, *state, *registry, rule_state());
-  if (!device.hold) return;
-  device.run = std::make_unique<DeviceExecutor>(*device.hold, *engine);
+  if (!device.recovery) return;
+  device.run = std::make_unique<DeviceExecutor>(*device.recovery, *engine);
   device.run->count_on(statistics);
 }
 

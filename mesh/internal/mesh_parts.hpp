@@ -37,9 +37,9 @@ struct MeshLayout {
 
 /// A mesh's GPU.
 struct DeviceSide {
-  std::unique_ptr<DeviceRecovery> hold;     // null: everything runs on the CPU
-  std::unique_ptr<DeviceExecutor> run;      // of the mesh's engine, where there is a GPU
-  std::optional<DeviceStatistics> missing;  // where a GPU was asked for and there is none
+  std::unique_ptr<DeviceRecovery> recovery;  // null: everything runs on the CPU
+  std::unique_ptr<DeviceExecutor> run;       // of the mesh's engine, where there is a GPU
+  std::optional<DeviceStatistics> missing;   // where a GPU was asked for and there is none
 };
 
 /// Cells that act on others, and the way to a mesh's cells for senders that do not hold it.

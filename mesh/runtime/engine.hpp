@@ -42,7 +42,7 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   /// Steps are ticks from now on, though what the rule needed stays.
   void forget_rule() noexcept { runner_.forget_rule(); }
   /// Operations and layers that were cut up among threads so far.
-  std::uint64_t forks() noexcept { return runner_.streams().forks(); }
+  std::uint64_t parallel_operations() noexcept { return runner_.streams().parallel_operations(); }
 
   RunBuffers& buffers() noexcept { return runner_.buffers(); }
   const RunBuffers& buffers() const noexcept { return runner_.buffers(); }

@@ -43,9 +43,9 @@ class RegionStreams {
     stream.set_parallel(&parallel);
   }
   /// Operations and layers that were cut up among threads so far.
-  std::uint64_t forks() const noexcept {
+  std::uint64_t parallel_operations() const noexcept {
     std::uint64_t all = 0;
-    for (const kernels::CpuStream& stream : streams_) all += stream.forks();
+    for (const kernels::CpuStream& stream : streams_) all += stream.parallel_operations();
     return all;
   }
 

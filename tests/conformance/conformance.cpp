@@ -238,7 +238,7 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   }
   must(learner->drain());
   if (mesh.device_statistics()) note_device(*mesh.device_statistics());
-  WEFT_ASSERT(run.is_wide == (mesh::MeshAccess::engine(mesh).forks() > 0),
+  WEFT_ASSERT(run.is_wide == (mesh::MeshAccess::engine(mesh).parallel_operations() > 0),
               "a wide mesh is one whose operations are cut up");
   return to_string(mesh.state_hash(run.learners - 1));
 }

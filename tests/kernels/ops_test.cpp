@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/forks.hpp"
 #include "kernels/ops/list.hpp"
+#include "kernels/parallel_parts.hpp"
 
 #include <gtest/gtest.h>
 

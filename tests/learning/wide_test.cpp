@@ -55,7 +55,7 @@ std::vector<Case> cases() {
 struct End {
   std::vector<std::string> hashes;
   std::size_t width = 0, regions = 0;
-  std::uint64_t forks = 0;
+  std::uint64_t parallel_operations = 0;
 };
 
 End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, std::size_t threads,
@@ -73,7 +73,10 @@ End train(const mesh::NetworkSpec& spec, OptimizerKind optimizer, std::size_t th
   LearningRun run(spec, options, wanted);
   Samples(spec, options, kSamples, kSessions).train(*run.learner, 0, kSamples);
   must(run.learner->drain());
-  End end{{}, run.mesh->width(), run.mesh->plan().regions.size(), mesh::MeshAccess::engine(*run.mesh).forks()};
+  End end{{},
+          run.mesh->width(),
+          run.mesh->plan().regions.size(),
+          mesh::MeshAccess::engine(*run.mesh).parallel_operations()};
   for (std::size_t b = 0; b < kSessions; ++b) end.hashes.push_back(run.hash(b));
   return end;
 }
@@ -83,13 +86,14 @@ TEST(Wide, AHeavyLayerIsCutUpAndEndsInTheSameState) {
     for (std::size_t row = 0; row < kernels::optimizer_names().size(); ++row) {
       const auto optimizer = static_cast<OptimizerKind>(row);
       const End alone = train(each.spec, optimizer, 1);
-      EXPECT_EQ(alone.forks, 0u);
+      EXPECT_EQ(alone.parallel_operations, 0u);
       for (const std::size_t threads : {2, 7})
         for (const auto executor : {mesh::ExecutorKind::resident, mesh::ExecutorKind::deterministic}) {
           const End wide = train(each.spec, optimizer, threads, executor);
           EXPECT_EQ(wide.width, threads) << each.name;
           EXPECT_EQ(wide.regions, 1u) << each.name;
-          EXPECT_GE(wide.forks, 3 * kSamples) << each.name << ": forward, weight gradients and errors of every sample";
+          EXPECT_GE(wide.parallel_operations, 3 * kSamples)
+              << each.name << ": forward, weight gradients and errors of every sample";
           EXPECT_EQ(wide.hashes, alone.hashes) << each.name << ", " << threads << " threads";
         }
     }
@@ -99,7 +103,7 @@ TEST(Wide, RegionsOfTheSameMeshEndInThatStateToo) {
   const Case each = cases()[1];
   const End cut = train(each.spec, OptimizerKind::sgd, 2, mesh::ExecutorKind::resident, false);
   EXPECT_EQ(cut.regions, 2u);
-  EXPECT_EQ(cut.forks, 0u);
+  EXPECT_EQ(cut.parallel_operations, 0u);
   EXPECT_EQ(cut.hashes, train(each.spec, OptimizerKind::sgd, 1).hashes);
 }
 

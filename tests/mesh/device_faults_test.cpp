@@ -255,30 +255,30 @@ TEST_F(DeviceFaultsTest, AFaultThatPassesCostsAWhileOnTheCpu) {
   }
 }
 
-TEST_F(DeviceFaultsTest, AHoldThatLastedLongForgetsEarlierFaults) {
-  DeviceRecovery hold(device_name(), *gpu::Device::share(device_name()));
+TEST_F(DeviceFaultsTest, AcquiredForLongItForgetsEarlierFaults) {
+  DeviceRecovery recovery(device_name(), *gpu::Device::share(device_name()));
   DeviceStatistics statistics;
-  const auto fail = [&] { hold.let_go(Error(Errc::timed_out, "it hangs"), statistics); };
-  const auto wait_and_take = [&](std::uint64_t expected) {
-    EXPECT_FALSE(hold.is_held());
-    EXPECT_EQ(hold.wait(), expected);
-    hold.note_steps(expected - 1);
-    EXPECT_EQ(hold.wait(), 1u);
-    hold.note_steps(7);
-    EXPECT_EQ(hold.wait(), 0u);
-    hold.take(statistics);
-    EXPECT_TRUE(hold.is_held());
+  const auto fail = [&] { recovery.release(Error(Errc::timed_out, "it hangs"), statistics); };
+  const auto wait_and_acquire = [&](std::uint64_t expected) {
+    EXPECT_FALSE(recovery.is_held());
+    EXPECT_EQ(recovery.wait(), expected);
+    recovery.note_steps(expected - 1);
+    EXPECT_EQ(recovery.wait(), 1u);
+    recovery.note_steps(7);
+    EXPECT_EQ(recovery.wait(), 0u);
+    recovery.acquire(statistics);
+    EXPECT_TRUE(recovery.is_held());
   };
   fail();
-  wait_and_take(DeviceRecovery::kFirstWait);
-  hold.note_steps(DeviceRecovery::kProven - 1);
+  wait_and_acquire(DeviceRecovery::kFirstWait);
+  recovery.note_steps(DeviceRecovery::kProven - 1);
   fail();
-  wait_and_take(2 * DeviceRecovery::kFirstWait);
+  wait_and_acquire(2 * DeviceRecovery::kFirstWait);
   fail();
-  wait_and_take(4 * DeviceRecovery::kFirstWait);
-  hold.note_steps(DeviceRecovery::kProven);
+  wait_and_acquire(4 * DeviceRecovery::kFirstWait);
+  recovery.note_steps(DeviceRecovery::kProven);
   fail();
-  wait_and_take(DeviceRecovery::kFirstWait);
+  wait_and_acquire(DeviceRecovery::kFirstWait);
   EXPECT_EQ(statistics.faults, 4u);
   EXPECT_EQ(statistics.restarts, 4u);
   EXPECT_EQ(statistics.last_fault, "it hangs");

@@ -263,7 +263,7 @@ TEST(JournalFaults, CommitsOnOneThreadWhileAnotherAppends) {
   FaultFileSystem files(memory);
   JournalWriter journal(files, "j", {}, {.segment_bytes = 20'000});
   std::atomic<bool> is_done = false;
-  std::thread committer([&] {
+  std::thread flusher([&] {
     for (std::uint64_t round = 0; !is_done; ++round) {
       if (round % 7 == 3) files.set({io_error, 1 + round % 4});
       (void)journal.commit(round % 3 == 0);
@@ -281,7 +281,7 @@ TEST(JournalFaults, CommitsOnOneThreadWhileAnotherAppends) {
     EXPECT_LE(journal.written(), last);
   }
   is_done = true;
-  committer.join();
+  flusher.join();
   files.clear();
   ASSERT_TRUE(journal.commit(true));
   EXPECT_EQ(journal.synced(), 20'000u);

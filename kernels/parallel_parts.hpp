@@ -13,10 +13,10 @@
 
 namespace weft::kernels {
 
-/// Others' help for the operations of one stream.
+/// Threads that share the operations of one stream.
 struct ParallelOptions {
-  /// Multiply-adds of an operation that is worth a handover: about 2 us of one core, where asking another that is awake
-  /// and waiting for it costs about 0.25 us (docs/decisions/0010-threads-inside-operations.md).
+  /// Multiply-adds of an operation that is worth a handover: about 2 us of one core; to hand a part to a
+  /// thread that is awake and waits costs about 0.25 us (docs/decisions/0010-threads-inside-operations.md).
   static constexpr double kGrainSize = 1 << 17;
 
   ParallelFor parallel;
@@ -27,7 +27,7 @@ struct ParallelOptions {
 
 /// Cuts operations into parts of their outputs for several threads. Parts are never parts of a sum, so the bits are
 /// the same. Bodies get an ops::Part.
-class Forks {
+class ParallelParts {
  public:
   using Part = ops::Part;
 
