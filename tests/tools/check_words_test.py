@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coinages are found in names as in prose, and English words that hold one are not."""
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -35,6 +37,28 @@ class Words(unittest.TestCase):
                      "self.passes", "fit(passes=2)"]:
             self.assertEqual(len(found(text)), 1, text)
 
+    def test_names_of_logs_devices_and_parallel_parts(self):
+        for text in ["committer_->flush()", "a committer", "void covered(LogPosition at)", "appended(boundary());",
+                     "void let_go(const Error&)", "class Forks {", "cpu.forks()", "kernels/forks.hpp", "forks_.count()",
+                     "places.is_opaque[node]", "is_opaque_[node]", "const int mixing = 0;", "the actor's border",
+                     "who borders on whom", "Who asks waits"]:
+            self.assertEqual(len(found(text)), 1, text)
+
+    def test_every_hit_has_the_fields_term(self):
+        text = "remembering(x), room(), covered(at), mixing, GPU's Touched, \"figures.at\""
+        terms = [check_words.instead_of(match) for match in check_words.TERM.finditer(text)]
+        self.assertEqual(terms[:4], ["ModelFiles, with_context", "capacity", "JournalFlusher, checkpointed, log position",
+                                     "weight matrix"])
+        self.assertEqual(len(terms), 6)
+
+    def test_a_finding_names_file_line_and_term(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            (pathlib.Path(folder) / "a.hpp").write_text("int a;\nint b = remembering(a);\n")
+            subprocess.run(["git", "-C", folder, "add", "a.hpp"], check=True)
+            self.assertEqual(list(check_words.findings(pathlib.Path(folder))), [
+                ("a.hpp", 2, "'remembering': say ModelFiles, with_context (docs/glossary.md)")])
+
     def test_comments_begin_with_a_noun_or_a_verb_in_every_language(self):
         for text in ["/// What it does", "/* What it does. */", "/** Whether it does. */", "/*\n * How it does\n */",
                      "    /// <summary>Where it is.</summary>", "/// <summary>\n/// Who it is.\n/// </summary>",
@@ -52,6 +76,8 @@ class Words(unittest.TestCase):
                      "it must outlive the store", "with live state", "restore_live(mesh)", "a lifetime", "Lifetime",
                      "HOME", "home cores", "EachTestIsAlive", "a carry out of the mantissa",
                      "bench/gpu/figures.hpp", "three letters", "a token passes", "the original", "orders of magnitude",
+                     "pid_t child = fork();", "the parent forks", "the border of the grid", "an opaque handle",
+                     "a boundary", "it is covered by a checkpoint", "at their borders", "let it go",
                      "in the order of their stamps", "no order to it"]:
             self.assertEqual(found(text), [], text)
 
