@@ -26,8 +26,8 @@ namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
 
 Status import(storage::MappedFile bytes, Model& model) {
-  WEFT_TRY(const formats::LoomEntityFile file, formats::decode_entity_v1(std::move(bytes), model.path));
-  auto imported = mesh::import_entity_v1(file);
+  WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), model.path));
+  auto imported = mesh::import_loom_entity(file);
   if (!imported) return fail(std::move(imported).error().within(model.path));
   model.spec = std::move(imported->spec);
   model.entity = std::move(imported->file);
@@ -62,7 +62,7 @@ Result<Model> read_model(const std::string& path) {
   model.path = path;
   model.folder = storage::parent_path(path);
   model.file_bytes = bytes.size();
-  if (formats::is_entity_v1(bytes.bytes())) {
+  if (formats::is_loom_entity(bytes.bytes())) {
     WEFT_CHECK(import(std::move(bytes), model));
     return model;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu_gpu_bench [DEVICE] [--quick]: the figures of bench/gpu/figures.hpp, one JSON object a line. Links nothing but
-// Weft's lower modules, so that it can be carried to a machine with a GPU.
+// gpu_gpu_bench [DEVICE] [--quick]: the measurements of bench/gpu/measurements.hpp, one JSON object a line. Links
+// nothing but Weft's lower modules, so that it can be carried to a machine with a GPU.
 
-#include "bench/gpu/figures.hpp"
+#include "bench/gpu/measurements.hpp"
 #include <cstdio>
 #include <cstring>
 
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     WEFT_TRY(const auto device, gpu::Device::open(selector));
     std::fprintf(stderr, "%s, %s, shaders %s\n", device->info().name.c_str(), device->info().driver.c_str(),
                  device->self_test().variant.c_str());
-    return bench::gpu_figures(*device, quick, [](const bench::GpuFigure& f) {
+    return bench::measure_gpu(*device, quick, [](const bench::GpuMeasurement& f) {
       std::printf("{\"name\": \"%s\", \"value\": %.6g, \"unit\": \"%s\"", f.name.c_str(), f.value, f.unit.c_str());
       if (f.other) std::printf(", \"beside\": \"%s\", \"other\": %.6g", f.beside.c_str(), *f.other);
       if (f.ratio) std::printf(", \"ratio\": %.4f", *f.ratio);

@@ -17,7 +17,7 @@
 namespace weft::formats {
 namespace {
 
-// docs/formats/entity_v1.md, "Layout".
+// docs/formats/loom_entity.md, "Layout".
 constexpr std::array<char, 8> kLoomMagic{'E', 'N', 'T', 'I', 'T', 'Y', '\0', '\0'};
 constexpr std::uint16_t kLoomVersion = 1;
 constexpr std::size_t kLoomVersionAt = 8, kLoomFlagsAt = 10, kLoomHeaderLengthAt = 12, kLoomFixedSize = 20;
@@ -156,12 +156,12 @@ Status LoomEntityFile::Content::decode() {
   return {};
 }
 
-bool is_entity_v1(ByteSpan bytes) noexcept {
+bool is_loom_entity(ByteSpan bytes) noexcept {
   return bytes.size() >= kLoomFlagsAt && std::memcmp(bytes.data(), kLoomMagic.data(), kLoomMagic.size()) == 0 &&
          load<std::uint16_t>(bytes, kLoomVersionAt) == kLoomVersion;
 }
 
-Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name) {
+Result<LoomEntityFile> decode_loom_entity(storage::MappedFile file, std::string_view source_name) {
   auto content = std::make_shared<LoomEntityFile::Content>(std::move(file));
   Status status = content->decode();
   WEFT_CHECK(content->file.intact());

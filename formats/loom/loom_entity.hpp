@@ -19,7 +19,7 @@
 
 namespace weft::formats {
 
-/// A run of weights in a file of Loom (docs/formats/entity_v1.md): all of one layer's, one after the
+/// A run of weights in a file of Loom (docs/formats/loom_entity.md): all of one layer's, one after the
 /// other.
 struct LoomBlob {
   std::string path;  ///< "layers.3"
@@ -30,7 +30,7 @@ struct LoomBlob {
 };
 
 /// True when the bytes begin as a file of Loom does: "ENTITY", two zeros and version 1.
-bool is_entity_v1(ByteSpan bytes) noexcept;
+bool is_loom_entity(ByteSpan bytes) noexcept;
 
 /// A file of Loom, its header checked, its weights still packed. Cheap to copy: copies share the bytes.
 /// The format has no checksums: damage to weights that leaves every number finite is not noticed.
@@ -49,7 +49,7 @@ class LoomEntityFile {
 
  private:
   struct Content;
-  friend Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name);
+  friend Result<LoomEntityFile> decode_loom_entity(storage::MappedFile file, std::string_view source_name);
   explicit LoomEntityFile(std::shared_ptr<const Content> content) : content_(std::move(content)) {}
   std::shared_ptr<const Content> content_;
 };
@@ -57,7 +57,7 @@ class LoomEntityFile {
 /// @error parse_failed: not such a file, or a header that is not as documented; unsupported: another version, flags, a
 ///        language model's section; corrupt: cut short, blobs that overlap, leave a gap or leave the file;
 ///        duplicate_name; unknown_name: a key or type that is not known; too_large; storage
-Result<LoomEntityFile> decode_entity_v1(storage::MappedFile file, std::string_view source_name = "entity");
+Result<LoomEntityFile> decode_loom_entity(storage::MappedFile file, std::string_view source_name = "entity");
 
 /// The `count` weights of a blob as Loom computes with them: its tables, times the scale.
 /// @error corrupt: another number of bytes, bits after the last weight, a weight that is not finite (naming it)

@@ -15,7 +15,7 @@
 namespace weft::formats {
 namespace {
 
-// docs/formats/entity_v1.md, "Weights": what Loom's codes stand for. Where its tables differ from those
+// docs/formats/loom_entity.md, "Weights": what Loom's codes stand for. Where its tables differ from those
 // of docs/numerics.md, these are its own.
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -200,6 +200,6 @@ class Importer {
 
 }  // namespace
 
-Result<ImportedEntity> import_entity_v1(const formats::LoomEntityFile& file) { return Importer(file).import(); }
+Result<ImportedEntity> import_loom_entity(const formats::LoomEntityFile& file) { return Importer(file).import(); }
 
 }  // namespace weft::mesh

@@ -21,12 +21,12 @@ struct ImportedEntity {
   std::vector<std::string> notes;  ///< a line for each thing that is not as it stood there
 };
 
-/// Makes a network and weights of a file of Loom (docs/formats/entity_v1.md): its layers in their
+/// Makes a network and weights of a file of Loom (docs/formats/loom_entity.md): its layers in their
 /// order, each reading the one before it; the first reads the port "in", the last is the output "out". Weights are
 /// dequantized with Loom's tables; a layer keeps its numeric type where ours holds every value exactly, and is
 /// float32 otherwise.
 /// @error naming the path ("network.layers[3].type"): unknown_name, parse_failed; unsupported: a layer that has no
 ///        counterpart here; shape_mismatch; corrupt: weights that do not fit; storage
-Result<ImportedEntity> import_entity_v1(const formats::LoomEntityFile& file);
+Result<ImportedEntity> import_loom_entity(const formats::LoomEntityFile& file);
 
 }  // namespace weft::mesh

@@ -10,7 +10,7 @@
 #include "kernels/float_environment.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/json.hpp"

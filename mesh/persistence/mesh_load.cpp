@@ -42,9 +42,9 @@ struct Contents {
 
 Result<Contents> read_contents(storage::MappedFile bytes, const std::string& path) {
   Contents contents;
-  if (formats::is_entity_v1(bytes.bytes())) {
-    WEFT_TRY(const formats::LoomEntityFile file, formats::decode_entity_v1(std::move(bytes), path));
-    WEFT_TRY(ImportedEntity imported, import_entity_v1(file));
+  if (formats::is_loom_entity(bytes.bytes())) {
+    WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), path));
+    WEFT_TRY(ImportedEntity imported, import_loom_entity(file));
     return Contents{std::move(imported.spec), std::move(imported.file)};
   }
   if (!formats::is_entity(bytes.bytes())) {

@@ -13,7 +13,7 @@
 #include "mesh/weights/weight_store.hpp"
 
 #include "kernels/linear.hpp"
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "core/json.hpp"
 

@@ -6,7 +6,7 @@
 #include "kernels/linear_dequantized.hpp"
 #include "kernels/op_stream.hpp"
 #include "kernels/quantize.hpp"
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "core/cache_line.hpp"
 

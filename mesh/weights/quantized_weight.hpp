@@ -60,7 +60,7 @@ class QuantizedWeight {
   void quantize(const kernels::ConstPanels& master, kernels::OpStream& stream);
   void dequantize(const kernels::Panels& to) const noexcept;
 
-  /// The arrays as files hold them (kernels/weight_order.hpp): row-major, without padding.
+  /// The arrays as files hold them (kernels/weight_layout.hpp): row-major, without padding.
   struct Ordered {
     AlignedBuffer<std::byte> codes, scales, zero_points;
   };

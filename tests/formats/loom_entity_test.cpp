@@ -17,7 +17,7 @@
 namespace weft::formats::loom_entity_test {
 namespace {
 
-using namespace entity_v1_files;
+using namespace loom_files;
 
 Bytes bytes_of(std::initializer_list<int> values) {
   Bytes bytes;
@@ -28,8 +28,8 @@ Bytes bytes_of(std::initializer_list<int> values) {
 TEST(EntityV1, ReadsWhatAnotherWriterMadeFromTheDocument) {
   const auto bytes = storage::real_file_system().map(source_path("tests/data/formats/golden_v1.entity"), 1 << 20);
   ASSERT_TRUE(bytes) << bytes.error().text();
-  EXPECT_TRUE(is_entity_v1(bytes->bytes()));
-  const auto file = decode_entity_v1(*bytes, "golden_v1.entity");
+  EXPECT_TRUE(is_loom_entity(bytes->bytes()));
+  const auto file = decode_loom_entity(*bytes, "golden_v1.entity");
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->network()["depth"], 1);
   ASSERT_EQ(file->blobs().size(), 2u);
@@ -44,10 +44,10 @@ TEST(EntityV1, ReadsWhatAnotherWriterMadeFromTheDocument) {
 }
 
 TEST(EntityV1, TellsItsFilesFromOthers) {
-  EXPECT_FALSE(is_entity_v1(as_bytes("ENTITY")));
-  EXPECT_FALSE(is_entity_v1(as_bytes("{\"weft\": 2}")));
-  EXPECT_FALSE(is_entity_v1(*encode_entity(Json(), Json(), {})));
-  EXPECT_TRUE(is_entity_v1(V1Model().encode()));
+  EXPECT_FALSE(is_loom_entity(as_bytes("ENTITY")));
+  EXPECT_FALSE(is_loom_entity(as_bytes("{\"weft\": 2}")));
+  EXPECT_FALSE(is_loom_entity(*encode_entity(Json(), Json(), {})));
+  EXPECT_TRUE(is_loom_entity(V1Model().encode()));
 }
 
 struct Table {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-/// Files of Loom, made from docs/formats/entity_v1.md.
-namespace weft::formats::entity_v1_files {
+/// Files of Loom, made from docs/formats/loom_entity.md.
+namespace weft::formats::loom_files {
 
 using Bytes = std::vector<std::byte>;
 
@@ -82,7 +82,7 @@ struct V1Model {
 };
 
 inline Result<LoomEntityFile> decode_v1(ByteBuffer bytes, std::string_view source = "v1") {
-  return decode_entity_v1(storage::MappedFile(std::move(bytes)), source);
+  return decode_loom_entity(storage::MappedFile(std::move(bytes)), source);
 }
 
-}  // namespace weft::formats::entity_v1_files
+}  // namespace weft::formats::loom_files

@@ -21,12 +21,12 @@ namespace weft::mesh::loom_network_test {
 namespace {
 
 using namespace testing_support;
-using formats::entity_v1_files::decode_v1;
-using formats::entity_v1_files::raw;
-using formats::entity_v1_files::V1Model;
+using formats::loom_files::decode_v1;
+using formats::loom_files::raw;
+using formats::loom_files::V1Model;
 using Values = std::vector<double>;
 
-Result<ImportedEntity> import(const V1Model& model) { return import_entity_v1(must(decode_v1(model.encode()))); }
+Result<ImportedEntity> import(const V1Model& model) { return import_loom_entity(must(decode_v1(model.encode()))); }
 
 /// Output of the imported model for `x`, held until all layers have seen it.
 std::vector<float> answer(const V1Model& model, const std::vector<float>& x, std::uint64_t ticks = 0) {
@@ -255,7 +255,7 @@ TEST(EntityV1Import, AttentionWithTurnedPairs) {
 TEST(EntityV1Import, KeepsATypeOnlyWhereItHoldsEveryValue) {
   const Json keys{{"input_height", 4}, {"output_height", 2}};
   // int8 with a scale of max / 127: ours holds it too.
-  const formats::entity_v1_files::Bytes codes = raw(std::vector<std::int8_t>{127, -64, 3, 0, 1, -127, 5, 9});
+  const formats::loom_files::Bytes codes = raw(std::vector<std::int8_t>{127, -64, 3, 0, 1, -127, 5, 9});
   const auto kept = must(import(V1Model().layer("Dense", keys).weights(codes, "int8", 0.5f)));
   EXPECT_EQ(kept.spec.layers[0].dtype, Dtype::int8);
   EXPECT_EQ(kept.spec.layers[0].granularity, Granularity::tensor);
@@ -270,14 +270,14 @@ TEST(EntityV1Import, KeepsATypeOnlyWhereItHoldsEveryValue) {
   EXPECT_EQ(must(mesh.output("out"))[0], 0.5f * (127 - 640 + 300));
 
   // Its fp4 has other numbers, 0 0.75 1 1.5 2 3: where 3 is among them, all are numbers of ours at half the scale.
-  const formats::entity_v1_files::Bytes fp4{std::byte{0x12}, std::byte{0x34}, std::byte{0x59}, std::byte{0xBC}};
+  const formats::loom_files::Bytes fp4{std::byte{0x12}, std::byte{0x34}, std::byte{0x59}, std::byte{0xBC}};
   const auto fitting = must(import(V1Model().layer("Dense", keys).weights(fp4, "fp4", 2.0f)));
   EXPECT_EQ(fitting.spec.layers[0].dtype, Dtype::fp4);
   EXPECT_EQ(fitting.notes[0], "network.layers[0]: 8 weights of fp4 keep their type and every value");
   const auto table = must(fitting.file.values<float>("weights/0,0,0,0/weight", {2, 4}));
   EXPECT_EQ(std::vector<float>(table.begin(), table.end()), (std::vector<float>{1.5f, 2, 3, 4, 6, -1.5f, -3, -4}));
 
-  const formats::entity_v1_files::Bytes small{std::byte{0x12}, std::byte{0x34}, std::byte{0x09}, std::byte{0xBC}};
+  const formats::loom_files::Bytes small{std::byte{0x12}, std::byte{0x34}, std::byte{0x09}, std::byte{0xBC}};
   const auto wide = must(import(V1Model().layer("Dense", keys).weights(small, "FP4", 2.0f)));
   EXPECT_EQ(wide.spec.layers[0].dtype, Dtype::float32) << "2 and 0.75 are no numbers of ours at one scale";
   EXPECT_NE(wide.notes[0].find("8 weights of fp4 are kept as float32"), std::string::npos) << wide.notes[0];
@@ -365,11 +365,11 @@ TEST(EntityV1Import, NamesWhatItDoesNotUnderstand) {
   expect_error(import(twice), Errc::duplicate_name, {"network.layers[1]: another layer stands at [0,0,0,0]"});
   Json header = narrow.header();
   header["network"]["depth"] = 0;
-  expect_error(import_entity_v1(must(decode_v1(formats::entity_v1_files::v1_file(header.dump(), narrow.payload)))),
+  expect_error(import_loom_entity(must(decode_v1(formats::loom_files::v1_file(header.dump(), narrow.payload)))),
                Errc::out_of_range, {"network.depth"});
   header["network"]["depth"] = 1 << 30;
   header["network"]["rows"] = 1 << 30;
-  expect_error(import_entity_v1(must(decode_v1(formats::entity_v1_files::v1_file(header.dump(), narrow.payload)))),
+  expect_error(import_loom_entity(must(decode_v1(formats::loom_files::v1_file(header.dump(), narrow.payload)))),
                Errc::too_large, {});
 }
 

@@ -31,7 +31,7 @@ class Words(unittest.TestCase):
         for text in ["class OrderDesk {", "command carried out", "carry it out", "it carries out",
                      "TEST(A, CarriesItOutAt) {", "an order to a cell",
                      "the original system",
-                     "held copies", "figures->device", "figures.at", "Figures of now", "Inbox::Letter x", "kRoom",
+                     "held copies", "figures->device", "figures.at", "bench/gpu/figures.hpp", "decode_entity_v1(bytes)", "Figures of now", "Inbox::Letter x", "kRoom",
                      "kCommandRoom", "p.late.room()", "claim_homes()", "WorkerShift", "worker_shift.hpp", "adopted_",
                      "two orphans", "LayerWatch", "layer_meter.hpp", "models::Checkpoint", "remembering(x)",
                      "self.passes", "fit(passes=2)"]:
@@ -75,7 +75,7 @@ class Words(unittest.TestCase):
                      "of course", "they give up", "a board", "lands",
                      "it must outlive the store", "with live state", "restore_live(mesh)", "a lifetime", "Lifetime",
                      "HOME", "home cores", "EachTestIsAlive", "a carry out of the mantissa",
-                     "bench/gpu/figures.hpp", "three letters", "a token passes", "the original", "orders of magnitude",
+                     "three letters", "a token passes", "the original", "orders of magnitude",
                      "pid_t child = fork();", "the parent forks", "the border of the grid", "an opaque handle",
                      "a boundary", "it is covered by a checkpoint", "at their borders", "let it go",
                      "in the order of their stamps", "no order to it"]:

@@ -5,7 +5,7 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/network/layer.hpp"
 
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "core/encoding.hpp"
 

@@ -8,7 +8,7 @@
 layout(local_size_x = 16, local_size_y = 16) in;
 layout(constant_id = 1) const bool POINTS = false;
 // y is dc, in panels, when POINTS
-#include "distance_operands.inc"
+#include "squared_distance_operands.inc"
 #define WEFT_OPERANDS WEFT_DISTANCE_OPERANDS
 #include "operands.glsl"
 

@@ -40,7 +40,7 @@ void check(const mesh::ImportedEntity& imported) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ByteBuffer bytes(size);
   if (size) std::memcpy(bytes.data(), data, size);
-  const auto file = formats::decode_entity_v1(storage::MappedFile(std::move(bytes)), "fuzz");
+  const auto file = formats::decode_loom_entity(storage::MappedFile(std::move(bytes)), "fuzz");
   if (!file) {
     WEFT_ASSERT(file.error().text().starts_with("fuzz: "), "an error that does not name the file");
     return 0;
@@ -52,6 +52,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       WEFT_ASSERT(std::all_of(values->begin(), values->end(), [](float v) { return std::isfinite(v); }),
                   "a weight that is not finite");
   }
-  if (const auto imported = mesh::import_entity_v1(*file)) check(*imported);
+  if (const auto imported = mesh::import_loom_entity(*file)) check(*imported);
   return 0;
 }

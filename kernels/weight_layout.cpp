@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "core/assert.hpp"
 #include "core/numeric.hpp"

@@ -2,7 +2,7 @@
 
 #include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
-#include "gpu/shaders/distance_operands.inc"
+#include "gpu/shaders/squared_distance_operands.inc"
 
 namespace weft::gpu {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kDistanceTile = 16;
 
 void Stream::lower(const ops::SquaredDistances& op) {
   const ConstWeight c = dequantized(op.c);
-  static const Shader& kernel = shader("distance");
+  static const Shader& kernel = shader("squared_distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
   const DistancePush push{
@@ -30,7 +30,7 @@ void Stream::lower(const ops::SquaredDistances& op) {
 void Stream::lower(const ops::SquaredDistancesBackward& op) {
   if (op.x.rows == 0 || op.c.in == 0) return;
   const ConstWeight c = dequantized(op.c);
-  static const Shader &inputs = shader("distance_inputs"), &points = shader("distance");
+  static const Shader &inputs = shader("squared_distance_inputs"), &points = shader("squared_distance");
   const auto dtype = static_cast<std::uint32_t>(c.dtype), granularity = static_cast<std::uint32_t>(c.granularity);
   const WeightRanges ranges(c);
   DistancePush push{

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <limits>
 
-namespace weft::agent::record_test {
+namespace weft::agent::journal_record_test {
 namespace {
 
 Record reread(RecordKind kind, const RecordBytes& bytes) {
@@ -210,4 +210,4 @@ TEST(Record, NamesAKindThatItDoesNotKnow) {
 }
 
 }  // namespace
-}  // namespace weft::agent::record_test
+}  // namespace weft::agent::journal_record_test

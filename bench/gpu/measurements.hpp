@@ -25,7 +25,7 @@
 /// whole meshes (bench/weft_gpu).
 namespace weft::bench {
 
-struct GpuFigure {
+struct GpuMeasurement {
   std::string name;
   double value = 0;
   std::string unit;
@@ -34,9 +34,9 @@ struct GpuFigure {
   std::optional<double> ratio = std::nullopt;   // to it
   std::optional<double> wanted = std::nullopt;  // a bound of the ratio: at least for rates, at most for times
 };
-using TakeFigure = std::function<void(const GpuFigure&)>;
+using TakeMeasurement = std::function<void(const GpuMeasurement&)>;
 
-namespace gpu_figures_detail {
+namespace gpu_measurements_detail {
 
 using Clock = std::chrono::steady_clock;
 inline double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -148,7 +148,7 @@ class Cells {
 };
 
 /// Bytes a second, read and written, of the device's copy.
-inline Result<double> copy_rate(gpu::Device& device, bool quick, const TakeFigure& take) {
+inline Result<double> copy_rate(gpu::Device& device, bool quick, const TakeMeasurement& take) {
   WEFT_TRY(const auto stream, device.make_stream());
   Memory memory(device, *stream);
   const std::size_t bytes = std::size_t{quick ? 16u : 1024u} << 20;
@@ -164,7 +164,7 @@ inline Result<double> copy_rate(gpu::Device& device, bool quick, const TakeFigur
 
 /// Seconds a tick; `beside_float` those of float32, 0 when this is it.
 inline Result<double> tick(gpu::Device& device, bool quick, std::size_t count, Dtype dtype, double copy,
-                           double beside_float, const TakeFigure& take) {
+                           double beside_float, const TakeMeasurement& take) {
   WEFT_TRY(const auto stream, device.make_stream());
   Memory memory(device, *stream);
   const Encoding encoding(dtype);
@@ -188,7 +188,7 @@ inline Result<double> tick(gpu::Device& device, bool quick, std::size_t count, D
         .other = copy * 1e-9,
         .ratio = rate / copy,
         .wanted = dtype == Dtype::float32 && is_large ? std::optional(0.9) : std::nullopt});
-  GpuFigure time{.name = where + "/time", .value = seconds * 1e6, .unit = "us"};
+  GpuMeasurement time{.name = where + "/time", .value = seconds * 1e6, .unit = "us"};
   if (beside_float > 0) {
     time.beside = "float32", time.other = beside_float * 1e6, time.ratio = seconds / beside_float;
     if (count >= 262144) time.wanted = dtype == Dtype::int8 ? 0.3 : dtype == Dtype::int4 ? 0.18 : 0.08;
@@ -200,7 +200,7 @@ inline Result<double> tick(gpu::Device& device, bool quick, std::size_t count, D
 
 /// y = x w^T, `batch` rows.
 inline Status product(gpu::Device& device, bool quick, std::size_t batch, std::size_t size, double copy,
-                      const TakeFigure& take) {
+                      const TakeMeasurement& take) {
   WEFT_TRY(const auto stream, device.make_stream());
   Memory memory(device, *stream);
   WEFT_TRY(float* const w, memory.filled(size * size * sizeof(float), 0.01f));
@@ -233,11 +233,11 @@ inline Status product(gpu::Device& device, bool quick, std::size_t batch, std::s
   return {};
 }
 
-}  // namespace gpu_figures_detail
+}  // namespace gpu_measurements_detail
 
-/// Hands each figure over as it is there. `quick`: small sizes and few rounds, to see that all runs.
-inline Status gpu_figures(gpu::Device& device, bool quick, const TakeFigure& take) {
-  using namespace gpu_figures_detail;
+/// Hands each measurement over as it is made. `quick`: small sizes and few rounds, to see that all runs.
+inline Status measure_gpu(gpu::Device& device, bool quick, const TakeMeasurement& take) {
+  using namespace gpu_measurements_detail;
   WEFT_TRY(const double copy, copy_rate(device, quick, take));
   for (const std::size_t cells : quick ? std::vector<std::size_t>{64} : std::vector<std::size_t>{4096, 65536, 262144}) {
     WEFT_TRY(const double seconds, tick(device, quick, cells, Dtype::float32, copy, 0, take));

@@ -6,7 +6,7 @@
 #include "lanes.glsl"
 #include "weights.glsl"
 
-#include "distance_operands.inc"
+#include "squared_distance_operands.inc"
 #define WEFT_OPERANDS WEFT_DISTANCE_OPERANDS
 #include "operands.glsl"
 

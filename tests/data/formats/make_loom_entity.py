@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes golden_v1.entity, and the corpus of entity_v1_fuzz, from docs/formats/entity_v1.md alone: a second writer.
+"""Writes golden_v1.entity, and the corpus of loom_entity_fuzz, from docs/formats/loom_entity.md alone: a second writer.
 
-/usr/bin/python3 tests/data/formats/make_entity_v1.py
+/usr/bin/python3 tests/data/formats/make_loom_entity.py
 """
 import json
 import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent
-CORPUS = HERE.parent / "fuzz" / "entity_v1"
+CORPUS = HERE.parent / "fuzz" / "loom_entity"
 
 
 def layer(level, kind, **keys):

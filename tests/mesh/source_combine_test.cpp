@@ -8,7 +8,7 @@
 #include "testing.hpp"
 #include <functional>
 
-namespace weft::mesh::combine_test {
+namespace weft::mesh::source_combine_test {
 namespace {
 
 using kernels::ConstMatrixView;
@@ -155,4 +155,4 @@ TEST(Combine, TakesTheSameSourceTwice) {
 }
 
 }  // namespace
-}  // namespace weft::mesh::combine_test
+}  // namespace weft::mesh::source_combine_test

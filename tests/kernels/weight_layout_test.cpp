@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/weight_order.hpp"
+#include "kernels/weight_layout.hpp"
 
 #include "kernels/float_environment.hpp"
 #include "kernels/quantize.hpp"
@@ -10,7 +10,7 @@
 #include "codec_testing.hpp"
 #include <string>
 
-namespace weft::kernels::weight_order_test {
+namespace weft::kernels::weight_layout_test {
 namespace {
 
 using namespace testing_codec;
@@ -50,7 +50,7 @@ void put(std::vector<std::byte>& bytes, std::size_t i, T value) {
   std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
 }
 
-TEST(WeightOrder, StoresEachTypeAtItsTrueSize) {
+TEST(WeightLayout, StoresEachTypeAtItsTrueSize) {
   // Bits of a [3, 7] weight, rounded up to bytes; block32 has one block a row.
   const std::size_t codes[] = {168, 84, 42, 42, 21, 21, 11, 168, 84, 42, 21, 11, 6, 168, 84, 42, 21, 11, 6, 6, 3};
   for (int i = 0; i < kDtypeCount; ++i) {
@@ -71,7 +71,7 @@ TEST(WeightOrder, StoresEachTypeAtItsTrueSize) {
 }
 
 // The example of docs/numerics.md, section 8.
-TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
+TEST(WeightLayout, WritesTheBytesOfTheWorkedExample) {
   Master master(2, 5);
   const float rows[2][5] = {{7, -3, 0, 1, 2}, {-14, 6, 4, 0, -2}};
   for (std::size_t o = 0; o < 2; ++o)
@@ -96,7 +96,7 @@ TEST(WeightOrder, WritesTheBytesOfTheWorkedExample) {
   EXPECT_EQ(packed.zero_points, bytes_of({1}));
 }
 
-TEST(WeightOrder, ComesBackAsTheSameWeightAndTheSameBytes) {
+TEST(WeightLayout, ComesBackAsTheSameWeightAndTheSameBytes) {
   RandomStream random(21, 0, RandomPurpose::test);
   for (const Encoding& e : all_encodings())
     for (const Shape2 shape : shapes()) {
@@ -111,7 +111,7 @@ TEST(WeightOrder, ComesBackAsTheSameWeightAndTheSameBytes) {
     }
 }
 
-TEST(WeightOrder, EachPatternOfFloatsSurvives) {
+TEST(WeightLayout, EachPatternOfFloatsSurvives) {
   for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
     Bytes bytes(Encoding(dtype), 256, 256);
     for (std::size_t i = 0; i < 65536; ++i) put(bytes.codes, i, static_cast<std::uint16_t>(i));
@@ -133,7 +133,7 @@ std::string refusal(const Encoding& e, std::size_t out, std::size_t in, const By
   return status.error().text();
 }
 
-TEST(WeightOrder, RefusesWrongLengthsAndSaysBoth) {
+TEST(WeightLayout, RefusesWrongLengthsAndSaysBoth) {
   RandomStream random(22, 0, RandomPurpose::test);
   for (const Encoding& e : all_encodings()) {
     const Bytes good = exported(random_weight(random, e, 5, 33).view());
@@ -154,7 +154,7 @@ TEST(WeightOrder, RefusesWrongLengthsAndSaysBoth) {
   EXPECT_EQ(refusal(int4, 2, 5, bad), "codes of int4/channel [2, 5] are 4 bytes, not 5");
 }
 
-TEST(WeightOrder, RefusesScalesThatAreNotPositiveNormalNumbers) {
+TEST(WeightLayout, RefusesScalesThatAreNotPositiveNormalNumbers) {
   RandomStream random(23, 0, RandomPurpose::test);
   const FlushSubnormals flush;  // must not hide subnormals
   for (const Encoding& e : all_encodings()) {
@@ -207,7 +207,7 @@ void expect_refusal_of_lowest(Granularity granularity) {
   }
 }
 
-TEST(WeightOrder, RefusesTheLowestSignedCode) {
+TEST(WeightLayout, RefusesTheLowestSignedCode) {
   expect_refusal_of_lowest<numeric::Int64>(Granularity::channel);
   expect_refusal_of_lowest<numeric::Int32>(Granularity::tensor);
   expect_refusal_of_lowest<numeric::Int16>(Granularity::block32);
@@ -217,7 +217,7 @@ TEST(WeightOrder, RefusesTheLowestSignedCode) {
   expect_refusal_of_lowest<numeric::Ternary>(Granularity::tensor);
 }
 
-TEST(WeightOrder, RefusesZeroPointsPastTheLargestCode) {
+TEST(WeightLayout, RefusesZeroPointsPastTheLargestCode) {
   RandomStream random(25, 0, RandomPurpose::test);
   for (const auto& [dtype, largest] : {std::pair{Dtype::uint4, 15}, std::pair{Dtype::uint2, 3}}) {
     const Encoding e(dtype, Granularity::block32);
@@ -232,7 +232,7 @@ TEST(WeightOrder, RefusesZeroPointsPastTheLargestCode) {
   EXPECT_EQ(refusal(e, 5, 33, bytes), "zero point 9 of uint4/block32 [5, 33] is 16, past the largest code 15");
 }
 
-TEST(WeightOrder, RefusesBitsAfterTheLastCode) {
+TEST(WeightLayout, RefusesBitsAfterTheLastCode) {
   RandomStream random(26, 0, RandomPurpose::test);
   for (const Dtype dtype :
        {Dtype::fp4, Dtype::int4, Dtype::int2, Dtype::uint4, Dtype::uint2, Dtype::ternary, Dtype::binary}) {
@@ -244,4 +244,4 @@ TEST(WeightOrder, RefusesBitsAfterTheLastCode) {
 }
 
 }  // namespace
-}  // namespace weft::kernels::weight_order_test
+}  // namespace weft::kernels::weight_layout_test
