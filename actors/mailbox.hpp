@@ -80,8 +80,6 @@ class Mailbox {
   /// Nothing was sent since the last drain; a hint while senders are at work. Read by the receiver before a drain,
   /// so that an empty mailbox costs one load.
   bool empty() const noexcept { return next_.load(std::memory_order_relaxed) == head_; }
-  /// The stamp of the next message; part of a checkpoint.
-  std::uint64_t next_stamp() const noexcept { return next_.load(std::memory_order_relaxed); }
 
   /// Forgets all messages and numbers from `first_stamp` on. No sender may be at work.
   void reset(std::uint64_t first_stamp) noexcept {

@@ -183,8 +183,6 @@ Isa best_isa() noexcept {
   return Isa::scalar;
 }
 
-Isa general_isa(Isa isa) noexcept { return isa == Isa::avx512_vnni || isa == Isa::amx ? Isa::avx512 : isa; }
-
 std::vector<Isa> available_isas() {
   std::vector<Isa> all;
   for (int i = 0; i < kIsaCount; ++i)

@@ -36,10 +36,6 @@ Isa best_isa() noexcept;
 /// All supported ones, scalar first.
 std::vector<Isa> available_isas();
 
-/// The one whose code runs where a kernel has no form of its own for `isa`: avx512 for avx512_vnni and amx, else `isa`
-/// itself.
-Isa general_isa(Isa isa) noexcept;
-
 /// The one that kernels run on: `best_isa()`, or what the environment variable WEFT_ISA names.
 Isa active_isa() noexcept;
 /// Changes it, for tests and benchmarks.

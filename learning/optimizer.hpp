@@ -76,8 +76,6 @@ class Optimizer {
   std::size_t slots() const noexcept { return slots_.size(); }
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is; null: the layer is frozen.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
-  /// Floats of each of them; 0 in a layer that is frozen.
-  std::size_t slot_size(std::size_t i) const noexcept { return sizes_[i]; }
   /// State of `count` nodes from `first` on: counts of updates, and the arrays beside their parameters.
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive, mesh::NodeId first, std::size_t count) {

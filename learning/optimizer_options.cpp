@@ -155,15 +155,7 @@ bool is_endless(RateScheduleKind kind) noexcept {
 }
 
 std::string_view name(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }
-std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept {
-  return parse_enumerator<OptimizerKind>(kOptimizers, text);
-}
-
 std::string_view name(Clip clip) noexcept { return kClips[static_cast<std::size_t>(clip)]; }
-std::optional<Clip> parse_clip(std::string_view text) noexcept { return parse_enumerator<Clip>(kClips, text); }
 std::string_view name(RateScheduleKind kind) noexcept { return kRateSchedules[static_cast<std::size_t>(kind)]; }
-std::optional<RateScheduleKind> parse_rate_schedule(std::string_view text) noexcept {
-  return parse_enumerator<RateScheduleKind>(kRateSchedules, text);
-}
 
 }  // namespace weft::learning

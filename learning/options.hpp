@@ -52,17 +52,14 @@ using kernels::parse_loss;
 
 using kernels::Clip;
 std::string_view name(Clip clip) noexcept;
-std::optional<Clip> parse_clip(std::string_view text) noexcept;
 
 using kernels::OptimizerKind;
 using kernels::OptimizerOptions;
 std::string_view name(OptimizerKind kind) noexcept;
-std::optional<OptimizerKind> parse_optimizer(std::string_view text) noexcept;
 
 using kernels::RateSchedule;
 using kernels::RateScheduleKind;
 std::string_view name(RateScheduleKind kind) noexcept;
-std::optional<RateScheduleKind> parse_rate_schedule(std::string_view text) noexcept;
 
 struct LearningOptions {
   Rule rule = Rule::backprop;

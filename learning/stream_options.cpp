@@ -254,11 +254,6 @@ const StreamTable& stream_table() {
 }  // namespace
 
 std::string_view name(Drift drift) noexcept { return kDrifts[static_cast<std::size_t>(drift)]; }
-std::optional<Drift> parse_drift(std::string_view text) noexcept {
-  for (std::size_t i = 0; i < kDrifts.size(); ++i)
-    if (kDrifts[i] == text) return static_cast<Drift>(i);
-  return std::nullopt;
-}
 
 const std::vector<OptionRow>& stream_rows() { return stream_table().rows(); }
 const std::vector<std::string_view>& sample_keys() {

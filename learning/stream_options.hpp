@@ -18,7 +18,6 @@ namespace weft::learning {
 /// Changes of the task in the middle of a stream: labels are renamed by a permutation, or inputs are.
 enum class Drift : int { none, labels, pixels };
 std::string_view name(Drift drift) noexcept;
-std::optional<Drift> parse_drift(std::string_view text) noexcept;
 
 /// The section "stream" of a network file.
 struct StreamOptions {

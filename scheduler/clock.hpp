@@ -78,10 +78,11 @@ class Clock {
   virtual void stop() noexcept = 0;
 };
 
-/// As fast as the machine goes. Latency of a tick is its share of its grant's duration.
+/// As fast as the machine goes; for programs with one loop for every kind of clock. Latency of a tick is its share of
+/// its grant's duration.
 std::unique_ptr<Clock> make_free_clock(TimeSource& time = steady_time());
 
-/// Ticks run when `step` allows them.
+/// Ticks run when `step` allows them: for programs that drive a mesh from a debugger, a game loop or a test.
 class SteppedClock : public Clock {
  public:
   /// Allows `ticks` more.

@@ -380,18 +380,6 @@ Status CheckpointStore::clear() {
   return files_->sync_directory(directory_);
 }
 
-Status CheckpointStore::remove_before(CheckpointKey key) {
-  WEFT_CHECK(may_change());
-  // Newest first: once one that verifies stays, all before it may go.
-  bool has_good = false;
-  for (std::size_t i = entries_.size(); i-- > 0;) {
-    const bool is_needed = !has_good && is_good(entries_[i]);
-    has_good |= is_needed;
-    if (!is_needed && entries_[i].key < key) WEFT_CHECK(discard(entries_[i].key));
-  }
-  return files_->sync_directory(directory_);
-}
-
 bool CheckpointStore::is_ours(const std::string& path) const {
   if (has_manifest(*files_, path)) return true;
   // A power cut in the middle of a removal may bring back the directory's name without all that was in it.

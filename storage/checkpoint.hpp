@@ -72,8 +72,8 @@ class CheckpointStore {
   ///        files are there (`check_unoccupied`), which are left as they are
   static Result<CheckpointStore> open(FileSystem& files, std::string directory, CheckpointOptions options = {});
 
-  /// To read beside the process that owns the directory: takes no lock and changes nothing; `write`, `clear` and
-  /// `remove_before` are refused. What is listed is looked up anew by each call that reads.
+  /// To read beside the process that owns the directory: takes no lock and changes nothing; `write` and `clear` are
+  /// refused. What is listed is looked up anew by each call that reads.
   /// @error not_found: no such directory; storage
   static Result<CheckpointStore> look(FileSystem& files, std::string directory, CheckpointOptions options = {});
 
@@ -99,8 +99,6 @@ class CheckpointStore {
   Status discard_after(CheckpointKey key);
   /// Removes every checkpoint, oldest first, so that a new run can use the directory.
   Status clear();
-  /// Removes the checkpoints before `key`, but never the newest one that verifies.
-  Status remove_before(CheckpointKey key);
 
   const std::string& directory() const noexcept { return directory_; }
 

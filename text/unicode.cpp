@@ -50,12 +50,6 @@ const UNormalizer2& normalizer(NormalForm form) {
 
 }  // namespace
 
-std::string unicode_version() {
-  UVersionInfo version;
-  u_getUnicodeVersion(version);
-  return std::to_string(version[0]) + "." + std::to_string(version[1]);
-}
-
 char32_t next_code_point(std::string_view text, std::size_t& at) noexcept {
   const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[at + i])); };
   const char32_t first = byte(0);

@@ -12,9 +12,6 @@
 
 namespace weft::text {
 
-/// The version of Unicode whose tables are used: "15.0" (Debian's ICU).
-std::string unicode_version();
-
 /// The code point at `at`, which is moved behind it. @pre `text` is UTF-8, `at` a boundary before its end
 char32_t next_code_point(std::string_view text, std::size_t& at) noexcept;
 /// The code point before `at`, which is moved to its beginning. @pre as above, `at` not 0

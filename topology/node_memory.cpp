@@ -98,12 +98,6 @@ std::uint64_t NodeMemory::bytes(std::uint32_t node) const noexcept {
   return node < ledger_->bytes.size() ? ledger_->bytes[node].load(std::memory_order_relaxed) : 0;
 }
 
-std::uint64_t NodeMemory::total_bytes() const noexcept {
-  std::uint64_t total = 0;
-  for (const auto& bytes : ledger_->bytes) total += bytes.load(std::memory_order_relaxed);
-  return total;
-}
-
 NodeBuffer::~NodeBuffer() {
   if (!mapping_) return;
   const MachineInfo& info = ledger_->machine.info();

@@ -69,7 +69,6 @@ class NodeMemory {
 
   /// Bytes held on `node` now (rounded to pages), bound or not.
   std::uint64_t bytes(std::uint32_t node) const noexcept;
-  std::uint64_t total_bytes() const noexcept;
 
  private:
   std::shared_ptr<detail::NodeLedger> ledger_;

@@ -102,8 +102,5 @@ bool is_entity(ByteSpan bytes) noexcept;
 
 /// Maps the file where that can be done.
 Result<EntityFile> load_entity(storage::FileSystem& files, const std::string& path);
-/// Streams it, durably.
-Status save_entity(storage::FileSystem& files, const std::string& path, const Json& network, const Json& meta,
-                   std::vector<Tensor> tensors, const EntityOptions& options = {});
 
 }  // namespace weft::formats

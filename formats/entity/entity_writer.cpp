@@ -3,8 +3,6 @@
 #include "formats/entity/entity.hpp"
 #include "formats/entity/internal/entity_layout.hpp"
 #include "formats/entity/internal/zstd.hpp"
-#include "storage/durable.hpp"
-#include "storage/file_system.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
@@ -214,13 +212,6 @@ Result<ByteBuffer> encode_entity(const Json& network, const Json& meta, const st
                                  const EntityOptions& options) {
   WEFT_TRY(const ByteSource source, entity_source(network, meta, tensors, options));
   return collect(source);
-}
-
-Status save_entity(storage::FileSystem& files, const std::string& path, const Json& network, const Json& meta,
-                   std::vector<Tensor> tensors, const EntityOptions& options) {
-  auto source = entity_source(network, meta, std::move(tensors), options);
-  if (!source) return fail(std::move(source).error().within(path));
-  return storage::write_file_durably(files, path, *source);
 }
 
 }  // namespace weft::formats

@@ -49,8 +49,5 @@ Result<GgufFile> load_gguf(storage::FileSystem& files, const std::string& path);
 ///        shape_mismatch: bytes or rows that do not fit the type, more than 4 dimensions; duplicate_name; too_large.
 ///        Producing: shape_mismatch: another number of bytes
 Result<ByteSource> gguf_source(GgufMetadata metadata, std::vector<Tensor> tensors);
-/// Streams it, durably.
-Status save_gguf(storage::FileSystem& files, const std::string& path, GgufMetadata metadata,
-                 std::vector<Tensor> tensors);
 
 }  // namespace weft::formats

@@ -3,7 +3,6 @@
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/gguf_blocks.hpp"
 #include "formats/gguf/internal/gguf_layout.hpp"
-#include "storage/durable.hpp"
 
 #include "core/printable.hpp"
 
@@ -206,13 +205,6 @@ Result<ByteSource> gguf_source(GgufMetadata metadata, std::vector<Tensor> tensor
   std::uint64_t size = plan->head.size();
   for (const BlocksToWrite& row : plan->rows) size += aligned(row.size, plan->alignment);
   return ByteSource(size, [plan](const ByteSource::Sink& sink) { return produce(*plan, sink); });
-}
-
-Status save_gguf(storage::FileSystem& files, const std::string& path, GgufMetadata metadata,
-                 std::vector<Tensor> tensors) {
-  auto source = gguf_source(std::move(metadata), std::move(tensors));
-  if (!source) return fail(std::move(source).error().within(path));
-  return storage::write_file_durably(files, path, *source);
 }
 
 }  // namespace weft::formats

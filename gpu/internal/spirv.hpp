@@ -2,13 +2,33 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace weft::gpu {
+
+/// Words of a module before its first instruction.
+inline constexpr std::size_t kSpirvHeader = 5;
+
+/// An instruction of a module: its place, its opcode and its words, the opcode's first.
+struct SpirvInstruction {
+  std::size_t at;
+  std::uint32_t code;
+  std::span<const std::uint32_t> words;
+};
+
+/// Calls take(SpirvInstruction) for each instruction of a module, in order.
+template <class Take>
+void for_each_instruction(std::span<const std::uint32_t> module, const Take& take) {
+  for (std::size_t at = kSpirvHeader; at < module.size();) {
+    const std::size_t length = std::max<std::size_t>(module[at] >> 16, 1);
+    take(SpirvInstruction{at, module[at] & 0xffff, module.subspan(at, std::min(length, module.size() - at))});
+    at += length;
+  }
+}
 
 /// Float controls of binary32 that a module may require of a device (VK_KHR_shader_float_controls).
 struct FloatControls {
@@ -19,21 +39,5 @@ struct FloatControls {
 
 /// The module with those demands written into it.
 std::vector<std::uint32_t> with_float_controls(std::span<const std::uint32_t> module, const FloatControls& controls);
-
-/// The instructions by which a module could compute something else than its source says: float arithmetic that lacks
-/// NoContraction. Each as text; empty for an exact module.
-std::vector<std::string> inexact_instructions(std::span<const std::uint32_t> module);
-/// Numbers of instructions with device-defined results that a module may contain.
-struct Estimates {
-  bool fma = true;                       // judged by the self-test
-  std::size_t roots = 1, quotients = 1;  // of binary32: gpu/shaders/division.glsl corrects them
-};
-/// The instructions whose results a device may choose, beyond `allowed`: of GLSL.std.450 all but a few that are exact
-/// (minima and maxima of integers, |x|, bits), float remainders, products of vectors and matrices. Each as text.
-std::vector<std::string> forbidden_instructions(std::span<const std::uint32_t> module, const Estimates& allowed);
-/// Float arithmetic instructions there are at all: a test of the test.
-std::size_t arithmetic_instructions(std::span<const std::uint32_t> module);
-/// True when the module needs binary64.
-bool uses_float64(std::span<const std::uint32_t> module);
 
 }  // namespace weft::gpu

@@ -89,20 +89,6 @@ void WeightStore::install(WeightConversion made) noexcept {
   }
 }
 
-Status WeightStore::rebuild_master(NodeId node) {
-  WeightConversion made;
-  for (const Parameter& parameter : of(node)) {
-    if (parameter.data) continue;
-    WeightConversion::Matrix matrix{first_[node] + parameter.index, true, true, nullptr, {}};
-    WEFT_TRY(matrix.master, memory_.make_master(matrix.parameter));
-    stored(matrix.parameter)
-        ->dequantize({reinterpret_cast<float*>(matrix.master.data()), parameter.spec->out, parameter.spec->in});
-    made.matrices.push_back(std::move(matrix));
-  }
-  install(std::move(made));
-  return {};
-}
-
 void WeightStore::dequantize_master(std::size_t i) noexcept {
   QuantizedWeight* const stored = storage_[i].active.get();
   if (!stored) return;

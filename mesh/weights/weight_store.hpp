@@ -107,11 +107,9 @@ class WeightStore {
   QuantizedWeight* stored(std::size_t parameter) noexcept { return storage_[parameter].active.get(); }
 
   /// Gives back the masters of layers that are not stored as float32. What the encoding rounded away is lost.
-  /// Such layers learn no more until `rebuild_master`.
+  /// Such layers learn no more until they are morphed to float32.
   /// @error unsupported: a float32 layer computes with its master; nothing changes then
   Status release_masters(const Graph& graph, std::span<const NodeId> nodes);
-  /// Makes the masters of a layer again from its stored form: the values that it computes with.
-  Status rebuild_master(NodeId node);
   /// Sets a master that is held to what the stored form dequantizes to, after that was read from a file.
   void dequantize_master(std::size_t parameter) noexcept;
 

@@ -27,7 +27,7 @@ TEST(Mailbox, StampsCountFromTheFirst) {
   EXPECT_EQ(mailbox.drain([&](std::uint64_t stamp, int&& value) { seen.emplace_back(stamp, value); }), 2u);
   EXPECT_EQ(seen, (std::vector<std::pair<std::uint64_t, int>>{{100, 7}, {101, 8}}));
   EXPECT_TRUE(mailbox.empty());
-  EXPECT_EQ(mailbox.next_stamp(), 102u);
+  EXPECT_EQ(*mailbox.push(9), 102u);
 }
 
 TEST(Mailbox, RefusesWhenFullAndTakesAgainAfterADrain) {

@@ -2,6 +2,7 @@
 
 #include "formats/entity/entity.hpp"
 
+#include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
@@ -216,11 +217,13 @@ TEST(Entity, OutlivesItsCopies) {
   EXPECT_TRUE(same(blobs[0].bytes, std::as_bytes(std::span(kWeights))));
 }
 
-TEST(Entity, LoadsWhatItSavedAndNamesThePathOtherwise) {
+TEST(Entity, LoadsWhatWasWrittenAndNamesThePathOtherwise) {
   const storage::TemporaryDirectory directory;
   const std::string path = directory.path() + "/m.entity";
   const Golden golden;
-  ASSERT_TRUE(save_entity(storage::real_file_system(), path, golden.network, golden.meta, golden.blobs));
+  const auto source = entity_source(golden.network, golden.meta, golden.blobs);
+  ASSERT_TRUE(source) << source.error().text();
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), path, *source));
   const auto file = load_entity(storage::real_file_system(), path);
   ASSERT_TRUE(file) << file.error().text();
   EXPECT_EQ(file->size(), golden.encode().size());

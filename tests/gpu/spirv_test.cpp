@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/gpu/spirv_checks.hpp"
 #include <algorithm>
 #include <vector>
 

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/general_isa.hpp"
 #include <bit>
 #include <cmath>
 #include <cstddef>

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/general_isa.hpp"
 #include <cstdlib>
 #include <string>
 
@@ -97,13 +98,6 @@ TEST_F(Dispatching, TheCodeThatRanIsTheOneThatWasForced) {
     linear({w, 1, 1}, nullptr, {x, 1, 1, 1}, Activation::linear, {}, {y, 1, 1, 1});
     EXPECT_EQ(y[0], 2.0f);
     EXPECT_EQ(last_isa_run(), general_isa(isa));
-  }
-}
-
-TEST(Isa, OnlyVnniAndAmxRunTheCodeOfAnotherWhereAKernelHasNoneOfItsOwn) {
-  for (int i = 0; i < kIsaCount; ++i) {
-    const Isa isa = static_cast<Isa>(i);
-    EXPECT_EQ(general_isa(isa), isa == Isa::avx512_vnni || isa == Isa::amx ? Isa::avx512 : isa);
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/kernels/general_isa.hpp"
 #include <array>
 #include <bit>
 #include <cmath>

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "codec_testing.hpp"
+#include "tests/kernels/general_isa.hpp"
 #include <bit>
 #include <cstdint>
 #include <string>

@@ -3,6 +3,7 @@
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/gguf_blocks.hpp"
 #include "formats/gguf/gguf_quantize.hpp"
+#include "storage/durable.hpp"
 
 #include "tests/models/imported.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -38,8 +39,8 @@ TEST(QuantizedImport, TakesTheValuesThatBlocksStandFor) {
       wide.back().bytes = std::as_bytes(std::span(values.back()));
     }
     const std::string of_blocks = folder.path() + "/small.gguf", of_values = folder.path() + "/wide.gguf";
-    ASSERT_TRUE(formats::save_gguf(files, of_blocks, file->metadata(), small));
-    ASSERT_TRUE(formats::save_gguf(files, of_values, file->metadata(), wide));
+    ASSERT_TRUE(storage::write_file_durably(files, of_blocks, *formats::gguf_source(file->metadata(), small)));
+    ASSERT_TRUE(storage::write_file_durably(files, of_values, *formats::gguf_source(file->metadata(), wide)));
     const auto model = import_model(files, of_blocks);
     ASSERT_TRUE(model) << model.error().text();
     ASSERT_EQ(model->notes.size(), 1u);

@@ -161,21 +161,6 @@ TEST(CheckpointStore, RefusesADirectoryOfAnotherNameThanItsManifestSays) {
       << latest.error().text();
 }
 
-TEST(CheckpointStore, RemovesWhatIsOlderButNeverTheLastThatVerifies) {
-  MemoryFileSystem files;
-  {
-    auto store = CheckpointStore::open(files, "c", {.keep = 9});
-    for (std::uint64_t tick = 1; tick <= 5; ++tick) ASSERT_TRUE(write_tick(*store, tick));
-    ASSERT_TRUE(store->remove_before({3}));
-    EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{3, 4, 5}));
-  }
-  files.flip_bit("c/ckpt-5/cursor", 0);
-  auto store = CheckpointStore::open(files, "c", {.keep = 9});
-  ASSERT_TRUE(store->remove_before({100}));
-  EXPECT_EQ(ticks_of(*store), (std::vector<std::uint64_t>{4})) << "5 does not verify";
-  expect_tick(**store->latest(), 4);
-}
-
 TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
   MemoryFileSystem files;
   EXPECT_EQ(CheckpointStore::look(files, "c").error().code(), Errc::not_found);
@@ -192,7 +177,6 @@ TEST(CheckpointStore, IsLookedAtBesideItsOwnerWithoutAChange) {
   EXPECT_EQ(look->at({1}).error().code(), Errc::not_found);
   EXPECT_EQ(write_tick(*look, 6).error().code(), Errc::invalid_argument);
   EXPECT_EQ(look->clear().error().code(), Errc::invalid_argument);
-  EXPECT_EQ(look->remove_before({9}).error().code(), Errc::invalid_argument);
   const auto names = files.list("c");
   EXPECT_EQ(*names, (std::vector<std::string>{"ckpt-4", "ckpt-5", "ckpt-9.tmp", "lock"}));
   files.flip_bit("c/ckpt-5/cursor", 0);

@@ -82,7 +82,6 @@ Result<NodeBuffer> NodeMemory::allocate(std::size_t bytes, std::uint32_t node) {
 }
 
 std::uint64_t NodeMemory::bytes(std::uint32_t node) const noexcept { return node == 0 ? ledger_->bytes : 0; }
-std::uint64_t NodeMemory::total_bytes() const noexcept { return ledger_->bytes; }
 
 NodeBuffer::~NodeBuffer() {
   if (!mapping_) return;
