@@ -296,7 +296,7 @@ Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Comma
   WEFT_TRY(auto sent, replayable_.mesh().post(cell, control));
   WEFT_CHECK(journaled({}, RecordKind::command, [&](RecordBytes& bytes) { bytes.put_command(cell, *control); }));
   if (now) {
-    replayable_.mesh().deliver_commands();
+    mesh::MeshAccess::deliver_commands(replayable_.mesh());
     WEFT_CHECK(journaled({}, RecordKind::deliver, [](RecordBytes&) {}));
   }
   return sent;

@@ -5,6 +5,7 @@
 #include "learning/learner_snapshot.hpp"
 #include "learning/options.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
 #include "mesh/persistence/session_file.hpp"
 
@@ -60,8 +61,8 @@ Hash128 ReplayableMesh::hash() const {
 }
 
 void ReplayableMesh::quiesce() {
-  mesh_->deliver_commands();
-  mesh_->take_cell_snapshots();
+  mesh::MeshAccess::deliver_commands(*mesh_);
+  mesh::MeshAccess::take_cell_snapshots(*mesh_);
 }
 
 Status ReplayableMesh::apply(const Record& record) {
@@ -118,7 +119,7 @@ Status ReplayableMesh::apply_one(const ForgoRecord& record) {
 }
 
 Status ReplayableMesh::apply_one(const DeliverRecord&) {
-  mesh_->deliver_commands();
+  mesh::MeshAccess::deliver_commands(*mesh_);
   return {};
 }
 

@@ -43,7 +43,7 @@ Result<const mesh::WeightStore::Parameter*> parameter_of(const mesh::Mesh& mesh,
 /// Sends a command to a mesh of one's own, and executes it at once.
 Status execute(mesh::Mesh& mesh, Coord at, const mesh::CommandMessage& command) {
   WEFT_TRY(const auto sent, mesh.post(at, command));
-  mesh.deliver_commands();
+  mesh::MeshAccess::deliver_commands(mesh);
   if (!sent->is_done()) return fail(Errc::internal, "cell " + to_string(at) + ": a command was not executed");
   return sent->status();
 }

@@ -216,7 +216,7 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
   WEFT_CHECK(restore_rule(*learner.saved(), file));
   WEFT_CHECK(learner.finish_restore());
   // The optimiser's state is part of what a cell's restart goes back to.
-  learner.mesh().take_cell_snapshots();
+  mesh::MeshAccess::take_cell_snapshots(learner.mesh());
   return {};
 }
 

@@ -24,6 +24,11 @@ Mesh& Mesh::operator=(Mesh&&) noexcept = default;
 Mesh::~Mesh() = default;
 
 Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
+  return MeshAccess::build(spec, std::move(options), nullptr);
+}
+
+Result<Mesh> MeshAccess::build(const NetworkSpec& spec, MeshOptions options,
+                               std::shared_ptr<gpu::FaultInjection> faults) {
   if (options.sessions == 0 || options.sessions > kMaxSessions)
     return fail(Errc::invalid_argument, "sessions: " + std::to_string(options.sessions) + " is outside [1, 65536]");
   WEFT_CHECK(check_layers_fit("network '" + spec.name + "'", spec.layers.size(), options.max_memory));
@@ -32,7 +37,7 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   if (!machine) {
     WEFT_TRY(machine, topology::Machine::discover());
   }
-  auto parts = std::make_unique<Parts>(std::move(graph), std::move(options), *machine);
+  auto parts = std::make_unique<Mesh::Parts>(std::move(graph), std::move(options), *machine);
   WEFT_CHECK(parts->place());
   WEFT_CHECK(parts->check_memory());
   WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->layout.node_region, parts->layout.plan,
@@ -40,12 +45,12 @@ Result<Mesh> Mesh::build(const NetworkSpec& spec, MeshOptions options) {
   parts->weights.initialize(parts->graph, spec.seed);
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
-  WEFT_CHECK(parts->open_device());
+  WEFT_CHECK(parts->open_device(std::move(faults)));
   parts->sessions_created = parts->options.sessions;
   Mesh mesh(std::move(parts));
   WEFT_CHECK(mesh.parts_->rebuild_state({mesh.parts_->options.sessions, 2, false}, 0, std::nullopt));
-  mesh.take_cell_snapshots();
-  Parts& built = *mesh.parts_;
+  mesh.parts_->take_cell_snapshots();
+  Mesh::Parts& built = *mesh.parts_;
   built.mailing.address.emplace(
       built.number, [&built](Coord to, const MessagePointer& message, std::optional<std::uint64_t> reply_within) {
         return built.tell(to, message, reply_within);
@@ -174,8 +179,6 @@ void Mesh::Parts::deliver_commands() noexcept {
   engine->commands().deliver_all(ticks);
 }
 
-void Mesh::deliver_commands() noexcept { parts_->deliver_commands(); }
-
 Hash128 Mesh::state_hash(std::size_t session) const {
   const Parts& p = *parts_;
   p.sync(false);
@@ -213,10 +216,10 @@ NetworkSpec Mesh::current_spec() const {
 
 void Mesh::resume() noexcept { parts_->mailing.arrivals->halt().clear(); }
 
-void Mesh::take_cell_snapshots() {
-  parts_->sync(false);
-  for (const auto& cell : parts_->cells)
-    if (parts_->supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->take_snapshot(parts_->ticks);
+void Mesh::Parts::take_cell_snapshots() const {
+  sync(false);
+  for (const auto& cell : cells)
+    if (supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->take_snapshot(ticks);
 }
 
 std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }

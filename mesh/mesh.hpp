@@ -10,8 +10,6 @@
 
 #include "scheduler/executor_kind.hpp"
 
-#include "gpu/fwd.hpp"
-
 #include "topology/fwd.hpp"
 #include "topology/machine.hpp"
 
@@ -58,8 +56,7 @@ struct MeshOptions {
   /// Timeout of a GPU that finishes nothing at all; the mesh then falls back to the CPU. 0: the default of
   /// gpu::DeviceOptions. Meshes that share a GPU take the first one's.
   std::chrono::milliseconds device_timeout{0};
-  std::shared_ptr<gpu::FaultInjection> device_faults = nullptr;  // made on purpose, for tests; as for the timeout
-  std::optional<topology::Machine> machine = std::nullopt;       // none: the running one
+  std::optional<topology::Machine> machine = std::nullopt;  // none: the running one
   /// Bytes that the mesh, and each learning rule on it, may take by estimate (mesh::estimate_memory); 0: no bound but
   /// the RAM, `ulimit -v` and the control group's limit, which are always asked before anything is allocated.
   std::uint64_t max_memory = 0;
@@ -167,9 +164,6 @@ class Mesh {
   /// waits. The pointer given back has the answer (Message::is_done, wait_for).
   Result<MailPointer> ask(Coord to, MailPointer mail, std::uint64_t ticks = 0);
 
-  /// Executes what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
-  void deliver_commands() noexcept;
-
   /// XXH3-128 over committed outputs, hidden states, weights, optimiser state and tick of one session, per cell, folded
   /// in coordinate order.
   Hash128 state_hash(std::size_t session = 0) const;
@@ -178,8 +172,6 @@ class Mesh {
 
   /// Goes on after a fault halted the mesh. The cell that failed keeps its last output until it computes well again.
   void resume() noexcept;
-  /// Makes the present state the one that `restart` returns to.
-  void take_cell_snapshots();
 
   const Graph& graph() const noexcept;
   const NetworkSpec& spec() const noexcept;

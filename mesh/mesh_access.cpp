@@ -34,6 +34,8 @@ const State& MeshAccess::state(const Mesh& mesh) noexcept {
 std::span<const std::unique_ptr<Cell>> MeshAccess::cells(const Mesh& mesh) noexcept { return mesh.parts_->cells; }
 Engine& MeshAccess::engine(Mesh& mesh) noexcept { return *mesh.parts_->engine; }
 scheduler::Executor& MeshAccess::executor(const Mesh& mesh) noexcept { return *mesh.parts_->executor; }
+void MeshAccess::deliver_commands(Mesh& mesh) noexcept { mesh.parts_->deliver_commands(); }
+void MeshAccess::take_cell_snapshots(Mesh& mesh) { mesh.parts_->take_cell_snapshots(); }
 std::optional<Halt> MeshAccess::halt(const Mesh& mesh) noexcept { return mesh.parts_->mailing.arrivals->halt().get(); }
 void MeshAccess::sync(const Mesh& mesh, bool may_write) noexcept { mesh.parts_->sync(may_write); }
 
@@ -54,7 +56,7 @@ Status MeshAccess::attach(Mesh& mesh, StepRule* rule, std::size_t history_depth,
     p.rule = before;
     throw;
   }
-  mesh.take_cell_snapshots();
+  p.take_cell_snapshots();
   return {};
 }
 

@@ -8,6 +8,8 @@
 
 #include "actors/registry.hpp"
 
+#include "gpu/fwd.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +32,10 @@ struct Halt;
 /// programs report on it. Mutable access to weights or state counts as a write: a device gets all of it again.
 /// @thread as Mesh
 struct MeshAccess {
+  /// As Mesh::build, with faults injected into the driver of its GPU: for tests. Meshes that share a GPU take the first
+  /// one's.
+  static Result<Mesh> build(const NetworkSpec& spec, MeshOptions options, std::shared_ptr<gpu::FaultInjection> faults);
+
   static WeightStore& weights(Mesh& mesh) noexcept;
   static const WeightStore& weights(const Mesh& mesh) noexcept;
   static State& state(Mesh& mesh) noexcept;
@@ -37,6 +43,10 @@ struct MeshAccess {
   static std::span<const std::unique_ptr<Cell>> cells(const Mesh& mesh) noexcept;
   static Engine& engine(Mesh& mesh) noexcept;
   static scheduler::Executor& executor(const Mesh& mesh) noexcept;
+  /// Executes what waits for the cells and is due, as the next tick would: so that a checkpoint holds it.
+  static void deliver_commands(Mesh& mesh) noexcept;
+  /// Makes the present state the one that Policy::restart returns to.
+  static void take_cell_snapshots(Mesh& mesh);
   /// The fault that halted the mesh, if one did. @thread any
   static std::optional<Halt> halt(const Mesh& mesh) noexcept;
   /// Brings the host's memory up to a device's, before it is read; `may_write`: or written.

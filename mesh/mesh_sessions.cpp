@@ -38,7 +38,7 @@ Result<std::size_t> Mesh::add_session() {
   // Initial sessions take streams 1, 2, ... as they first draw; no later one may reuse them.
   parts_->sync(true);
   parts_->state->set_streams(before, parts_->ticks, ++parts_->sessions_created);
-  take_cell_snapshots();
+  parts_->take_cell_snapshots();
   return before;
 }
 
@@ -50,7 +50,7 @@ Status Mesh::remove_session(std::size_t session) {
     return fail(Errc::invalid_argument, "session 0 is the last one; a mesh keeps at least one");
   --options.sessions;
   WEFT_CHECK(parts_->rebuild_state(options, options.sessions, session));
-  take_cell_snapshots();
+  parts_->take_cell_snapshots();
   return {};
 }
 

@@ -229,7 +229,7 @@ Status LiveMesh::forgo(learning::Ticket ticket) {
 Result<mesh::CommandMessage> LiveMesh::post(Coord cell, std::shared_ptr<mesh::Command> command) {
   if (agent_) return agent_->post(cell, std::move(command), true);
   WEFT_TRY(auto sent, own().post(cell, std::move(command)));
-  own().deliver_commands();
+  mesh::MeshAccess::deliver_commands(own());
   return sent;
 }
 

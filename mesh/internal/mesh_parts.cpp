@@ -199,7 +199,7 @@ Status Mesh::Parts::make_executor() {
   return {};
 }
 
-Status Mesh::Parts::open_device() {
+Status Mesh::Parts::open_device(std::shared_ptr<gpu::FaultInjection> faults) {
   const std::string& name = options.device.empty() ? graph.spec().device : options.device;
   if (!is_device_name(name))
     return fail(Errc::unknown_name,
@@ -211,7 +211,7 @@ Status Mesh::Parts::open_device() {
   gpu::DeviceOptions wanted;
   wanted.validate = options.validates_device;
   wanted.timeout = options.device_timeout;
-  wanted.faults = options.device_faults;
+  wanted.faults = std::move(faults);
   auto opened = gpu::Device::share(name, wanted);
   // Without a device the CPU gives the same bits; a name that fits no device is a mistake.
   if (!opened && opened.error().code() == Errc::unknown_name) return fail(opened.error());

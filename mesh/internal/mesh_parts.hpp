@@ -103,7 +103,7 @@ struct Mesh::Parts {
   void link_mail(const std::map<NodeId, MadeObserver>& senders);
   Status make_executor();
   void make_engine();
-  Status open_device();
+  Status open_device(std::shared_ptr<gpu::FaultInjection> faults);
   Status rebuild_state(State::Options wanted, std::size_t keep_sessions, std::optional<std::size_t> removed);
   Status halted_error() const;
   Status run_steps(std::uint64_t steps, std::uint64_t& done);
@@ -115,6 +115,7 @@ struct Mesh::Parts {
   RuleState* rule_state() const noexcept { return rule ? rule->saved() : nullptr; }
   const Hash128& network_digest();
   void deliver_commands() noexcept;
+  void take_cell_snapshots() const;
   void take_cells(Snapshot& to) const;
   Status check_fits(const Snapshot& from);
   void restore_cells(const Snapshot& from);

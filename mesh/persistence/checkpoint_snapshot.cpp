@@ -41,7 +41,7 @@ MeshView CheckpointSnapshot::view() const {
 
 Status take_without_cell_snapshots(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   // First: commands that are due change weights and types.
-  if (live) mesh.deliver_commands();
+  if (live) MeshAccess::deliver_commands(mesh);
   const bool is_known = to.mesh_ == mesh.number();
   if (!is_known) {
     to.plan_ = std::make_shared<const MeshPlan>(mesh);
@@ -79,7 +79,7 @@ Status take_without_cell_snapshots(Mesh& mesh, bool live, CheckpointSnapshot& to
 Status take_checkpoint_snapshot(Mesh& mesh, bool live, CheckpointSnapshot& to) {
   WEFT_CHECK(take_without_cell_snapshots(mesh, live, to));
   // A restart returns to the last checkpoint, and this is one.
-  if (live) mesh.take_cell_snapshots();
+  if (live) MeshAccess::take_cell_snapshots(mesh);
   return {};
 }
 

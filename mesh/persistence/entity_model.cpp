@@ -250,7 +250,7 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
     file.forget(base + ".master");
   }
   WEFT_CHECK(file.intact());
-  mesh.take_cell_snapshots();
+  MeshAccess::take_cell_snapshots(mesh);
   return {};
 }
 
@@ -323,7 +323,7 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   MeshAccess::engine(mesh).clear_halt();
   MeshAccess::engine(mesh).commands().expect_deferred();
   if (halt) MeshAccess::engine(mesh).note_halt(*halt);
-  mesh.take_cell_snapshots();
+  MeshAccess::take_cell_snapshots(mesh);
   return {};
 }
 

@@ -270,9 +270,9 @@ Result<ByteSource> entity_of(const MeshView& view, const CheckpointExtras& extra
 
 Result<ByteSource> entity_of(Mesh& mesh, bool live, const CheckpointExtras& extras) {
   // First: commands that are due change weights and types.
-  if (live) mesh.deliver_commands();
+  if (live) MeshAccess::deliver_commands(mesh);
   WEFT_TRY(ByteSource source, entity_of(view_of(mesh, live), extras));
-  if (live) mesh.take_cell_snapshots();
+  if (live) MeshAccess::take_cell_snapshots(mesh);
   return source;
 }
 

@@ -105,7 +105,7 @@ Result<std::size_t> attach_session(Mesh& mesh, const formats::EntityFile& file, 
   WEFT_TRY(const std::size_t session, mesh.add_session());
   ReadArchive archive(std::as_bytes(values), scopes::kSession);
   visit_committed(std::as_const(mesh), session, archive);
-  mesh.take_cell_snapshots();  // a restart goes back to it as it is now
+  MeshAccess::take_cell_snapshots(mesh);  // a restart goes back to it as it is now
   return session;
 }
 

@@ -91,7 +91,7 @@ void Mesh::take_snapshot(Snapshot& to) { take_snapshot(to, SnapshotWeights::auto
 void Mesh::take_snapshot(Snapshot& to, SnapshotWeights weights) {
   Parts& p = *parts_;
   // Commands waiting in mailboxes are delivered first, as in the next tick: they are part of the state.
-  deliver_commands();
+  parts_->deliver_commands();
   p.sync(false);
   const bool is_known = to.mesh_id_ == p.number && to.state_id_ == p.state->id();
   if (!is_known) {

@@ -148,7 +148,7 @@ TEST_P(DeviceCellsFail, BesideMetacognition) {
   mesh::NetworkSpec spec = minded({kStorm, kMorph});
   spec.supervision = {policy, 3, 50, actors::Policy::isolate};
   Pair pair(spec, {.schedule = schedule});
-  pair.both([](LearningRun& run) { run.mesh->take_cell_snapshots(); });
+  pair.both([](LearningRun& run) { mesh::MeshAccess::take_cell_snapshots(*run.mesh); });
   pair.run_through_a_fault(kOutput, {25, 12, 20});
   EXPECT_GT(actions_of(*pair.cpu().mesh), 0u);
 }

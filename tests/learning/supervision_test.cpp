@@ -135,7 +135,7 @@ Met outcome_of(const Way& run, Trigger trigger, mesh::MeshOptions options) {
                                 run.schedule, run.rule, options);
   Met met;
   for (std::uint64_t sample = 0; sample < 40; ++sample) {
-    if (sample == 8) one.mesh->take_cell_snapshots();
+    if (sample == 8) mesh::MeshAccess::take_cell_snapshots(*one.mesh);
     const bool fails = sample == 12 || sample == 20 || sample == 21 || sample == 30;
     if (const Status learned = learn_sample(one, sample, fails ? trigger : kNone); !learned) {
       met.course += "halted ";
@@ -235,7 +235,7 @@ TEST_P(EverySchedule, ARestartTakesWeightsOptimiserAndOutputsBackToTheCheckpoint
   for (const Trigger trigger : {kEmitsNan, kThrowsBackward, kBadGradient, kBadMessage}) {
     LearningRun one = learning_by({.policy = Policy::restart, .max_restarts = 64}, GetParam());
     for (std::uint64_t sample = 0; sample < 10; ++sample) must(learn_sample(one, sample, kNone));
-    one.mesh->take_cell_snapshots();
+    mesh::MeshAccess::take_cell_snapshots(*one.mesh);
     const mesh::NodeId node = one.node(kBrittle);
     const auto kept = [&] {
       const std::vector<float> weights = one.weights(kBrittle)[0];
@@ -302,7 +302,7 @@ TEST(Supervision, AnOperatorsReportIsAnsweredBetweenRuns) {
   for (const Policy policy : {Policy::halt, Policy::hold, Policy::restart, Policy::isolate}) {
     LearningRun one = learning_by({.policy = policy}, Schedule::pipelined, Rule::backprop, {.threads = 2});
     for (std::uint64_t sample = 0; sample < 5; ++sample) must(learn_sample(one, sample, kNone));
-    one.mesh->take_cell_snapshots();
+    mesh::MeshAccess::take_cell_snapshots(*one.mesh);
     const auto output = output_of(*one.mesh, kBrittle);
     for (std::uint64_t sample = 5; sample < 8; ++sample) must(learn_sample(one, sample, kNone));
     const mesh::NodeId node = one.node(kBrittle);

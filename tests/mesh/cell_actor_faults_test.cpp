@@ -30,7 +30,7 @@ TEST_P(Faulty, AHandlerThatThrowsIsAFaultOfItsCell) {
     Mesh mesh = mesh_of(clerks(false, {GetParam(), 3, 50, Policy::isolate}), threads);
     must(mesh.tell(kB, make_mail(kNote, {1})));
     must(mesh.tick(2));
-    mesh.take_cell_snapshots();
+    MeshAccess::take_cell_snapshots(mesh);
     const auto before = output_of(mesh, kB), quiet = output_of(mesh, kA);
     const auto bad = must(mesh.ask(kB, make_mail(kThrow))), next = must(mesh.ask(kB, make_mail(kEcho, {9})));
     const Status ticked = mesh.tick();
@@ -193,7 +193,7 @@ TEST(CellActorFaults, AReplyFromBeforeARestartAnswersNothing) {
   const Coord at{0, 0, 2, 0};
   Mesh mesh = mesh_of(between_clerks("inquirer", Policy::restart));
   must(mesh.tick());
-  mesh.take_cell_snapshots();
+  MeshAccess::take_cell_snapshots(mesh);
   must(mesh.tell(at, make_mail(1)));
   must(mesh.tell(at, make_mail(3)));
   must(mesh.tick());  // asks the right one, throws, goes back
@@ -249,7 +249,7 @@ TEST(CellActorFaults, ARestartBringsItsStateBack) {
   Mesh mesh = mesh_of(clerks(false, {Policy::restart, 3, 50, Policy::isolate}));
   must(mesh.tell(kB, make_mail(kNote, {1})));
   must(mesh.tick(3));
-  mesh.take_cell_snapshots();
+  MeshAccess::take_cell_snapshots(mesh);
   const auto state = [&] {
     std::vector<std::uint64_t> words;
     for (const auto& cell : MeshAccess::cells(mesh))

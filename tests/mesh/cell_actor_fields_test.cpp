@@ -86,7 +86,7 @@ TEST_F(WrongClass, HaltsTheMeshWhereItsRestartFails) {
     wrong() = Wrong::nothing;
     Mesh mesh = must(Mesh::build(network("odd"), {.threads = 1}));
     must(mesh.tick());
-    mesh.take_cell_snapshots();
+    MeshAccess::take_cell_snapshots(mesh);
     const auto mail = make_mail(kThrow);
     must(mesh.tell({0, 0, 1, 0}, mail));
     wrong() = how;

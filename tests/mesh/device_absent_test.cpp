@@ -4,6 +4,7 @@
 
 #include "mesh/device/device_statistics.hpp"
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
 
 #include "gpu/fault_injection.hpp"
 
@@ -30,11 +31,10 @@ struct Outcome {
 Outcome run_on(const std::string& device, const std::shared_ptr<gpu::FaultInjection>& plan = nullptr) {
   MeshOptions options{.threads = 1};
   options.device = device;
-  options.device_faults = plan;
   Outcome outcome;
   ::testing::internal::CaptureStderr();
   {
-    Mesh mesh = must(Mesh::build(mixed_network().spec(), options));
+    Mesh mesh = must(MeshAccess::build(mixed_network().spec(), options, plan));
     for (std::uint64_t tick = 0; tick < kTicks; ++tick) {
       must(mesh.set_input("a", noise(7, tick)));
       must(mesh.set_input("b", noise(5, 7777 + tick)));

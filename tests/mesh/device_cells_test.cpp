@@ -54,7 +54,7 @@ class DeviceCells : public DevicePair {
     both([&](Mesh& mesh) {
       write_weights(mesh, {0, 0, 0, 0}, adds);
       write_weights(mesh, {0, 0, 1, 0}, std::vector<float>(36, 6e37f));
-      mesh.take_cell_snapshots();
+      MeshAccess::take_cell_snapshots(mesh);
     });
   }
   /// Quiet at first, then loud enough to be noticed, then so loud that it goes off.

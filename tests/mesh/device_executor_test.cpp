@@ -309,7 +309,7 @@ TEST_P(DeviceFaults, HappenAtTheSameTickToTheSameEnd) {
   build(network(), 2);
   set_inputs(1);
   tick(20);
-  both([](Mesh& mesh) { mesh.take_cell_snapshots(); });
+  both([](Mesh& mesh) { MeshAccess::take_cell_snapshots(mesh); });
   tick(5);
   // Big, but finite for small inputs: what then comes in makes the second layer overflow.
   write(1, std::vector<float>(36, 1e38f));

@@ -155,7 +155,7 @@ TEST_P(EveryFault, UnderHaltStopsTheMeshWithAnErrorThatNamesCoordinateAndTick) {
 TEST_P(EveryFault, UnderRestartGoesBackToTheCheckpoint) {
   Mesh mesh = mesh_of({.policy = Policy::restart});
   for (std::uint64_t tick = 0; tick < 4; ++tick) must(step(mesh, tick));
-  mesh.take_cell_snapshots();
+  MeshAccess::take_cell_snapshots(mesh);
   const auto fragile = output_of(mesh, kFragile), second = output_of(mesh, {0, 0, 1, 1});
   Mesh bystander = mesh_of({.policy = Policy::restart});
   for (std::uint64_t tick = 0; tick < 4; ++tick) must(step(bystander, tick));
