@@ -3,6 +3,7 @@
 #include "cli/output.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_files.hpp"
+#include "cli/run_flags.hpp"
 #include "cli/run_monitor.hpp"
 #include "cli/run_state.hpp"
 #include "cli/signals.hpp"
@@ -98,9 +99,9 @@ class Run {
   }
 
   Status save() {
-    if (request_.save.empty()) return {};
-    WEFT_TRY(const auto bytes, state_.snapshot_for(request_.save));
-    return storage::write_file_durably(storage::real_file_system(), request_.save, bytes);
+    if (request_.storage.save.empty()) return {};
+    WEFT_TRY(const auto bytes, state_.snapshot_for(request_.storage.save));
+    return storage::write_file_durably(storage::real_file_system(), request_.storage.save, bytes);
   }
 
   Pace pace() { return {seconds_, samples() - first_sample_, state_.mesh().ticks() - first_tick_, clock_statistics_}; }
@@ -110,14 +111,14 @@ class Run {
     const Clock::time_point now = Clock::now();
     if (!clock_ || (!is_last && now - clock_read_ < kClockReading)) return;
     clock_read_ = now;
-    clock_statistics_ = ClockStatistics{*request_.rate, overrun_, clock_->report()};
+    clock_statistics_ = ClockStatistics{*request_.pace.rate, overrun_, clock_->report()};
     monitor_.clock(*clock_statistics_);
   }
 
   Status make_clock() {
-    if (!request_.rate) return {};
-    overrun_ = *scheduler::parse_overrun(request_.overrun.value_or("skip"));
-    scheduler::FixedRate rate{.hertz = *request_.rate, .overrun = overrun_};
+    if (!request_.pace.rate) return {};
+    overrun_ = *scheduler::parse_overrun(request_.pace.overrun.value_or("skip"));
+    scheduler::FixedRate rate{.hertz = *request_.pace.rate, .overrun = overrun_};
     rate.executor = &mesh::MeshAccess::executor(state_.mesh());
     rate.is_interrupted = [this] {
       read_clock();
@@ -178,7 +179,7 @@ class Run {
   /// To the end of the stream, or to a signal.
   Status stream() {
     if (state_.feed()) state_.feed()->while_idle([this] { return idle(); });
-    const std::uint64_t every = request_.checkpoint_every.value_or(0);
+    const std::uint64_t every = request_.storage.checkpoint_every.value_or(0);
     // A sample of a deep network takes seconds, and a signal is heard between blocks.
     std::uint64_t block = state_.mesh().graph().nodes().size() > 1000 ? 1 : 16;
     bool had_drifted = state_.stream().progress().before_drift.has_value();
@@ -282,37 +283,38 @@ class Run {
 };
 
 Status run(const RunRequest& request) {
-  WEFT_TRY(const Model model, read_model(request.file));
+  WEFT_TRY(const Model model, read_model(request.sample.file));
   WEFT_TRY(auto setup, make_setup(model, request));
   WEFT_CHECK(check_files(request, setup));
   const std::array others{setup.csv_path, setup.data_directory, setup.validation_path, setup.test_path};
   WEFT_TRY(Samples samples, read_run_samples(model, setup));
   WEFT_CHECK(check_read(request, samples.data));
-  if (!request.log.empty()) set_log_file(request.log);
+  if (!request.monitor.log.empty()) set_log_file(request.monitor.log);
   auto opened = RunState::open(model, std::move(setup), std::move(samples));
-  if (!opened) return fail(blamed(std::move(opened).error(), request.file, others));
+  if (!opened) return fail(blamed(std::move(opened).error(), request.sample.file, others));
   RunState& state = **opened;
   std::optional<storage::CheckpointStore> store;
   std::optional<std::uint64_t> resumed_at;
-  if (!request.checkpoint.empty()) {
-    WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.checkpoint));
+  if (!request.storage.checkpoint.empty()) {
+    WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.storage.checkpoint));
     WEFT_TRY(resumed_at, resume(request, *store, state));
   }
   WEFT_CHECK(check_savable(request, state));
   watch_signals();
   state.stop_by(signal_flag());
-  const auto reporter = request.json || request.answers ? make_json_reporter() : make_text_reporter(request.quiet);
+  const auto reporter =
+      request.monitor.json || request.sample.answers ? make_json_reporter() : make_text_reporter(request.monitor.quiet);
   if (state.agent()) {
     reporter->found(state);
     if (!state.recovery().is_new) resumed_at = state.stream().progress().samples;
   }
-  const std::string data_directory = request.state.empty() ? request.checkpoint : request.state;
-  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.socket,
+  const std::string data_directory = request.storage.state.empty() ? request.storage.checkpoint : request.storage.state;
+  WEFT_TRY(const auto monitor, RunMonitor::open({.socket = request.monitor.socket,
                                                  .directory = data_directory,
-                                                 .log = request.log,
-                                                 .hang_limit = request.hang_limit,
-                                                 .on_hang = request.on_hang,
-                                                 .json = request.json || request.answers},
+                                                 .log = request.monitor.log,
+                                                 .hang_limit = request.monitor.hang_limit,
+                                                 .on_hang = request.monitor.on_hang,
+                                                 .json = request.monitor.json || request.sample.answers},
                                                 state, *reporter));
   if (state.agent()) monitor->found();
   Status ran = Run(request, state, store ? &*store : nullptr, *reporter, *monitor)(resumed_at);
@@ -320,94 +322,12 @@ Status run(const RunRequest& request) {
   return ran;
 }
 
-void add_sample_flags(CLI::App& app, RunRequest& r) {
-  add_argument(app, "NETWORK", r.file, "A network file with a section \"stream\", or an .entity file").required();
-  names_a_file(add_option(app, "data", r.data,
-                          "The samples, -: as they arrive at standard input; else those of the file's section "
-                          "\"stream\""))
-      .type_name("FILE");
-  names_a_file(add_option(app, "follow", r.follow,
-                          "Samples as they arrive: in files of a directory, or at a Unix socket that is made there"))
-      .type_name("PATH");
-  add_row_format(app, r.format);
-  one_of(add_option(app, "bad-rows", r.bad_rows, "A row that is refused ends the run, or is counted and passed over"),
-         {"stop", "skip"});
-  add_flag(app, "answers", r.answers, "Print the answer to each sample that arrives, a JSON object a line");
-  names_a_file(add_option(app, "validation", r.validation, "Samples to measure with at the end")).type_name("FILE.csv");
-  names_a_file(add_option(app, "test", r.test, "The same, instead of the held-out share")).type_name("FILE.csv");
-  add_table_flags(app, r.table);
-}
-
-void add_learning_flags(CLI::App& app, RunRequest& r) {
-  const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
-  add_option(app, "rule", r.rule, option_row(learning, "rule"));
-  add_option(app, "schedule", r.schedule, option_row(learning, "schedule"));
-  add_option(app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")
-      .within(1e-9, 1000.0);
-  add_option(app, "learners", r.learners, option_row(learning, "learners"));
-  add_option(app, "sessions", r.sessions, "Sessions of the mesh; those beyond the learners look on")
-      .within(std::uint64_t{1}, std::uint64_t{65536});
-  add_encoding_flags(app, r.encoding);
-  one_of(add_option(app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
-         {"int8", "float"});
-  add_option(app, "epochs", r.epochs, option_row(stream, "epochs"));
-  add_option(app, "seed", r.seed, "Seed of weights, split, order and drift");
-}
-
-void add_pace_flags(CLI::App& app, RunRequest& r) {
-  add_option(app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
-  add_max_memory(app, r.max_memory);
-  add_device(app, r.device);
-  add_executor(app, r.executor);
-  add_option(app, "rate", r.rate, "Samples a second, each begun at its time; else one after the other")
-      .within(0.001, 1e6)
-      .type_name("HZ");
-  one_of(add_option(app, "overrun", r.overrun, "What becomes of times missed while an earlier sample ran"),
-         {"skip", "catch_up", "stretch"});
-  add_option(app, "held-out", r.held_out, option_row(learning::stream_rows(), "held_out"));
-  add_option(app, "max-samples", r.max_samples, "Stop the stream after so many samples")
-      .within(std::uint64_t{1}, UINT64_MAX);
-}
-
-void add_storage_flags(CLI::App& app, RunRequest& r) {
-  names_a_file(add_option(app, "save", r.save, "Write the model with its live state there at the end"))
-      .type_name("FILE.entity");
-  add_option(app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
-  add_option(app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
-      .within(std::uint64_t{1}, UINT64_MAX);
-  add_option(app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
-      .type_name("DIR");
-  add_option(app, "durability", r.durability,
-             "When a sample counts as kept: tick, interval=2s (the default) or checkpoint");
-  add_option(app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
-      .within(std::uint64_t{1}, std::uint64_t{100000});
-  add_flag(app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
-  add_flag(app, "resume", r.resume, "Go on from the newest checkpoint; afresh where there is none");
-}
-
-void add_monitor_flags(CLI::App& app, RunRequest& r) {
-  add_option(app, "socket", r.socket,
-             "Answer weft top there; else, with --state or --checkpoint, in the user's runtime directory")
-      .type_name("PATH");
-  add_option(app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
-  add_option(app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
-      .within(0.0, 1e6);
-  one_of(add_option(app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
-         {"report", "abort"});
-  add_flag(app, "json", r.json, "Events on stdout, a JSON object a line");
-  add_flag(app, "quiet", r.quiet, "No progress on stderr; notes stay");
-}
-
 }  // namespace
 
 Verb add_run(CLI::App& program) {
   CLI::App* app = add_verb(program, "run", "Stream samples through a network that predicts, is scored, then learns");
   auto request = std::make_shared<RunRequest>();
-  add_sample_flags(*app, *request);
-  add_learning_flags(*app, *request);
-  add_pace_flags(*app, *request);
-  add_storage_flags(*app, *request);
-  add_monitor_flags(*app, *request);
+  add_run_flags(*app, *request);
   return {app, [request] { return run(*request); }};
 }
 

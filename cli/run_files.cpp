@@ -14,10 +14,10 @@ namespace weft::cli {
 
 Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::CheckpointStore& store,
                                             RunState& state) {
-  if (!request.resume) {
+  if (!request.storage.resume) {
     const auto keys = store.keys();
     if (keys.empty()) return std::optional<std::uint64_t>();
-    return fail(Errc::invalid_argument, "--checkpoint " + request.checkpoint + ": holds a run that stood at " +
+    return fail(Errc::invalid_argument, "--checkpoint " + request.storage.checkpoint + ": holds a run that stood at " +
                                             to_string(keys.back()) +
                                             "; give --resume to go on with it, or remove the directory");
   }
@@ -32,8 +32,9 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
 static std::vector<NamedFile> outputs_of(const RunRequest& request) {
   std::vector<NamedFile> outputs;
   for (const auto& [role, path] :
-       {std::pair("--save", &request.save), std::pair("--log", &request.log), std::pair("--socket", &request.socket),
-        std::pair("--state", &request.state), std::pair("--checkpoint", &request.checkpoint)})
+       {std::pair("--save", &request.storage.save), std::pair("--log", &request.monitor.log),
+        std::pair("--socket", &request.monitor.socket), std::pair("--state", &request.storage.state),
+        std::pair("--checkpoint", &request.storage.checkpoint)})
     if (!path->empty()) outputs.push_back({role, *path});
   return outputs;
 }
@@ -42,24 +43,24 @@ Status check_read(const RunRequest& request, const learning::Dataset& data) {
   std::vector<NamedFile> inputs;
   for (const learning::SourceFile& file : data.files) inputs.push_back({"data file", file.path});
   WEFT_CHECK(check_distinct(outputs_of(request), inputs));
-  return request.log.empty() ? Status() : check_log({"--log", request.log}, inputs);
+  return request.monitor.log.empty() ? Status() : check_log({"--log", request.monitor.log}, inputs);
 }
 
 Status check_files(const RunRequest& request, const RunSetup& setup) {
-  std::vector<NamedFile> inputs{{"NETWORK", request.file},
-                                {request.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
+  std::vector<NamedFile> inputs{{"NETWORK", request.sample.file},
+                                {request.sample.data.empty() ? "stream.csv" : "--data", setup.csv_path}};
   if (!setup.validation_path.empty()) inputs.push_back({"--validation", setup.validation_path});
   if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
   WEFT_CHECK(check_distinct(outputs_of(request), inputs));
-  if (!request.socket.empty()) WEFT_CHECK(check_socket(request.socket));
-  return request.save.empty() ? Status() : check_output({"--save", request.save}, inputs);
+  if (!request.monitor.socket.empty()) WEFT_CHECK(check_socket(request.monitor.socket));
+  return request.storage.save.empty() ? Status() : check_output({"--save", request.storage.save}, inputs);
 }
 
 // Found out before the work, where there are many layers.
 Status check_savable(const RunRequest& request, RunState& state) {
   constexpr std::size_t kMany = 20000;
-  const bool is_checkpoint = request.save.empty();
-  const std::string& path = is_checkpoint ? request.checkpoint : request.save;
+  const bool is_checkpoint = request.storage.save.empty();
+  const std::string& path = is_checkpoint ? request.storage.checkpoint : request.storage.save;
   const std::size_t layers = state.mesh().spec().layers.size();
   if (path.empty() || layers < kMany) return {};
   const auto snapshot = state.snapshot_for(path);

@@ -17,36 +17,36 @@ namespace weft::cli {
 namespace {
 
 Status check(const RunRequest& r) {
-  WEFT_CHECK(check_device(r.device));
-  if (r.checkpoint.empty() && r.resume)
+  WEFT_CHECK(check_device(r.pace.device));
+  if (r.storage.checkpoint.empty() && r.storage.resume)
     return fail(Errc::invalid_argument, "--resume: name the directory of checkpoints with --checkpoint DIR");
-  if (r.checkpoint.empty() && r.state.empty() && r.checkpoint_every)
+  if (r.storage.checkpoint.empty() && r.storage.state.empty() && r.storage.checkpoint_every)
     return fail(Errc::invalid_argument,
                 "--checkpoint-every: name the directory of checkpoints with --checkpoint DIR or --state DIR");
-  if (!r.checkpoint.empty() && !r.state.empty())
+  if (!r.storage.checkpoint.empty() && !r.storage.state.empty())
     return fail(Errc::invalid_argument,
                 "--checkpoint and --state: an agent's data directory holds its checkpoints; give one");
-  if (r.state.empty() && (r.durability || r.salvage))
-    return fail(Errc::invalid_argument, std::string(r.salvage ? "--salvage" : "--durability") +
+  if (r.storage.state.empty() && (r.storage.durability || r.storage.salvage))
+    return fail(Errc::invalid_argument, std::string(r.storage.salvage ? "--salvage" : "--durability") +
                                             ": name the agent's data directory with --state DIR");
-  const bool is_fed = !r.follow.empty() || r.data == "-";
-  if (!r.follow.empty() && !r.data.empty())
+  const bool is_fed = !r.sample.follow.empty() || r.sample.data == "-";
+  if (!r.sample.follow.empty() && !r.sample.data.empty())
     return fail(Errc::invalid_argument, "--follow and --data: samples arrive, or are a file's; give one");
-  if (!is_fed && (r.answers || r.bad_rows || r.format))
-    return fail(Errc::invalid_argument, std::string(r.answers    ? "--answers"
-                                                    : r.bad_rows ? "--bad-rows"
-                                                                 : "--format") +
+  if (!is_fed && (r.sample.answers || r.sample.bad_rows || r.sample.format))
+    return fail(Errc::invalid_argument, std::string(r.sample.answers    ? "--answers"
+                                                    : r.sample.bad_rows ? "--bad-rows"
+                                                                        : "--format") +
                                             ": for samples that arrive; give --data - or --follow PATH");
-  if (is_fed && (r.epochs || r.held_out))
-    return fail(Errc::invalid_argument, std::string(r.epochs ? "--epochs" : "--held-out") +
+  if (is_fed && (r.learning.epochs || r.pace.held_out))
+    return fail(Errc::invalid_argument, std::string(r.learning.epochs ? "--epochs" : "--held-out") +
                                             ": samples that arrive are shown once, and all are learned from; "
                                             "--test FILE measures");
-  if (r.overrun && !r.rate)
+  if (r.pace.overrun && !r.pace.rate)
     return fail(Errc::invalid_argument, "--overrun: say how many samples a second are due with --rate HZ");
   return {};
 }
 
-void apply(const RunRequest& r, learning::LearningOptions& o) {
+void apply(const LearningFlags& r, learning::LearningOptions& o) {
   if (r.rule) {
     const learning::Rule rule = *learning::parse_rule(*r.rule);
     if (rule != o.rule) {
@@ -65,7 +65,7 @@ void apply(const RunRequest& r, learning::LearningOptions& o) {
 }
 
 /// `--dtype` gives every layer with a weight matrix that type and lets it learn through it.
-Status apply_encoding(const RunRequest& r, mesh::NetworkSpec& spec) {
+Status apply_encoding(const LearningFlags& r, mesh::NetworkSpec& spec) {
   WEFT_TRY(const auto encoding, read_encoding(r.encoding));
   if (!encoding) {
     if (r.activations)
@@ -97,30 +97,30 @@ bool has_labels_beside(const std::string& path) {
 
 FeedOptions feed_options(const RunRequest& request) {
   FeedOptions feed;
-  feed.pipe = request.follow.empty() ? "-" : "";
-  feed.follow = request.follow;
-  if (request.format) feed.format = *learning::parse_row_format(*request.format);
-  feed.skips_bad = request.bad_rows == "skip";
-  feed.answers = request.answers;
-  feed.json = request.json || request.answers;
+  feed.pipe = request.sample.follow.empty() ? "-" : "";
+  feed.follow = request.sample.follow;
+  if (request.sample.format) feed.format = *learning::parse_row_format(*request.sample.format);
+  feed.skips_bad = request.sample.bad_rows == "skip";
+  feed.answers = request.sample.answers;
+  feed.json = request.monitor.json || request.sample.answers;
   return feed;
 }
 
 void apply(const RunRequest& request, learning::StreamOptions& to) {
-  if (request.seed) to.seed = *request.seed;
-  if (request.epochs) to.epochs = *request.epochs;
-  if (request.held_out) to.held_out = *request.held_out;
-  if (request.max_samples) to.max_samples = *request.max_samples;
-  apply(request.table, to.table);
+  if (request.learning.seed) to.seed = *request.learning.seed;
+  if (request.learning.epochs) to.epochs = *request.learning.epochs;
+  if (request.pace.held_out) to.held_out = *request.pace.held_out;
+  if (request.pace.max_samples) to.max_samples = *request.pace.max_samples;
+  apply(request.sample.table, to.table);
 }
 
 /// Samples of a file are given to the learners one each; those that arrive at their times come one by one.
 Status check_learners(const RunRequest& r, const learning::LearningOptions& o) {
-  if (r.sessions && *r.sessions < o.learners)
-    return fail(Errc::invalid_argument, "--sessions " + std::to_string(*r.sessions) + ": " +
+  if (r.learning.sessions && *r.learning.sessions < o.learners)
+    return fail(Errc::invalid_argument, "--sessions " + std::to_string(*r.learning.sessions) + ": " +
                                             std::to_string(o.learners) +
                                             " learners have a session each; give as many, or fewer --learners");
-  if (r.rate && o.learners > 1)
+  if (r.pace.rate && o.learners > 1)
     return fail(Errc::invalid_argument, "--rate: samples come one by one at their times, and " +
                                             std::to_string(o.learners) +
                                             " learners take as many at once; give --learners 1");
@@ -128,11 +128,11 @@ Status check_learners(const RunRequest& r, const learning::LearningOptions& o) {
 }
 
 void apply(const RunRequest& request, const std::string& device, std::size_t learners, mesh::MeshOptions& to) {
-  to.threads = request.threads;
-  to.max_memory = request.max_memory;
-  to.device = request.device.empty() ? device : request.device;
-  to.sessions = std::max<std::size_t>(request.sessions.value_or(1), learners);
-  to.executor = *scheduler::parse_executor(request.executor);
+  to.threads = request.pace.threads;
+  to.max_memory = request.pace.max_memory;
+  to.device = request.pace.device.empty() ? device : request.pace.device;
+  to.sessions = std::max<std::size_t>(request.learning.sessions.value_or(1), learners);
+  to.executor = *scheduler::parse_executor(request.pace.executor);
 }
 
 }  // namespace
@@ -168,8 +168,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   WEFT_CHECK(check(request));
   RunSetup setup;
   setup.spec = model.spec;
-  const bool is_fed = !request.follow.empty() || request.data == "-";
-  if (setup.spec.stream.empty() && request.data.empty() && !is_fed)
+  const bool is_fed = !request.sample.follow.empty() || request.sample.data == "-";
+  if (setup.spec.stream.empty() && request.sample.data.empty() && !is_fed)
     return fail(Errc::not_found, model.path +
                                      ": stream: the network has no such section, so there is nothing to run "
                                      "on; name the data with --data");
@@ -182,39 +182,39 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (!setup.spec.stream.empty()) {
     WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream)));
   }
-  apply(request, setup.learning);
+  apply(request.learning, setup.learning);
   WEFT_CHECK(check_learners(request, setup.learning));
-  setup.sessions = request.sessions;
-  if (request.seed) setup.spec.seed = *request.seed;
+  setup.sessions = request.learning.sessions;
+  if (request.learning.seed) setup.spec.seed = *request.learning.seed;
   apply(request, setup.stream);
-  WEFT_CHECK(apply_encoding(request, setup.spec));
+  WEFT_CHECK(apply_encoding(request.learning, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
-  if (!request.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.data;
+  if (!request.sample.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.sample.data;
   if (is_fed && setup.stream.csv.empty()) setup.stream.csv = "-";
   const auto own_file = [&](std::string& key, const std::string& given) {
     if (!given.empty()) key = given;
     return given.empty() && !key.empty() ? path_within(model.folder, key) : key;
   };
-  setup.validation_path = own_file(setup.stream.validation, request.validation);
-  setup.test_path = own_file(setup.stream.test, request.test);
+  setup.validation_path = own_file(setup.stream.validation, request.sample.validation);
+  setup.test_path = own_file(setup.stream.test, request.sample.test);
   setup.spec.stream = learning::write_stream(setup.stream);
   if (is_fed) setup.feed = feed_options(request);
-  setup.csv_path = is_fed                 ? setup.feed.name()
-                   : request.data.empty() ? path_within(model.folder, setup.stream.csv)
-                                          : request.data;
+  setup.csv_path = is_fed                        ? setup.feed.name()
+                   : request.sample.data.empty() ? path_within(model.folder, setup.stream.csv)
+                                                 : request.sample.data;
   std::error_code unknown;
-  if (!is_fed && request.data.empty() && !std::filesystem::exists(setup.csv_path, unknown))
+  if (!is_fed && request.sample.data.empty() && !std::filesystem::exists(setup.csv_path, unknown))
     return fail(Errc::not_found, setup.csv_path + ": cannot open: no such file; stream.csv of " + model.path +
                                      " names it, from that file's directory on: give --data FILE.csv, or correct it");
-  setup.has_given_data = !request.data.empty();
+  setup.has_given_data = !request.sample.data.empty();
   // Samples that come at their times come once.
-  setup.has_open_epochs =
-      model.spec.stream.empty() && !request.epochs && !request.max_samples && !request.rate && !is_fed;
-  setup.data_directory = request.state;
-  setup.keep = request.keep;
-  setup.salvage = request.salvage;
-  if (request.durability) {
-    WEFT_TRY(setup.durability, agent::parse_durability(*request.durability));
+  setup.has_open_epochs = model.spec.stream.empty() && !request.learning.epochs && !request.pace.max_samples &&
+                          !request.pace.rate && !is_fed;
+  setup.data_directory = request.storage.state;
+  setup.keep = request.storage.keep;
+  setup.salvage = request.storage.salvage;
+  if (request.storage.durability) {
+    WEFT_TRY(setup.durability, agent::parse_durability(*request.storage.durability));
   }
   apply(request, setup.spec.device, setup.learning.learners, setup.mesh);
   return setup;

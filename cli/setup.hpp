@@ -2,11 +2,10 @@
 
 #pragma once
 
-#include "cli/encoding_flags.hpp"
 #include "cli/feed_options.hpp"
 #include "cli/model.hpp"
 #include "cli/output.hpp"
-#include "cli/table_flags.hpp"
+#include "cli/run_flags.hpp"
 
 #include "agent/durability.hpp"
 #include "learning/options.hpp"
@@ -20,33 +19,6 @@
 #include <vector>
 
 namespace weft::cli {
-
-/// Options of `weft run`; an empty one leaves the value in the file.
-struct RunRequest {
-  std::string file;
-  std::string validation, test;  // files; empty: the network's
-  std::optional<std::string> rule, schedule;
-  std::optional<double> lr, held_out;
-  std::optional<std::uint64_t> epochs, seed, max_samples, checkpoint_every, learners, sessions;
-  EncodingFlags encoding;
-  TableFlags table;
-  std::optional<std::string> activations;
-  std::size_t threads = 0;
-  std::uint64_t max_memory = 0;  // bytes; 0: no bound but the machine's
-  std::string device;            // empty: the network's
-  std::string executor = "auto", data, save, checkpoint;
-  std::string state;  // the agent's data directory
-  std::optional<std::string> durability;
-  std::size_t keep = 3;
-  std::string follow;  // a directory or a socket; empty: none
-  std::optional<std::string> format, bad_rows;
-  bool answers = false;
-  std::string socket, log, on_hang = "report";
-  double hang_limit = 10;              // seconds
-  std::optional<double> rate;          // samples a second; none: as fast as they go
-  std::optional<std::string> overrun;  // of scheduler::Overrun
-  bool resume = false, salvage = false, json = false, quiet = false;
-};
 
 /// One set of settings, made of file and command line. `spec` carries them all, so a file written from it is complete.
 struct RunSetup {
