@@ -117,7 +117,7 @@ struct FromProduct {
 #endif
 };
 
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults)               \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes)        \
   struct Stepper_##name {                                                            \
     static constexpr int kArrays = arrays;                                           \
     static HWY_INLINE void step(Weight& u, const Settings& s) { step_##name(u, s); } \
@@ -158,8 +158,8 @@ template <class From>
 HWY_INLINE void move_all(const OptimizerArguments& of, const OptimizerOptions& options, const From& from) {
   const bool clips = options.clip == Clip::value || of.squares;
   switch (options.kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
-  case OptimizerKind::name:                                            \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
+  case OptimizerKind::name:                                                   \
     return clips ? walk<Stepper_##name, true>(of, options, from) : walk<Stepper_##name, false>(of, options, from);
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
@@ -187,21 +187,27 @@ namespace {
 constexpr auto kStep = WEFT_DISPATCH(optimizer_step);
 constexpr auto kOuterStep = WEFT_DISPATCH(outer_step);
 constexpr std::string_view kNames[] = {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) #name,
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) #name,
+#include "kernels/formulas/optimizers.def"
+#undef WEFT_OPTIMIZER
+};
+constexpr std::string_view kOptions[] = {
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) #takes,
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
 };
 }  // namespace
 
 std::span<const std::string_view> optimizer_names() noexcept { return kNames; }
+std::span<const std::string_view> optimizer_options() noexcept { return kOptions; }
 
 OptimizerOptions default_options(OptimizerKind kind) noexcept {
   OptimizerOptions o;
   o.kind = kind;
   switch (kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
-  case OptimizerKind::name:                                            \
-    defaults;                                                          \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
+  case OptimizerKind::name:                                                   \
+    defaults;                                                                 \
     break;
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
@@ -211,8 +217,8 @@ OptimizerOptions default_options(OptimizerKind kind) noexcept {
 
 std::size_t arrays_of(const OptimizerOptions& o) noexcept {
   switch (o.kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
-  case OptimizerKind::name:                                            \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
+  case OptimizerKind::name:                                                   \
     return used;
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
@@ -222,8 +228,8 @@ std::size_t arrays_of(const OptimizerOptions& o) noexcept {
 
 bool counts_updates(const OptimizerOptions& o) noexcept {
   switch (o.kind) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
-  case OptimizerKind::name:                                            \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
+  case OptimizerKind::name:                                                   \
     return corrects;
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER

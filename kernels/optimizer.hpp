@@ -13,12 +13,14 @@ namespace weft::kernels {
 
 /// An optimiser; rows and formulas in kernels/formulas/optimizers.def.
 enum class OptimizerKind : int {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) name = number,
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) name = number,
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
 };
 /// Names by number.
 std::span<const std::string_view> optimizer_names() noexcept;
+/// The options that count for each, by number: their keys, with spaces between, as in its row.
+std::span<const std::string_view> optimizer_options() noexcept;
 
 /// Limits on gradients, before all else: on each value, on the norm of a layer's, on the norm of all layers'.
 enum class Clip : int { none, value, norm, global_norm };

@@ -12,7 +12,12 @@ namespace weft::kernels {
 namespace {
 
 constexpr std::string_view kScheduleNames[] = {
-#define WEFT_RATE_SCHEDULE(number, name) #name,
+#define WEFT_RATE_SCHEDULE(number, name, takes) #name,
+#include "kernels/formulas/schedules.def"
+#undef WEFT_RATE_SCHEDULE
+};
+constexpr std::string_view kScheduleOptions[] = {
+#define WEFT_RATE_SCHEDULE(number, name, takes) #takes,
 #include "kernels/formulas/schedules.def"
 #undef WEFT_RATE_SCHEDULE
 };
@@ -41,6 +46,7 @@ float exact_log(float x) noexcept { return math::log(x); }
 }  // namespace
 
 std::span<const std::string_view> rate_schedule_names() noexcept { return kScheduleNames; }
+std::span<const std::string_view> rate_schedule_options() noexcept { return kScheduleOptions; }
 
 bool is_constant(const RateSchedule& schedule) noexcept {
   return schedule.kind == RateScheduleKind::constant && schedule.warmup == 0;

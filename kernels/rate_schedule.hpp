@@ -10,12 +10,14 @@ namespace weft::kernels {
 
 /// The course of a learning rate; rows in kernels/formulas/schedules.def.
 enum class RateScheduleKind : int {
-#define WEFT_RATE_SCHEDULE(number, name) name = number,
+#define WEFT_RATE_SCHEDULE(number, name, takes) name = number,
 #include "kernels/formulas/schedules.def"
 #undef WEFT_RATE_SCHEDULE
 };
 /// Names by number.
 std::span<const std::string_view> rate_schedule_names() noexcept;
+/// The options that count for each, by number: their keys, with spaces between, as in its row.
+std::span<const std::string_view> rate_schedule_options() noexcept;
 
 /// Parameter | default | meaning
 /// warmup | 0 | first so many updates with a rate that rises in a straight line

@@ -4,6 +4,13 @@
 
 #include "core/option_table.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <span>
+#include <sstream>
+#include <string>
+
 namespace weft::learning {
 namespace {
 
@@ -11,6 +18,62 @@ const std::vector<std::string_view> kClips{"none", "value", "norm", "global_norm
 const std::vector<std::string_view> kOptimizers(kernels::optimizer_names().begin(), kernels::optimizer_names().end());
 const std::vector<std::string_view> kRateSchedules(kernels::rate_schedule_names().begin(),
                                                    kernels::rate_schedule_names().end());
+
+using Conditions = std::map<std::string, std::string, std::less<>>;
+
+/// optimizers_with("momentum"), by option: the types whose rows name it.
+Conditions conditions(std::span<const std::string_view> types, std::span<const std::string_view> options) {
+  Conditions all;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    std::istringstream keys{std::string(options[i])};
+    for (std::string key; keys >> key;) {
+      std::string& condition = all[key];
+      condition.append(condition.empty() ? "type=" : "|").append(types[i]);
+    }
+  }
+  return all;
+}
+
+std::string_view optimizers_with(std::string_view option) {
+  static const Conditions all = conditions(kOptimizers, kernels::optimizer_options());
+  const auto found = all.find(option);
+  WEFT_ASSERT(found != all.end(), "no optimiser takes " + std::string(option));
+  return found->second;
+}
+
+std::string_view schedules_with(std::string_view option) {
+  static const Conditions all = conditions(kRateSchedules, kernels::rate_schedule_options());
+  const auto found = all.find(option);
+  WEFT_ASSERT(found != all.end(), "no schedule takes " + std::string(option));
+  return found->second;
+}
+
+bool takes(OptimizerKind kind, std::string_view option) {
+  const auto values = parse_condition(optimizers_with(option)).values;
+  return std::find(values.begin(), values.end(), name(kind)) != values.end();
+}
+
+/// "0.9, `rmsprop` 0": the default, and those of optimisers that have another one.
+std::string defaults_of(float OptimizerOptions::*member, std::string_view option) {
+  std::ostringstream text;
+  const float usual = OptimizerOptions().*member;
+  text << usual;
+  for (std::size_t i = 0; i < kOptimizers.size(); ++i) {
+    const auto kind = static_cast<OptimizerKind>(i);
+    const float own = kernels::default_options(kind).*member;
+    if (takes(kind, option) && own != usual) text << ", `" << kOptimizers[i] << "` " << own;
+  }
+  return text.str();
+}
+
+/// "`adamw`, `lion`": the optimisers whose rows name it, or (`has` false) the others.
+std::string optimizers_in_words(std::string_view option, bool has) {
+  std::string text;
+  for (std::size_t i = 0; i < kOptimizers.size(); ++i)
+    if (takes(static_cast<OptimizerKind>(i), option) == has)
+      text.append(text.empty() ? "`" : ", `").append(kOptimizers[i]).append("`");
+  return text;
+}
 
 using OptimizerField = OptionTable<OptimizerOptions>::Field;
 
@@ -29,6 +92,7 @@ OptimizerField optimizer_field() {
 
 std::vector<OptimizerField> velocity_fields() {
   using O = OptimizerOptions;
+  static const std::string momenta = defaults_of(&O::momentum, "momentum");
   return {
       optimizer_field(),
       option("lr", &O::lr,
@@ -39,62 +103,64 @@ std::vector<OptimizerField> velocity_fields() {
       option("momentum", &O::momentum,
              {.low = 0,
               .high = 1,
-              .fallback_words = "0.9, `rmsprop` 0",
+              .fallback_words = momenta,
               .is_always_written = true,
               .meaning = "share of the old velocity",
-              .applies = "type=momentum|rmsprop"}),
+              .applies = optimizers_with("momentum")}),
       with_default(option("dampening", &O::dampening,
                           {.low = 0,
                            .high = 1,
                            .fallback_words = "as `momentum`",
                            .is_always_written = true,
                            .meaning = "share of the gradient that the velocity leaves out",
-                           .applies = "type=momentum"}),
+                           .applies = optimizers_with("dampening")}),
                    [](O& o) { o.dampening = o.momentum; }),
       option("nesterov", &O::nesterov,
-             {.is_always_written = true, .meaning = "look-ahead form", .applies = "type=momentum"}),
+             {.is_always_written = true, .meaning = "look-ahead form", .applies = optimizers_with("nesterov")}),
   };
 }
 
 std::vector<OptimizerField> mean_fields() {
   using O = OptimizerOptions;
+  static const std::string second_betas = defaults_of(&O::beta2, "beta2");
   return {
       option("beta1", &O::beta1,
              {.low = 0,
               .high = 0.999999,
               .is_always_written = true,
               .meaning = "share of the old mean of gradients",
-              .applies = "type=adamw|lion"}),
+              .applies = optimizers_with("beta1")}),
       option("beta2", &O::beta2,
              {.low = 0,
               .high = 0.999999,
-              .fallback_words = "0.999, `lion` 0.99",
+              .fallback_words = second_betas,
               .is_always_written = true,
-              .meaning = "share of the old mean of squares; of `lion` the mean of gradients that is kept",
-              .applies = "type=adamw|lion"}),
+              .meaning = "share of the old mean of squares, or of the mean of gradients where no squares are kept",
+              .applies = optimizers_with("beta2")}),
       option("alpha", &O::alpha,
-             {.low = 0, .high = 0.999999, .meaning = "share of the old mean of squares", .applies = "type=rmsprop"}),
-      option(
-          "centered", &O::centered,
-          {.meaning = "divides by the standard deviation instead of the root of that mean", .applies = "type=rmsprop"}),
+             {.low = 0,
+              .high = 0.999999,
+              .meaning = "share of the old mean of squares",
+              .applies = optimizers_with("alpha")}),
+      option("centered", &O::centered,
+             {.meaning = "divides by the standard deviation instead of the root of that mean",
+              .applies = optimizers_with("centered")}),
       option("epsilon", &O::epsilon,
              {.low = 1e-20,
               .high = 1,
               .is_always_written = true,
               .meaning = "added to the root",
-              .applies = "type=adamw|rmsprop"}),
+              .applies = optimizers_with("epsilon")}),
   };
 }
 
 std::vector<OptimizerField> decay_fields() {
   using O = OptimizerOptions;
+  static const std::string decay = "as a gradient (" + optimizers_in_words("decoupled", false) +
+                                   ") or apart from it (" + optimizers_in_words("decoupled", true) +
+                                   "); biases and gains are spared";
   return {
-      option("weight_decay", &O::weight_decay,
-             {.low = 0,
-              .high = 1,
-              .is_always_written = true,
-              .meaning = "as a gradient (`sgd`, `momentum`, `rmsprop`) or apart from it (`adamw`, `lion`); biases and "
-                         "gains are spared"}),
+      option("weight_decay", &O::weight_decay, {.low = 0, .high = 1, .is_always_written = true, .meaning = decay}),
       option(
           "clip", &O::clip,
           {.names = kClips,
@@ -123,35 +189,39 @@ const OptionTable<RateSchedule>& rate_table() {
       option("updates", &O::updates,
              {.is_always_written = true,
               .unit = "updates",
-              .meaning = "length of the fall, of the first period (`warm_restarts`), of a step (`step`); these need it",
-              .applies = "type=linear|cosine|warm_restarts|step|polynomial"}),
+              .meaning = "length of the fall, of the first period or of a step; the schedules that have it need it",
+              .applies = schedules_with("updates")}),
       option("growth", &O::growth,
              {.low = 1,
               .high = 1024,
               .is_always_written = true,
               .meaning = "length of a period in lengths of the one before",
-              .applies = "type=warm_restarts"}),
+              .applies = schedules_with("growth")}),
       option("end", &O::end,
              {.low = 0,
               .high = 1,
               .is_always_written = true,
               .meaning = "share of the rate at the end",
-              .applies = "type=linear|cosine|warm_restarts|polynomial"}),
+              .applies = schedules_with("end")}),
       option("factor", &O::factor,
              {.low = 1e-20,
               .high = 1,
               .is_always_written = true,
-              .meaning = "factor of the rate at each update (`exponential`) or step (`step`)",
-              .applies = "type=exponential|step"}),
-      option(
-          "power", &O::power,
-          {.low = 1e-3, .high = 100, .is_always_written = true, .meaning = "exponent", .applies = "type=polynomial"}),
+              .meaning = "factor of the rate at each update, or at each step",
+              .applies = schedules_with("factor")}),
+      option("power", &O::power,
+             {.low = 1e-3,
+              .high = 100,
+              .is_always_written = true,
+              .meaning = "exponent",
+              .applies = schedules_with("power")}),
   });
   return table;
 }
 
 bool is_endless(RateScheduleKind kind) noexcept {
-  return kind == RateScheduleKind::constant || kind == RateScheduleKind::exponential;
+  const auto values = parse_condition(schedules_with("updates")).values;
+  return std::find(values.begin(), values.end(), name(kind)) == values.end();
 }
 
 std::string_view name(OptimizerKind kind) noexcept { return kOptimizers[static_cast<std::size_t>(kind)]; }

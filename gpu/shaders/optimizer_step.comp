@@ -33,13 +33,13 @@ struct Settings {
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER_STEP
 
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
   const uint kArraysOf_##name = arrays;
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
 
 uint most_arrays() {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
   if (OPTIMIZER == number) return kArraysOf_##name;
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER
@@ -47,7 +47,7 @@ uint most_arrays() {
 }
 
 void move(inout Weight u, Settings s) {
-#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults) \
+#define WEFT_OPTIMIZER(number, name, arrays, used, corrects, defaults, takes) \
   if (OPTIMIZER == number) step_##name(u, s);
 #include "kernels/formulas/optimizers.def"
 #undef WEFT_OPTIMIZER

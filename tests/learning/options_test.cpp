@@ -7,6 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace weft::learning::options_test {
 namespace {
@@ -91,6 +97,53 @@ TEST(Options, EachRowSaysWhatItMeans) {
   };
   check(check, learning_rows());
   check(check, stream_rows());
+}
+
+// Conditions and defaults come from the rows of kernels/formulas/; these are those of the papers' formulas there.
+TEST(Options, RowsOfOptimizersAndSchedulesSayWhichCount) {
+  const auto &optimizer = option_row(learning_rows(), "optimizer").options,
+             &schedule = option_row(learning_rows(), "rate_schedule").options;
+  for (const auto& [key, applies] : {std::pair("momentum", "type=momentum|rmsprop"),
+                                     {"dampening", "type=momentum"},
+                                     {"nesterov", "type=momentum"},
+                                     {"beta1", "type=adamw|lion"},
+                                     {"beta2", "type=adamw|lion"},
+                                     {"alpha", "type=rmsprop"},
+                                     {"centered", "type=rmsprop"},
+                                     {"epsilon", "type=adamw|rmsprop"},
+                                     {"weight_decay", ""}})
+    EXPECT_EQ(option_row(optimizer, key).applies, applies) << key;
+  for (const auto& [key, applies] : {std::pair("updates", "type=linear|cosine|warm_restarts|step|polynomial"),
+                                     {"growth", "type=warm_restarts"},
+                                     {"end", "type=linear|cosine|warm_restarts|polynomial"},
+                                     {"factor", "type=exponential|step"},
+                                     {"power", "type=polynomial"},
+                                     {"warmup", ""}})
+    EXPECT_EQ(option_row(schedule, key).applies, applies) << key;
+  EXPECT_EQ(option_row(optimizer, "momentum").fallback_words, "0.9, `rmsprop` 0");
+  EXPECT_EQ(option_row(optimizer, "beta2").fallback_words, "0.999, `lion` 0.99");
+  EXPECT_EQ(option_row(optimizer, "weight_decay").meaning,
+            "as a gradient (`sgd`, `momentum`, `rmsprop`) or apart from it (`adamw`, `lion`); biases and gains are "
+            "spared");
+}
+
+// A key that is none would be a condition that nobody reads.
+TEST(Options, RowsOfOptimizersAndSchedulesNameOptionsOnly) {
+  const auto keys_of = [](std::string_view section) {
+    std::vector<std::string> keys;
+    for (const OptionRow& row : option_row(learning_rows(), section).options) keys.emplace_back(row.key);
+    return keys;
+  };
+  std::vector<std::string> optimizer = keys_of("optimizer");
+  optimizer.emplace_back("decoupled");
+  const auto expect_known = [](std::span<const std::string_view> rows, const std::vector<std::string>& known) {
+    for (const std::string_view row : rows) {
+      std::istringstream words{std::string(row)};
+      for (std::string word; words >> word;) EXPECT_EQ(std::count(known.begin(), known.end(), word), 1) << word;
+    }
+  };
+  expect_known(kernels::optimizer_options(), optimizer);
+  expect_known(kernels::rate_schedule_options(), keys_of("rate_schedule"));
 }
 
 TEST(StreamOptions, SayWhichKeysChooseSamples) {
