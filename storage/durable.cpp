@@ -6,9 +6,9 @@
 
 #include "core/state_hash.hpp"
 
-#include <cstring>
 #include <random>
 #include <utility>
+#include <vector>
 
 namespace weft::storage {
 namespace {
@@ -33,26 +33,21 @@ class Gathered {
   explicit Gathered(File& file) : file_(file) {}
 
   Status write(ByteSpan part) {
-    if (part.size() >= kCapacity) {
-      WEFT_CHECK(flush());
-      return file_.write(part);
-    }
-    if (held_.empty()) held_ = ByteBuffer(kCapacity);
-    if (part.size() > kCapacity - size_) WEFT_CHECK(flush());
-    if (!part.empty()) std::memcpy(held_.data() + size_, part.data(), part.size());
-    size_ += part.size();
+    if (part.size() > kCapacity - held_.size()) WEFT_CHECK(flush());
+    if (part.size() >= kCapacity) return file_.write(part);
+    held_.insert(held_.end(), part.begin(), part.end());
     return {};
   }
   Status flush() {
-    const std::size_t size = std::exchange(size_, 0);
-    return size ? file_.write(ByteSpan(held_.data(), size)) : Status();
+    const Status status = held_.empty() ? Status() : file_.write(held_);
+    held_.clear();
+    return status;
   }
 
  private:
   static constexpr std::size_t kCapacity = std::size_t{1} << 20;
   File& file_;
-  ByteBuffer held_;
-  std::size_t size_ = 0;
+  std::vector<std::byte> held_;  // grows with a file, so that a small one costs little
 };
 
 }  // namespace
