@@ -9,15 +9,21 @@
 
 A table stands between `<!-- table NAME -->` and `<!-- end -->`; NAME is that of its file. A file says which command, commit and
 machine its rows come from. The rows of races (GEMV, GEMM) are those that `weft bench` prints, one a size and a rival.
+
+--check also looks for each commit that documents and results name: it is in the history, or a row of the table `merged`, whose
+commits are. Skipped without git, and in a clone without the history.
 """
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE, RESULTS = ROOT / "docs/benchmarks.md", ROOT / "bench/results"
+HEX = r"(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7}|(?<=commit )\d{7}"
+COMMIT = re.compile(rf"(?<![\w/.-])(?:{HEX})(?![\w/-]|\.\w)")
 MARKED = re.compile(r"(<!-- table ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -46,6 +52,8 @@ def table(result):
     else:
         kinds = dict.fromkeys(row["name"].partition("/")[0] for row in result["rows"])
         text = "\n".join(race_table(kind, result["rows"]) for kind in kinds)
+    if "commit" not in result:
+        return text
     source = f"`{result['command']}`, commit {result['commit']}, {result['machine']}."
     return f"{text}\n{textwrap.fill(source, 120, break_on_hyphens=False)}\n"
 
@@ -95,6 +103,44 @@ def take(name, commit, machine):
     path.write_text(written(taken(old, sys.stdin, commit, machine)))
 
 
+def git(*arguments, text=None):
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, input=text, check=False)
+
+
+def has_history():
+    try:
+        return git("rev-parse", "--is-shallow-repository").stdout.strip() == "false"
+    except OSError:
+        return False
+
+
+def named_commits():
+    """The commits that documents and results name: {commit: the first file that does}."""
+    found = {}
+    for path in [*sorted(RESULTS.glob("*.json")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]:
+        for commit in COMMIT.findall(path.read_text()):
+            found.setdefault(commit, path.relative_to(ROOT))
+    return found
+
+
+def lost_commits(named):
+    """Those that are neither in the history nor rows of the table `merged`."""
+    asked = "".join(f"{commit}^{{commit}}\n" for commit in named)
+    answers = git("cat-file", "--batch-check", text=asked).stdout.splitlines()
+    merged = {row[0] for row in json.loads((RESULTS / "merged.json").read_text())["rows"]}
+    return [commit for commit, answer in zip(named, answers) if answer.endswith("missing") and commit not in merged]
+
+
+def check_commits():
+    if not has_history():
+        print("commits that documents name: not looked for, there is no history")
+        return
+    named = named_commits()
+    if lost := lost_commits(named):
+        sys.exit("\n".join(f"{named[commit]} names commit {commit}, which is not in the history; where it was merged as another, say so "
+                           "in bench/results/merged.json" for commit in lost))
+
+
 def main(arguments):
     if len(arguments) == 4 and arguments[0] == "--take":
         take(*arguments[1:])
@@ -106,6 +152,8 @@ def main(arguments):
         PAGE.write_text(made)
     elif made != text:
         sys.exit("docs/benchmarks.md does not say what bench/results says: run tools/make_benchmarks.py")
+    else:
+        check_commits()
 
 
 if __name__ == "__main__":

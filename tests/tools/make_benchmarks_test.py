@@ -48,6 +48,19 @@ class Benchmarks(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "no file in bench/results has: . what"):
             make_benchmarks.page(text + "\n| what | ns |\n|---|---|\n| a tick | 1 |\n")
 
+    def test_commits_that_are_not_in_the_history_are_merged_as_others(self):
+        if not make_benchmarks.has_history():
+            self.skipTest("no history")
+        self.assertEqual(make_benchmarks.lost_commits(make_benchmarks.named_commits()), [])
+        head = make_benchmarks.git("rev-parse", "--short=7", "HEAD").stdout.strip()
+        self.assertEqual(make_benchmarks.lost_commits({head: "a", "0123abc": "b", "117eaec": "c"}), ["0123abc"])
+        rows = json.loads((make_benchmarks.RESULTS / "merged.json").read_text())["rows"]
+        self.assertEqual(make_benchmarks.lost_commits({row[1]: "merged" for row in rows}), [])
+
+    def test_commits_are_told_from_other_numbers(self):
+        text = "(commit 7fd07c9, at 117eaec.) commit 8225484; 1234567 rows, deface1d, 1.1e1234, a/7fd07c9/b, defaced"
+        self.assertEqual(make_benchmarks.COMMIT.findall(text), ["7fd07c9", "117eaec", "8225484"])
+
 
 if __name__ == "__main__":
     unittest.main()
