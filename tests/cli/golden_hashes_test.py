@@ -5,9 +5,9 @@
   golden_hashes_test.py WEFT                 checks; a row that differs names its command
   golden_hashes_test.py WEFT --write FILE    runs the rows of the file and writes what they give (a new row: an empty value)
 
-A row is the arguments of `weft run`; its value the state hash, or "halted: REASON" where the run ends with a fault. The
-device's rows are compared with the CPU's values of the same arguments: skipped, and counted, without a Vulkan device.
-The first values were written by commit 7fd07c9.
+A row is the arguments of `weft run`, or `hash` and those of `weft hash` (weights as a network's seed draws them). Its value
+is the state hash, or "halted: REASON" where the run ends with a fault. The device's rows are compared with the CPU's values
+of the same arguments: skipped, and counted, without a Vulkan device. The first values were written by commit 7fd07c9.
 """
 import json
 import os
@@ -21,7 +21,8 @@ TABLE = ROOT / "tests/data/golden_hashes.json"
 
 
 def run(weft, arguments):
-    command = [weft, "run", *arguments.split(), "--json"]
+    words = arguments.split()
+    command = [weft, *(words if words[0] == "hash" else ["run", *words]), "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     hashes = [event["state_hash"] for event in events if "state_hash" in event]
@@ -55,7 +56,7 @@ def main():
         return 0
     wrong = [row for row, value in work.items() if found[row] != value]
     for row in wrong:
-        print(f"weft run {row}\n  expected {work[row]}\n  found    {found[row]}")
+        print(f"weft {'' if row.startswith('hash ') else 'run '}{row}\n  expected {work[row]}\n  found    {found[row]}")
     print(f"golden hashes: {len(work) - len(wrong)} of {len(work)} equal, {skipped} skipped (no Vulkan device)")
     return bool(wrong)
 
