@@ -256,11 +256,11 @@ NetworkSpec grid_of(GridShape grid) {
   return NetworkBuilder("grid", grid).input("in", 4).dense({0, 0, 0, 0}, 2).spec();
 }
 
+void refuse(const NetworkSpec& spec, Errc code, std::string_view fragments) {
+  expect_refused(Graph::build(spec), code, fragments);
+}
+
 TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
-  constexpr std::size_t kWidest = std::size_t{1} << 24;
-  const auto refuse = [](const NetworkSpec& spec, Errc code, std::string_view fragments) {
-    expect_refused(Graph::build(spec), code, fragments);
-  };
   refuse(pair().dense({0, 0, 0, 0}, 2).dense({0, 0, 5, 0}, 2).spec(), Errc::out_of_range,
          "layers[1].at|[0,0,5,0]|1x1x2x1");
   refuse(pair().dense({0, 0, 0, 1}, 2).spec(), Errc::out_of_range, "layers[0].at|[0,0,0,1]|1x1x2x1");
@@ -275,8 +275,6 @@ TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
          "outputs.y|[0,1,0,0]|1x1x2x1");
   refuse(pair().dense({0, 0, 0, 0}, 2).output("y", {0, 0, 1, 0}).spec(), Errc::unknown_name, "outputs.y|[0,0,1,0]");
   refuse(grid_of({1, 0, 1, 1}), Errc::out_of_range, "grid|1x0x1x1|at least 1");
-  refuse(grid_of({65536, 65536, 65536, 65536}), Errc::too_large, "grid|65536x65536x65536x65536|2147483647");
-  refuse(grid_of({~0u, ~0u, 1, 1}), Errc::too_large, "grid|4294967295");
   refuse(pair().dense({0, 0, 1, 0}, 2).dense({0, 0, 0, 0}, 2).dense({0, 0, 1, 0}, 2).spec(), Errc::duplicate_name,
          "layers[2]|[0,0,1,0]|layers[0]");
   refuse(pair().input("in", 3).dense({0, 0, 0, 0}, 2).spec(), Errc::duplicate_name, "inputs.in|twice");
@@ -288,8 +286,6 @@ TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
   refuse(pair().input("more", 2).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed, "layers[0]|.from|2 inputs");
   refuse(NetworkBuilder("n", {1, 1, 1, 1}).dense({0, 0, 0, 0}, 2).spec(), Errc::parse_failed,
          "layers[0]|.from|0 inputs");
-  refuse(pair().dense({0, 0, 0, 0}, 2).neighbours(Neighbourhood::moore).spec(), Errc::shape_mismatch,
-         "layers[0]|neighbours|level 0");
   refuse(NetworkBuilder("n", {1, 1, 1, 2})
              .input("in", 2)
              .dense({0, 0, 0, 0}, 2)
@@ -298,24 +294,11 @@ TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
              .policy(actors::Policy::isolate)
              .spec(),
          Errc::duplicate_name, "layers[1].policy ([0,0,0,1])|'isolate'|layers[0] [0,0,0,0]|'hold'|one policy");
-  refuse(NetworkBuilder(std::string(257, 'n'), {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, 2).spec(),
-         Errc::too_large, "name|257|256");
-  refuse(pair().input(std::string(300, 'p'), 2).dense({0, 0, 0, 0}, 2).spec(), Errc::too_large, "inputs|300|256");
-  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 0).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
-         "inputs.in|width 0|16777216");
-  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest + 1).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
-         "inputs.in|16777217|16777216");
-  refuse(pair().dense({0, 0, 0, 0}, kWidest + 1).spec(), Errc::too_large, "layers[0]|.out|16777217");
-  refuse(pair().dense({0, 0, 0, 0}, SIZE_MAX).spec(), Errc::too_large, "layers[0]|.out|18446744073709551615");
-  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest).dense({0, 0, 0, 0}, kWidest).spec(), Errc::too_large,
-         "layers[0]|'weight'|[16777216, 16777216]");
-  refuse(NetworkBuilder("n", {1, 1, 1, 1})
-             .input("a", kWidest)
-             .input("b", 1)
-             .dense({0, 0, 0, 0}, 1)
-             .from({"a", "b"})
-             .spec(),
-         Errc::too_large, "layers[0]|.from|16777216");
+}
+
+TEST(Graph, RefusesSourcesThatDoNotJoin) {
+  refuse(pair().dense({0, 0, 0, 0}, 2).neighbours(Neighbourhood::moore).spec(), Errc::shape_mismatch,
+         "layers[0]|neighbours|level 0");
   refuse(pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::add).spec(), Errc::shape_mismatch,
          "layers[0]|'add'|input 'in' has 4|input 'wide' has 9");
   refuse(pair().input("wide", 9).dense({0, 0, 0, 0}, 2).from({"in", "wide"}, Combine::gate).spec(),
@@ -327,6 +310,9 @@ TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
          "layers[0]|residual|at least two|1");
   refuse(pair().input("wide", 9).layer({0, 0, 0, 0}, "residual").from({"in", "wide"}).spec(), Errc::shape_mismatch,
          "layers[0]|4|9");
+}
+
+TEST(Graph, RefusesOptionsAndTypesOfLayers) {
   refuse(pair().layer({0, 0, 0, 0}, "identity", 5).spec(), Errc::shape_mismatch, "layers[0]|.out|4|5|leave 'out' away");
   refuse(pair().layer({0, 0, 0, 0}, "dense").spec(), Errc::parse_failed, "layers[0]|.out|\"out\": 64");
   refuse(pair().layer({0, 0, 0, 0}, "identity").from({Coord{0, 0, 1, 0}}).layer({0, 0, 1, 0}, "identity").spec(),
@@ -349,6 +335,30 @@ TEST(Graph, RefusesWithThePlaceBothValuesAndWhatToDo) {
          "layers[0].qat ([0,0,0,0])|softmax|no weight matrix to train through");
   refuse(pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(), Errc::unsupported,
          "layers[0].granularity ([0,0,0,0])|channel|float16|no scales");
+}
+
+TEST(Graph, RefusesWhatIsTooLarge) {
+  constexpr std::size_t kWidest = std::size_t{1} << 24;
+  refuse(grid_of({65536, 65536, 65536, 65536}), Errc::too_large, "grid|65536x65536x65536x65536|2147483647");
+  refuse(grid_of({~0u, ~0u, 1, 1}), Errc::too_large, "grid|4294967295");
+  refuse(NetworkBuilder(std::string(257, 'n'), {1, 1, 1, 1}).input("in", 2).dense({0, 0, 0, 0}, 2).spec(),
+         Errc::too_large, "name|257|256");
+  refuse(pair().input(std::string(300, 'p'), 2).dense({0, 0, 0, 0}, 2).spec(), Errc::too_large, "inputs|300|256");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", 0).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
+         "inputs.in|width 0|16777216");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest + 1).dense({0, 0, 0, 0}, 2).spec(), Errc::out_of_range,
+         "inputs.in|16777217|16777216");
+  refuse(pair().dense({0, 0, 0, 0}, kWidest + 1).spec(), Errc::too_large, "layers[0]|.out|16777217");
+  refuse(pair().dense({0, 0, 0, 0}, SIZE_MAX).spec(), Errc::too_large, "layers[0]|.out|18446744073709551615");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1}).input("in", kWidest).dense({0, 0, 0, 0}, kWidest).spec(), Errc::too_large,
+         "layers[0]|'weight'|[16777216, 16777216]");
+  refuse(NetworkBuilder("n", {1, 1, 1, 1})
+             .input("a", kWidest)
+             .input("b", 1)
+             .dense({0, 0, 0, 0}, 1)
+             .from({"a", "b"})
+             .spec(),
+         Errc::too_large, "layers[0]|.from|16777216");
 }
 
 // A layer type of the user's own is not believed either.

@@ -144,15 +144,16 @@ TEST(Layers, DrawWeightsFromTheirStatedDistributions) {
   }
 }
 
-TEST(Layers, RefuseWhatCannotBe) {
+void refuse(const char* type, const char* options, const Shape& in, Errc code, const char* fragments) {
+  const std::string text = R"({"type": ")" + std::string(type) + "\", " + options + "}";
+  SCOPED_TRACE(text);
+  const auto layer = make_layer(goldens::layer(text), in, "layers[3]");
+  expect_error(layer, code, {"layers[3]"});
+  expect_refused(layer, code, fragments);
+}
+
+TEST(Layers, RefuseSoftmaxesThatCannotBe) {
   using enum Errc;
-  const auto refuse = [](const char* type, const char* options, const Shape& in, Errc code, const char* fragments) {
-    const std::string text = R"({"type": ")" + std::string(type) + "\", " + options + "}";
-    SCOPED_TRACE(text);
-    const auto layer = make_layer(goldens::layer(text), in, "layers[3]");
-    expect_error(layer, code, {"layers[3]"});
-    expect_refused(layer, code, fragments);
-  };
   refuse("softmax", R"("groups": 3)", {4}, out_of_range, ".groups|4 values");
   refuse("softmax", R"("groups": 8)", {4}, out_of_range, ".groups|4 values");
   refuse("softmax", R"("kind": "grid")", {3, 4}, parse_failed, "layers[3].axes: needed");
@@ -175,6 +176,17 @@ TEST(Layers, RefuseWhatCannotBe) {
   refuse("softmax", R"("kind": "hierarchical", "branches": [4], "groups": 2)", {3, 4}, unknown_name, "groups");
   refuse("softmax", R"("kind": "hierarchical", "branches": [4], "out": 5)", {4}, shape_mismatch,
          "layers[3].out|4 leaves, not 5");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [9])", {3, 4}, out_of_range, "[9] of 9 classes");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [4, 4], "div_value": 1)", {3, 4}, out_of_range, "must ascend");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [4, 2], "div_value": 1)", {3, 4}, out_of_range, "must ascend");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [0, 2])", {3, 4}, out_of_range, "cutoffs[0]");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [2, 4])", {3, 4}, out_of_range, "div_value: cluster 1");
+  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [2], "bias": true)", {3, 4}, unknown_name, "head_bias");
+  refuse("mixture_of_softmaxes", R"("out": 5, "components": 65536, "hidden": 65536)", {3, 4}, too_large, "components");
+}
+
+TEST(Layers, RefuseAttentionThatCannotBe) {
+  using enum Errc;
   refuse("attention", R"("heads": 3)", {4}, out_of_range, "4 values is not 3 equal heads");
   refuse("attention", R"("kv_heads": 2)", {4}, out_of_range, "1 heads do not fall into 2");
   refuse("attention", R"("heads": 2, "kv_heads": 2, "context": 4, "window": 5)", {4}, out_of_range, "5 tokens");
@@ -189,24 +201,6 @@ TEST(Layers, RefuseWhatCannotBe) {
   refuse("attention", R"("heads": 65536, "head_dim": 257)", {4}, out_of_range, "65536 heads of 257");
   refuse("attention", R"("context": 16777216, "heads": 64, "head_dim": 64)", {4}, out_of_range, "16777216 tokens");
   refuse("attention", R"("heads": 1)", {2, 3, 4}, shape_mismatch, "[2, 3, 4]");
-  refuse("embedding", R"("out": 4, "vocabulary": 5, "padding_index": 5)", {1}, out_of_range, ".padding_index");
-  refuse("embedding", R"("out": 4, "vocabulary": 5)", {2, 3}, shape_mismatch, "[2, 3]");
-  refuse("kmeans", R"("clusters": 2, "out": 3)", {3, 4}, shape_mismatch, "layers[3].out");
-  refuse("kmeans", R"("clusters": 2, "output": "both", "out": 2)", {3, 4}, shape_mismatch, "6 values, not 2");
-  refuse("kmeans", R"("output": "features", "out": 4)", {3, 4}, parse_failed, "layers[3].clusters");
-  refuse("kmeans", R"("clusters": 2, "centres": [1, 2])", {3, 4}, shape_mismatch, "2 centres of 4");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [9])", {3, 4}, out_of_range, "[9] of 9 classes");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [4, 4], "div_value": 1)", {3, 4}, out_of_range, "must ascend");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [4, 2], "div_value": 1)", {3, 4}, out_of_range, "must ascend");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [0, 2])", {3, 4}, out_of_range, "cutoffs[0]");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [2, 4])", {3, 4}, out_of_range, "div_value: cluster 1");
-  refuse("adaptive_softmax", R"("out": 9, "cutoffs": [2], "bias": true)", {3, 4}, unknown_name, "head_bias");
-  refuse("mixture_of_softmaxes", R"("out": 5, "components": 65536, "hidden": 65536)", {3, 4}, too_large, "components");
-  refuse("standardize", R"("mean": [1, 2], "deviation": [1, 2])", {3}, shape_mismatch, ".mean|2|3");
-  refuse("soft_cap", R"("cap": 0)", {3}, out_of_range, ".cap");
-  refuse("position_embedding", R"("positions": 3)", {4, 2}, shape_mismatch, ".positions: 3|4 tokens");
-  refuse("position_embedding", R"("positions": 3)", {2, 2, 2}, shape_mismatch, "[2, 2, 2]");
-  refuse("swiglu", R"("epsilon": 0.1)", {4}, unknown_name, ".epsilon");
   refuse("attention", R"("heads": 2, "rope_dims": 2)", {8}, unknown_name, ".rope_dims");
   refuse("attention", R"("heads": 2, "rope": "half", "rope_dims": 6)", {8}, out_of_range, ".rope_dims: 6|4");
   refuse("attention", R"("heads": 2, "rope": "half", "rope_dims": 3)", {8}, out_of_range, ".rope_dims: 3|even");
@@ -214,6 +208,21 @@ TEST(Layers, RefuseWhatCannotBe) {
   refuse("attention", R"("heads": 2, "rope": "half", "rope_divisors": [1, 0])", {8}, out_of_range, ".rope_divisors: 0");
   refuse("attention", R"("heads": 2, "score_cap": -1)", {8}, out_of_range, ".score_cap");
   refuse("attention", R"("heads": 2, "out_epsilon": 0.1)", {8}, unknown_name, ".out_epsilon");
+}
+
+TEST(Layers, RefuseRowsThatCannotBe) {
+  using enum Errc;
+  refuse("embedding", R"("out": 4, "vocabulary": 5, "padding_index": 5)", {1}, out_of_range, ".padding_index");
+  refuse("embedding", R"("out": 4, "vocabulary": 5)", {2, 3}, shape_mismatch, "[2, 3]");
+  refuse("kmeans", R"("clusters": 2, "out": 3)", {3, 4}, shape_mismatch, "layers[3].out");
+  refuse("kmeans", R"("clusters": 2, "output": "both", "out": 2)", {3, 4}, shape_mismatch, "6 values, not 2");
+  refuse("kmeans", R"("output": "features", "out": 4)", {3, 4}, parse_failed, "layers[3].clusters");
+  refuse("kmeans", R"("clusters": 2, "centres": [1, 2])", {3, 4}, shape_mismatch, "2 centres of 4");
+  refuse("standardize", R"("mean": [1, 2], "deviation": [1, 2])", {3}, shape_mismatch, ".mean|2|3");
+  refuse("soft_cap", R"("cap": 0)", {3}, out_of_range, ".cap");
+  refuse("position_embedding", R"("positions": 3)", {4, 2}, shape_mismatch, ".positions: 3|4 tokens");
+  refuse("position_embedding", R"("positions": 3)", {2, 2, 2}, shape_mismatch, "[2, 2, 2]");
+  refuse("swiglu", R"("epsilon": 0.1)", {4}, unknown_name, ".epsilon");
   refuse("embedding", R"("out": 4, "vocabulary": 3, "weight": [0, 0, 0, 0])", {2}, unsupported, ".weight|no grid");
   refuse("embedding", R"("out": 4, "vocabulary": 3, "weight": [0, 0, 0])", {2}, shape_mismatch, ".weight");
   refuse("standardize", R"("mean": [1, 2], "deviation": [1])", {2}, shape_mismatch, ".deviation|1");
@@ -222,6 +231,10 @@ TEST(Layers, RefuseWhatCannotBe) {
   refuse("standardize", R"("mean": [1, 2], "deviation": [1, -1])", {2}, out_of_range, ".deviation|above 0");
   refuse("standardize", R"("mean": [1, 2], "deviation": [1, 1e-50])", {2}, out_of_range, ".deviation|above 0");
   refuse("standardize", R"("mean": [1, 1e39], "deviation": [1, 2])", {2}, out_of_range, ".mean");
+}
+
+TEST(Layers, RefuseWindowsThatCannotBe) {
+  using enum Errc;
   refuse("conv2d", R"("kernel": 3)", {3, 8, 8}, parse_failed, ".out|needed and not given|channels of the output");
   refuse("conv2d", R"("out": 4, "kernel": 3)", {3, 8}, shape_mismatch, "[channels, height, width]|[3, 8]|view");
   refuse("conv1d", R"("out": 4, "kernel": 3)", {3, 8, 8}, shape_mismatch, "[channels, length]|[3, 8, 8]");
@@ -249,6 +262,10 @@ TEST(Layers, RefuseWhatCannotBe) {
          ".dilation|window 0|2 elements|3 apart");
   refuse("max_pool", R"("kernel": 2)", {1, 4097, 4097}, too_large, "16785409|16777216");
   refuse("adaptive_max_pool", R"("size": [1])", {3, 8, 8}, shape_mismatch, ".size|1 numbers");
+}
+
+TEST(Layers, RefuseContainersThatCannotBe) {
+  using enum Errc;
   refuse("sequential", R"("out": 4, "layers": [{"type": "identity"}])", {6}, shape_mismatch, "layers[3].out");
   refuse("dense", R"("out": 4, "layers": [{"type": "identity"}])", {6}, unknown_name, "layers[3].layers");
   refuse("sequential", R"("layers": [{"type": "identity", "from": ["b"]}, {"type": "identity", "name": "b"}])", {6},
