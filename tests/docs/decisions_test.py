@@ -12,11 +12,12 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/decisions"
 HEADING = re.compile(r"# (\d+)\. (\S.*)\n\nState: \S")
+COLUMNS = 120
 REJECTED = re.compile(r"^(?:\*\*Rejected\b|## Rejected$)", re.MULTILINE)
 
 
 def mistakes(name, text):
-    """What a note lacks."""
+    """Parts that a note lacks."""
     heading = HEADING.match(text)
     if not heading or int(heading[1]) != int(name[:4]):
         yield f"{name}: begins with no \"# {int(name[:4])}. Title\", an empty line and \"State: ...\""
@@ -25,9 +26,12 @@ def mistakes(name, text):
 
 
 def listed(notes):
-    """The lines of README.md."""
+    """The lines of README.md; a title that is too long for one ends at its first colon."""
     titles = {name: HEADING.match(text) for name, text in notes.items()}
-    return [f"- [{name[:4]}]({name}): {title[2]}" for name, title in sorted(titles.items()) if title]
+    for name, title in sorted(titles.items()):
+        line = f"- [{name[:4]}]({name}): "
+        if title:
+            yield line + (title[2] if len(line + title[2]) <= COLUMNS else title[2].partition(":")[0])
 
 
 def main():
