@@ -114,6 +114,44 @@ HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], std::size_
   }
 }
 
+template <std::size_t P>
+using PanelSums = V[P][kPanelVectors];
+
+/// Words, scales and zero points of P panels of a weight, from `first` on. `groups`: scales of an output.
+template <bool kLaneZero, std::size_t P>
+HWY_INLINE void point_at_panels(const ConstWeight& w, std::size_t first, std::size_t words, std::size_t groups,
+                                const std::uint32_t* (&code)[P], const float* (&scale)[P],
+                                const std::uint8_t* (&zero)[P]) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    code[p] = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
+    scale[p] = static_cast<const float*>(w.scales) + (first + p) * groups * kPanelWidth;
+    zero[p] = static_cast<const std::uint8_t*>(w.zero_points) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
+  }
+}
+
+/// Zero points of group t.
+template <int kBits, std::size_t P>
+HWY_INLINE void load_group(const std::uint8_t* const (&zero)[P], std::size_t t, Ints (&zero_points)[P][kPanelVectors]) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) zero_points[p][v] =
+        load_zero_points<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
+  }
+}
+
+template <std::size_t P>
+HWY_INLINE void set_zero(PanelSums<P>& sum) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] = hn::Zero(PanelTag());
+  }
+}
+
+template <std::size_t P>
+HWY_INLINE void add_to(PanelSums<P>& total, const PanelSums<P>& sum) {
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
+  }
+}
+
 /// Panels first .. first + P - 1 of one row.
 template <int kBits, bool kBlockScale, bool kLaneZero, std::size_t P>
 void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t part,
@@ -131,26 +169,15 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const float* scale[P];
   const std::uint8_t* zero[P];
   const std::size_t groups = kBlockScale ? blocks : 1;
-  V total[P][kPanelVectors], sum[P][kPanelVectors];
+  PanelSums<P> total, sum;
   Ints zero_points[P][kPanelVectors];
-  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-    code[p] = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
-    scale[p] = static_cast<const float*>(w.scales) + (first + p) * groups * kPanelWidth;
-    zero[p] = static_cast<const std::uint8_t*>(w.zero_points) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
-    WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) {
-      total[p][v] = hn::Zero(d);
-      if constexpr (kLaneZero && !kBlockScale) zero_points[p][v] = load_zero_points<kBits>(zero[p] + v * kPanelLanes);
-    }
-  }
+  point_at_panels<kLaneZero>(w, first, words, groups, code, scale, zero);
+  set_zero<P>(total);
+  if constexpr (kLaneZero && !kBlockScale) load_group<kBits>(zero, 0, zero_points);
   const auto block = [&](auto whole, std::size_t t, const auto& take) HWY_ATTR {
     const Ints zero_term = hn::Set(IntTag(), zero_terms[t]);
     const V x_scale = hn::Set(d, xs[t]);
-    if constexpr (kLaneZero && kBlockScale) {
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-        WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) zero_points[p][v] =
-            load_zero_points<kBits>(zero[p] + t * kPanelWidth + v * kPanelLanes);
-      }
-    }
+    if constexpr (kLaneZero && kBlockScale) load_group<kBits>(zero, t, zero_points);
     if (decltype(whole)::value && prefetches) prefetch_block<kBits>(code, t);
     row_block<kBits, P, decltype(whole)::value, kFlips>(
         code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
@@ -171,15 +198,11 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
     });
   }
   if (t < blocks) {
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) sum[p][v] = hn::Zero(d);
-    }
+    set_zero<P>(sum);
     for (; t < blocks; ++t)
       block(std::false_type(), t,
             [&](std::size_t p, std::size_t v, V a, V b) HWY_ATTR { sum[p][v] = hn::MulAdd(a, b, sum[p][v]); });
-    WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
-      WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
-    }
+    add_to<P>(total, sum);
   }
   alignas(64) float totals[P * kPanelWidth];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
