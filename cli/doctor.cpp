@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/doctor_gpu.hpp"
+#include "cli/doctor_system.hpp"
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/terminal.hpp"
@@ -170,6 +171,7 @@ void print_machine(const Json& m) {
 void print(const Json& d) {
   const auto& isa = d["isa"];
   std::printf("weft         %s\n", d["version"].get<std::string>().c_str());
+  print_system(d["system"], d["disk"]);
   print_machine(d["machine"]);
   std::string available;
   for (const auto& each : isa["available"]) available += " " + each.get<std::string>();
@@ -182,6 +184,7 @@ void print(const Json& d) {
   std::printf("executor     %s, %s threads; the task graph takes memory while it runs, --executor resident none\n",
               d["executor"]["name"].get<std::string>().c_str(), d["executor"]["threads"].dump().c_str());
   print_gpu(d["gpu"]);
+  print_unreached(d["unreached_devices"]);
   if (!d.contains("placement")) return;
   const auto& placement = d["placement"];
   std::printf("\n%s: %s\n", placement["network"].get<std::string>().c_str(),
@@ -201,11 +204,14 @@ Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
   WEFT_TRY(const auto machine, topology::Machine::discover());
   WEFT_TRY(const auto executor, scheduler::make_executor(machine, {}));
   Json d{{"version", WEFT_VERSION},
+         {"system", system_json()},
+         {"disk", disk_json()},
          {"machine", machine_json(machine)},
          {"isa", isa_json()},
          {"subnormals", flush_json()},
          {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
          {"gpu", gpu_json()}};
+  d["unreached_devices"] = unreached_json(d["gpu"]);
   if (!file.empty()) {
     WEFT_TRY(d["placement"], placement_json(file, executor->concurrency(), max_memory));
   }

@@ -137,6 +137,22 @@ TEST(Doctor, TellsWhatBoundsMemory) {
   }
 }
 
+TEST(Doctor, TellsTheSystemAndTheDisk) {
+  const Json d = weft({"doctor", "--json"}).last();
+  const std::string text = weft({"doctor"}).out;
+  for (const char* key : {"kernel", "machine", "libc"}) {
+    EXPECT_FALSE(d["system"][key].get<std::string>().empty()) << key;
+    EXPECT_NE(text.find(d["system"][key].get<std::string>()), std::string::npos) << text;
+  }
+  EXPECT_GT(d["disk"]["bytes"].get<std::uint64_t>(), 0u);
+  EXPECT_LE(d["disk"]["free"].get<std::uint64_t>(), d["disk"]["bytes"].get<std::uint64_t>());
+  EXPECT_NE(text.find(", at " + d["disk"]["path"].get<std::string>() + "\n"), std::string::npos) << text;
+  for (const Json& device : d["unreached_devices"])
+    EXPECT_NE(text.find("PCI " + device["address"].get<std::string>() + ": " + device["problem"].get<std::string>()),
+              std::string::npos)
+        << text;
+}
+
 /// Numbers that any device has which Weft can use: what Vulkan asks of all, and no more than there can be.
 void expect_plausible_limits(const Json& limits) {
   const std::map<std::string, std::pair<double, double>> bounds = {
