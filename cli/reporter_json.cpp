@@ -9,6 +9,7 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "kernels/float_environment.hpp"
 #include "kernels/isa.hpp"
 
 #include "core/json.hpp"
@@ -163,6 +164,7 @@ class JsonReporter final : public Reporter {
          {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
          {"clock", statistics["clock"]},
          {"device", device_json(state.mesh().device_statistics())}});
+    if (const auto flushed = kernels::take_flushed_results()) line["flushed_results"] = *flushed;
     if (state.feed())
       line.update({{"rows", state.feed_place().rows()},
                    {"skipped_rows", state.feed_place().skipped()},

@@ -2,6 +2,8 @@
 
 #include "kernels/float_environment.hpp"
 
+#include <atomic>
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -35,8 +37,36 @@ std::uint64_t exact(std::uint64_t control) noexcept {
 #error "say here how this CPU flushes subnormals"
 #endif
 
+#if defined(__aarch64__)
+std::uint64_t read_status() noexcept {
+  std::uint64_t value;
+  __asm__ volatile("mrs %0, fpsr" : "=r"(value)::"memory");
+  return value;
+}
+void write_status(std::uint64_t value) noexcept { __asm__ volatile("msr fpsr, %0" : : "r"(value) : "memory"); }
+
+// With FZ set, UFC says that a result was flushed, and only that (Arm ARM, FPSR.UFC).
+constexpr std::uint64_t kUnderflow = 1u << 3;
+std::atomic<bool> was_flushed{false};  // alone: it orders nothing
+#endif
+
 }  // namespace
 
+#if defined(__aarch64__)
+FlushSubnormals::FlushSubnormals() noexcept : saved_(read_control()), status_(read_status()) {
+  if (const std::uint64_t wanted = exact(saved_); wanted != saved_) write_control(wanted);
+  if (status_ & kUnderflow) write_status(status_ & ~kUnderflow);
+}
+
+FlushSubnormals::~FlushSubnormals() {
+  const std::uint64_t status = read_status();
+  if (status & kUnderflow) was_flushed.store(true, std::memory_order_relaxed);
+  if (status_ & ~status & kUnderflow) write_status(status | kUnderflow);
+  if (exact(saved_) != saved_) write_control(saved_);
+}
+
+std::optional<bool> take_flushed_results() noexcept { return was_flushed.exchange(false, std::memory_order_relaxed); }
+#else
 FlushSubnormals::FlushSubnormals() noexcept : saved_(read_control()) {
   if (const std::uint64_t wanted = exact(saved_); wanted != saved_) write_control(wanted);
 }
@@ -44,6 +74,9 @@ FlushSubnormals::FlushSubnormals() noexcept : saved_(read_control()) {
 FlushSubnormals::~FlushSubnormals() {
   if (exact(saved_) != saved_) write_control(saved_);
 }
+
+std::optional<bool> take_flushed_results() noexcept { return std::nullopt; }
+#endif
 
 bool flushes_subnormals() noexcept {
   volatile float smallest_normal = 0x1p-126f, half = 0.5f, subnormal = 0x1p-130f, large = 0x1p20f;

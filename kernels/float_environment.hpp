@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace weft::kernels {
 
@@ -19,9 +20,19 @@ class FlushSubnormals {
 
  private:
   std::uint64_t saved_;
+#if defined(__aarch64__)
+  std::uint64_t status_;  // the caller's flags of exceptions
+#endif
 };
 
 /// True when this thread's arithmetic follows the contract now, tested by computing.
 bool flushes_subnormals() noexcept;
+
+/// AArch64 flushes a few results that the contract keeps (docs/numerics.md, the tininess corner). False: no thread of
+/// this process has flushed any result since the last call, so all of its results are the contract's. True: some were,
+/// and one in a great many of those may differ. Counts what ran inside a FlushSubnormals that has ended. Elsewhere: no
+/// value, as nothing differs.
+/// @thread any
+std::optional<bool> take_flushed_results() noexcept;
 
 }  // namespace weft::kernels

@@ -5,6 +5,8 @@
 
 #include "kernels/foreach_isa.hpp"
 #if WEFT_ISA_IS_SCALAR
+// This file has no other pass, however many the machine's kernels have: its -inl headers are read for the first time.
+#undef HWY_TARGET_TOGGLE
 #include "kernels/internal/integer_linear.hpp"
 #include "kernels/internal/scratch_lease.hpp"
 #include "kernels/linear_outputs-inl.hpp"

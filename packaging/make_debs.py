@@ -66,7 +66,7 @@ SCRIPTS = {
                                  '  py3compile -p python3-weft\nfi\n',
                      "prerm": 'if command -v py3clean > /dev/null; then\n  py3clean -p python3-weft\nfi\n'},
 }
-# What lintian would have otherwise: upstream's list of changes is a document here, the libraries are those of a prefix,
+# Tags of lintian that stay: upstream's list of changes is a document here, the libraries are those of a prefix,
 # programs for other programs have --help alone, and no Debian bug asked for a package.
 OVERRIDES = {
     "weft": ["wrong-name-for-upstream-changelog", "no-manual-page [usr/bin/loom-stream]",

@@ -106,5 +106,37 @@ TEST(FlushSubnormals, TheTininessCornerIsWhereDocsSay) {
 #endif
 }
 
+// Of AArch64 alone: elsewhere no flush can differ, so none is counted.
+TEST(FlushSubnormals, SaysWhetherAResultWasFlushed) {
+  (void)take_flushed_results();
+  const auto flushed_by = [](auto&& work) {
+    {
+      const FlushSubnormals flush;
+      work();
+    }
+    return take_flushed_results();
+  };
+  const auto nothing = flushed_by([] { (void)multiply(3.0f, 0.0f), (void)add(1.0f, -1.0f); });
+  const auto operand = flushed_by([] { (void)add(0x1p-130f, 1.0f); });  // an input that counts as zero differs nowhere
+  const auto result = flushed_by([] { (void)multiply(kSmallest, 0.5f); });
+  const auto corner = flushed_by([] { (void)fused(0x1.000002p-63f, 0x1.fffffcp-64f, 0.0f); });
+  const auto after = take_flushed_results();
+#if defined(__aarch64__)
+  EXPECT_EQ(nothing, false);
+  EXPECT_EQ(operand, false);
+  EXPECT_EQ(result, true);
+  EXPECT_EQ(corner, true);
+  EXPECT_EQ(after, false);
+  // Outside, nothing is counted, and the caller's own flags stay.
+  (void)std::feclearexcept(FE_ALL_EXCEPT);
+  (void)multiply(kSmallest, 0x1.000002p-1f);
+  EXPECT_TRUE(std::fetestexcept(FE_UNDERFLOW));
+  EXPECT_EQ(flushed_by([] {}), false);
+  EXPECT_TRUE(std::fetestexcept(FE_UNDERFLOW));
+#else
+  for (const auto& each : {nothing, operand, result, corner, after}) EXPECT_FALSE(each.has_value());
+#endif
+}
+
 }  // namespace
 }  // namespace weft::kernels::float_environment_test

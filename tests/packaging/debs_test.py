@@ -131,7 +131,7 @@ def in_chroot(root, *command, **options):
 
 
 def files_below(root):
-    """Files that packages bring: none of apt's and dpkg's own books, logs and caches."""
+    """Files that packages bring, without the state, logs and caches of apt and dpkg."""
     own = ("var/", "tmp/", "proc/", "sys/", "dev/", "run/", "etc/ld.so.cache")
     names = (str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir() or path.is_symlink())
     return {name for name in names if not name.startswith(own)}
