@@ -54,7 +54,8 @@ std::vector<AddedTokens::Match> AddedTokens::find(std::string_view text, bool fi
       ++at;
       continue;
     }
-    std::size_t begin = at, end = at + token->content.size();
+    const std::size_t content_begin = at, content_end = at + token->content.size();
+    std::size_t begin = content_begin, end = content_end;
     at = end;
     if (token->single_word && (is_word_before(text, begin) || is_word_after(text, end))) continue;
     const std::size_t least = matches.empty() ? 0 : matches.back().end;
@@ -64,7 +65,7 @@ std::vector<AddedTokens::Match> AddedTokens::find(std::string_view text, bool fi
       for (std::size_t i = end; i < text.size() && is_white_space(next_code_point(text, i));) end = i;
     begin = std::max(begin, least);
     at = std::max(at, end);
-    matches.push_back({begin, end, token->id});
+    matches.push_back({begin, end, token->id, token->special, content_begin, content_end});
   }
   return matches;
 }

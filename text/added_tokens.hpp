@@ -38,6 +38,8 @@ class AddedTokens {
   struct Match {
     std::size_t begin, end;
     TokenId id;
+    bool special;
+    std::size_t content_begin, content_end;
   };
   /// Tokens that are special are passed over where `finds_special` is false.
   std::vector<Match> find(std::string_view text, bool finds_special) const;

@@ -2,10 +2,12 @@
 
 #include "text/tokenizer.hpp"
 
+#include "text/internal/byte_letters.hpp"
 #include "text/internal/tokenizer_parts.hpp"
 #include "text/unicode.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <utility>
 
@@ -28,24 +30,57 @@ Status each_part_of(std::string_view text, const std::vector<AddedTokens::Match>
 /// One text on its way through the parts.
 class Passage {
  public:
-  Passage(const Tokenizer::Parts& parts, bool finds_special) : parts_(parts), finds_special_(finds_special) {}
+  Passage(const Tokenizer::Parts& parts, const EncodeOptions& options) : parts_(parts), options_(options) {}
 
   Status encode(std::string_view text) {
+    std::vector<Match> matches = parts_.raw.find(text, options_.parse_special);
+    std::erase_if(
+        matches, [&](const Match& match) { return match.special && is_plain(match.content_begin, match.content_end); });
     return each_part_of(
-        text, parts_.raw.find(text, finds_special_),
-        [&](std::size_t begin, std::size_t end) { return normalize(text.substr(begin, end - begin), begin == 0); },
+        text, matches,
+        [&](std::size_t begin, std::size_t end) { return normalize(text.substr(begin, end - begin), begin); },
         [&](TokenId id) { ids.push_back(id); });
   }
   std::vector<TokenId> ids;
 
  private:
-  Status normalize(std::string_view fragment, bool is_first) {
+  using Match = AddedTokens::Match;
+
+  bool is_plain(std::size_t begin, std::size_t end) const {
+    const auto range = std::partition_point(options_.plain.begin(), options_.plain.end(),
+                                            [&](const auto& each) { return each.second <= begin; });
+    return range != options_.plain.end() && range->first < end;
+  }
+
+  /// Tokens in normalized text. Special ones whose bytes were plain before are left out: those in the fragment as it
+  /// was are the same in the same order, else none of them counts.
+  std::vector<Match> find_normalized(std::string_view text, std::string_view fragment, std::size_t at) const {
+    std::vector<Match> matches = parts_.normalized.find(text, options_.parse_special);
+    if (!is_plain(at, at + fragment.size())) return matches;
+    const auto is_other = [](const Match& match) { return !match.special; };
+    if (std::all_of(matches.begin(), matches.end(), is_other)) return matches;
+    std::vector<Match> before = parts_.normalized.find(fragment, options_.parse_special), special = matches;
+    std::erase_if(before, is_other);
+    std::erase_if(special, is_other);
+    const bool is_same = std::equal(before.begin(), before.end(), special.begin(), special.end(),
+                                    [](const Match& a, const Match& b) { return a.id == b.id; });
+    std::size_t index = 0;
+    std::erase_if(matches, [&](const Match& match) {
+      if (!match.special) return false;
+      const std::size_t i = index++;
+      return !is_same || is_plain(at + before[i].content_begin, at + before[i].content_end);
+    });
+    return matches;
+  }
+
+  Status normalize(std::string_view fragment, std::size_t at) {
+    const bool is_first = at == 0;
     std::string text(fragment);
     if (parts_.normalizer) {
       WEFT_TRY(text, parts_.normalizer->apply(fragment));
     }
     return each_part_of(
-        text, parts_.normalized.find(text, finds_special_),
+        text, find_normalized(text, fragment, at),
         [&](std::size_t begin, std::size_t end) {
           return split({text.substr(begin, end - begin), is_first && begin == 0});
         },
@@ -63,7 +98,7 @@ class Passage {
   }
 
   const Tokenizer::Parts& parts_;
-  bool finds_special_;
+  const EncodeOptions& options_;
 };
 
 }  // namespace
@@ -73,7 +108,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const Enco
   constexpr std::size_t kMost = std::size_t{64} << 20;
   if (text.size() > kMost)
     return fail(Errc::too_large, "a text of " + std::to_string(text.size()) + " bytes, at most 64 MiB are encoded");
-  Passage passage(*parts_, options.parse_special);
+  Passage passage(*parts_, options);
   if (options.add_special) passage.ids = parts_->before;
   if (valid_prefix(text) == text.size()) {
     WEFT_CHECK(passage.encode(text));
@@ -100,6 +135,28 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
     for (std::size_t i = 0; i < tokens.size(); ++i) text += (i == 0 ? "" : " ") + tokens[i];
   }
   return valid_prefix(text) == text.size() ? text : replace_invalid(text);
+}
+
+std::string Tokenizer::piece(TokenId id) const {
+  const std::string* const found = token(id);
+  if (!found) return {};
+  const auto spelled = parts_->spelled.find(id);
+  const std::string& text = spelled == parts_->spelled.end() ? *found : spelled->second;
+  if (!parts_->decoder) return text;
+  const auto decoded = [&](std::vector<std::string> tokens) {
+    parts_->decoder->apply(tokens);
+    std::string all;
+    for (const std::string& token : tokens) all += token;
+    return all;
+  };
+  // A decoder makes U+FFFD of a part of a character: its bytes are read off the token's letters or name.
+  if (decoded({to_byte_letters("\n")}) == "\n") return from_byte_letters(text);
+  unsigned byte = 0;
+  if (text.size() == 6 && text.starts_with("<0x") && decoded({"<0x41>"}) == "A" &&
+      std::from_chars(text.data() + 3, text.data() + 5, byte, 16).ptr == text.data() + 5)
+    return std::string(1, static_cast<char>(byte));
+  const std::string before = decoded({"a"}), after = decoded({"a", text});
+  return after.starts_with(before) ? after.substr(before.size()) : text;
 }
 
 std::optional<TokenId> Tokenizer::find(std::string_view token) const {

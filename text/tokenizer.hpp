@@ -23,6 +23,9 @@ struct EncodeOptions {
   bool add_special = true;
   /// Special tokens that are spelled out in the text become those tokens. False for text of strangers.
   bool parse_special = true;
+  /// Bytes [first, second), ascending and apart, whose special tokens stay text, as RenderedChat::given. The ids of all
+  /// else are the same as without them. @pre the text is UTF-8
+  std::span<const std::pair<std::size_t, std::size_t>> plain{};
 };
 
 /// Text to the ids of a language model's tokens and back: added tokens, normalizer, pre-tokenizer, model,
@@ -45,6 +48,10 @@ class Tokenizer {
   Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// Always UTF-8. Ids that stand for nothing are passed over.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;
+
+  /// The bytes that a token adds to a text that has begun; they may begin or end inside a character. Empty for ids that
+  /// stand for nothing.
+  std::string piece(TokenId id) const;
 
   std::optional<TokenId> find(std::string_view token) const;
   /// A token as the file spells it; null for ids that stand for nothing.

@@ -151,4 +151,32 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+std::string upper_case(std::string_view text) {
+  const Utf16 source(text);
+  std::u16string made(source.units.size() * 3, u'\0');  // three units for one at most (SpecialCasing.txt)
+  UErrorCode error = U_ZERO_ERROR;
+  const std::int32_t size = u_strToUpper(made.data(), static_cast<std::int32_t>(made.size()), source.units.data(),
+                                         static_cast<std::int32_t>(source.units.size()), "", &error);
+  WEFT_ASSERT(error != U_BUFFER_OVERFLOW_ERROR && U_SUCCESS(error), "ICU has no upper case of UTF-8");
+  return to_utf8(std::u16string_view(made).substr(0, static_cast<std::size_t>(size)));
+}
+
+std::string title_case(std::string_view text) {
+  std::string made;
+  if (text.empty()) return made;
+  std::size_t end = 0;
+  const char32_t c = next_code_point(text, end);
+  const auto title = static_cast<char32_t>(u_totitle(static_cast<UChar32>(c)));
+  const std::string upper = upper_case(text.substr(0, end));
+  std::size_t first = 0;
+  (void)next_code_point(upper, first);
+  if (title != c)
+    append_utf8(made, title);
+  else
+    made = upper.substr(0, first) + lower_case(std::string_view(upper).substr(first));
+  return made + lower_case(text.substr(end));
+}
+
+bool is_cased(char32_t c) noexcept { return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_CASED) != 0; }
+
 }  // namespace weft::text

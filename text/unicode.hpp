@@ -40,5 +40,10 @@ enum class NormalForm : int { nfc, nfd, nfkc, nfkd };
 std::string normalized(std::string_view text, NormalForm form);
 /// Full lower case of each code point by itself, so without the final sigma.
 std::string lower_case(std::string_view text);
+/// Full upper case, and title case of the text as one word ("ǆ": "ǅ").
+std::string upper_case(std::string_view text);
+std::string title_case(std::string_view text);
+/// A letter that has an upper or a lower case. @source UCD: Cased
+bool is_cased(char32_t code_point) noexcept;
 
 }  // namespace weft::text

@@ -57,6 +57,11 @@ TEST(Unicode, KnowsCategories) {
   EXPECT_TRUE(!is_word(U'\u00bd') && !is_word('-') && !is_word(0x200B));
   EXPECT_TRUE(is_other(0) && is_other(0x200D) && is_other(0xE000) && !is_other(' '));
   EXPECT_EQ(lower_case("\u0130\u03A3\u1E9E\u00C5"), "i\u0307\u03C3\u00DF\u00E5");
+  EXPECT_EQ(upper_case("stra\u00DFe \u01C6 \u0149"), "STRASSE \u01C4 \u02BCN");
+  EXPECT_EQ(title_case("\u01C6A"), "\u01C5a");
+  EXPECT_EQ(title_case("\u00DFX"), "Ssx");
+  EXPECT_EQ(title_case(""), "");
+  EXPECT_TRUE(is_cased('a') && is_cased(0x1C5) && !is_cased('1') && !is_cased(U'\u4f60'));
 }
 
 }  // namespace
