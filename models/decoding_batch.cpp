@@ -46,6 +46,7 @@ struct DecodingBatch::Parts {
   std::vector<DecodingPass> passes{};  // blocks of one sequence; a token of each of several
   std::vector<Sequence> sequences{};
   std::array<std::vector<Rows>, 2> states{};
+  std::size_t last_pass = 0;  // of `accept`
   kernels::CpuStream stream{};
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
@@ -101,6 +102,12 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
 }
 
 std::size_t DecodingBatch::context() const noexcept { return parts_->context; }
+std::size_t DecodingBatch::vocabulary() const noexcept { return parts_->vocabulary(); }
+std::span<const float> DecodingBatch::features() const noexcept {
+  const DecodingPass& pass = parts_->passes[parts_->last_pass];
+  const std::span<const float> all = pass.features(0);
+  return all.last(all.size() / pass.tokens());
+}
 std::size_t DecodingBatch::position(std::size_t sequence) const noexcept {
   return parts_->sequences[sequence].position;
 }
@@ -136,7 +143,8 @@ Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::
   const kernels::FlushSubnormals exact;
   std::span<const float> logits;
   while (!ids.empty()) {
-    DecodingPass& pass = p.passes[ids.size() >= p.passes[0].tokens() ? 0 : 1];
+    p.last_pass = ids.size() >= p.passes[0].tokens() ? 0 : 1;
+    DecodingPass& pass = p.passes[p.last_pass];
     const auto now = ids.first(pass.tokens());
     std::copy(now.begin(), now.end(), pass.ids(0).begin());
     p.run(pass, sequence, 1, 0);

@@ -31,6 +31,8 @@ class DecodingBatch {
   ~DecodingBatch();
 
   std::size_t context() const noexcept;
+  /// Tokens that the model knows.
+  std::size_t vocabulary() const noexcept;
   /// Tokens that a sequence has taken. @pre sequence < sequences
   std::size_t position(std::size_t sequence) const noexcept;
 
@@ -41,6 +43,9 @@ class DecodingBatch {
   /// @error out_of_range: no such sequence, or an id outside the vocabulary; full: more tokens than the context holds;
   ///        both before anything is computed; not_finite: a logit, the tokens are taken
   Result<std::span<const float>> accept(std::size_t sequence, std::span<const text::TokenId> ids);
+
+  /// Input of the layer that makes the logits, for the last token of `accept`; until the next call of anything.
+  std::span<const float> features() const noexcept;
 
   /// A token that a sequence takes. `step` sets the rest: `logits` [vocabulary], which stay until the next call, or
   /// `outcome`, not_finite: a logit, the token is taken. Other sequences go on.

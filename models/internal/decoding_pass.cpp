@@ -16,6 +16,14 @@ constexpr std::size_t kLine = AlignedBuffer<float>::kAlignment / sizeof(float);
 
 constexpr std::size_t whole_lines(std::size_t width) { return (width + kLine - 1) / kLine * kLine; }
 
+/// The node that the layer of the logits reads. That layer may have a bound of its values behind it.
+mesh::NodeId head_input(const mesh::Graph& graph) {
+  const auto source = [&](mesh::NodeId of) { return graph.edges()[graph.nodes()[of].sources[0]].from; };
+  mesh::NodeId head = graph.outputs().front();
+  while (!graph.nodes()[head].is_port() && graph.layer_spec(head).type == "soft_cap") head = source(head);
+  return graph.nodes()[head].is_port() ? head : source(head);
+}
+
 }  // namespace
 
 Rows::Rows(std::size_t rows, std::size_t width)
@@ -53,6 +61,7 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
     if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
     own.cache = Rows(rows, node.layer->cache_size());
   }
+  head_input_ = head_input(*graph_);
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
@@ -61,6 +70,10 @@ Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(own));
   if (!graph.loops().empty()) return no_language_model(spec, "has links backwards");
   return DecodingPass(std::move(graph), tokens, rows);
+}
+
+std::span<const float> DecodingPass::features(std::size_t row) const noexcept {
+  return buffers_[head_input_].y.row(row);
 }
 
 std::span<const float> DecodingPass::logits(std::size_t row) const noexcept {

@@ -54,6 +54,8 @@ class DecodingPass {
   std::span<float> ids(std::size_t row) noexcept { return buffers_[0].y.row(row); }
   /// Logits after each token of a row, [tokens, vocabulary], until the next run.
   std::span<const float> logits(std::size_t row) const noexcept;
+  /// Input of the layer that makes them, [tokens, width], until the next run.
+  std::span<const float> features(std::size_t row) const noexcept;
 
   /// Memory of sequences: the states of `rows` of them, from `first` on, before and after a run; and the row of the
   /// pass that the first of them has.
@@ -73,6 +75,7 @@ class DecodingPass {
 
   std::unique_ptr<mesh::Graph> graph_;
   std::size_t tokens_;
+  mesh::NodeId head_input_ = 0;   // the node that the layer of the logits reads
   std::vector<Buffers> buffers_;  // by node
   AlignedBuffer<float> workspace_;
 };

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/text_engine.hpp"
+
+#include "formats/safetensors/safetensors_shards.hpp"
+
+#include "tests/models/imported.hpp"
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <random>
+
+namespace weft::models::text_engine_test {
+namespace {
+
+Result<LanguageModel> stories() {
+  return load_language_model(storage::real_file_system(), shared_data("stories260K/derived"));
+}
+
+/// What became of a text.
+struct Written {
+  std::string text;
+  std::vector<text::TokenId> ids;
+  std::vector<TokenScore> scores;
+  std::vector<float> features;
+  TextPiece::End end = TextPiece::End::none;
+  std::string stop;
+  TextTimes times;
+
+  void take(TextPiece piece) {
+    text += piece.text;
+    ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
+    for (TokenScore& each : piece.scores) scores.push_back(std::move(each));
+    if (!piece.features.empty()) features = std::move(piece.features);
+    end = piece.end;
+    stop = piece.stop;
+    times = piece.times;
+  }
+};
+
+Written alone(TextEngine& engine, TextRequest request) {
+  Written written;
+  EXPECT_TRUE(engine.begin(std::move(request)));
+  while (engine.step([&](std::size_t, TextPiece piece) { written.take(std::move(piece)); })) {
+  }
+  return written;
+}
+
+/// Another request for each number: prompts of one to 90 tokens, greedy or drawn, some with stop strings.
+TextRequest request_of(const LanguageModel& model, std::uint32_t number) {
+  std::mt19937 random(number);
+  static const char* const kBegins[] = {"Once upon a time", "The cat", "Lily and Tom went to the park", "One day"};
+  TextRequest request;
+  std::string prompt = kBegins[random() % 4];
+  for (std::uint32_t more = random() % 4 == 0 ? 11 : random() % 2; more > 0; --more) prompt += " and then she said yes";
+  request.prompt = *model.tokenizer->encode(prompt);
+  request.sampler.temperature = random() % 3 == 0 ? 0 : 1;
+  request.sampler.seed = random();
+  request.sampler.top_k = random() % 2 ? 0 : 40;
+  request.most_tokens = 1 + random() % 40;
+  if (random() % 3 == 0) request.stops = {".", " the"};
+  request.ignores_ends = random() % 2 == 0;
+  return request;
+}
+
+TEST(TextEngine, WritesEachTextAsIfItWereAlone) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 3, .context = 128});
+  ASSERT_TRUE(engine) << engine.error().text();
+  constexpr std::uint32_t kTexts = 24;
+  std::map<std::size_t, std::uint32_t> numbers;  // by slot
+  std::vector<Written> written(kTexts);
+  std::mt19937 random(5);
+  std::uint32_t next = 0;
+  while (next < kTexts || engine->free_slots() < engine->slots()) {
+    if (next < kTexts && engine->free_slots() > 0 && random() % 3 > 0) {
+      const auto slot = engine->begin(request_of(*model, next));
+      ASSERT_TRUE(slot) << slot.error().text();
+      numbers[*slot] = next++;
+    }
+    const std::size_t paused = random() % 3;
+    engine->pause(paused, true);
+    engine->step([&](std::size_t slot, TextPiece piece) { written[numbers[slot]].take(std::move(piece)); });
+    engine->pause(paused, false);
+  }
+  for (std::uint32_t i = 0; i < kTexts; ++i) {
+    const TextRequest request = request_of(*model, i);
+    GenerateOptions options{.sampler = request.sampler, .most_tokens = request.most_tokens, .context = 128};
+    options.stops = request.stops;
+    options.ignores_ends = request.ignores_ends;
+    const auto prompt = model->tokenizer->decode(request.prompt, true);
+    const auto expected = generate(*model, prompt, options, [](std::string_view) { return Status(); });
+    ASSERT_TRUE(expected) << expected.error().text();
+    ASSERT_EQ(expected->prompt, request.prompt);
+    EXPECT_EQ(written[i].text, expected->text) << i;
+    EXPECT_EQ(written[i].ids, expected->ids) << i;
+    const char* const ends[] = {"none", "end", "stop", "length", "failed"};
+    EXPECT_EQ(ends[static_cast<int>(written[i].end)], expected->end) << i;
+    EXPECT_EQ(written[i].stop.empty(), written[i].end != TextPiece::End::stop) << i;
+    if (!written[i].stop.empty()) EXPECT_TRUE(written[i].stop == "." || written[i].stop == " the") << i;
+    EXPECT_EQ(written[i].times.written, expected->ids.size()) << i;
+  }
+}
+
+TEST(TextEngine, GoesOnFromWhatASlotHasTaken) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 2, .context = 256});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest first = request_of(*model, 1);
+  first.sampler.temperature = 0;
+  first.stops.clear();
+  first.most_tokens = 10;
+  const Written begun = alone(*engine, first);
+  TextRequest second = first;
+  second.prompt.insert(second.prompt.end(), begun.ids.begin(), begun.ids.end());
+  second.prompt.push_back(300);
+  const Written reused = alone(*engine, second);
+  EXPECT_EQ(reused.times.cached, first.prompt.size() + begun.ids.size() - 1);
+  second.reuses = false;
+  const Written anew = alone(*engine, second);
+  EXPECT_EQ(anew.times.cached, 0u);
+  EXPECT_EQ(anew.ids, reused.ids);
+  engine->forget();
+  second.reuses = true;
+  EXPECT_EQ(alone(*engine, second).times.cached, 0u);
+}
+
+TEST(TextEngine, TellsLogarithmsOfProbabilities) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 1, .context = 128});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request = request_of(*model, 3);
+  request.stops.clear();
+  request.ignores_ends = true;
+  request.most_tokens = 6;
+  request.scores = request.scores_prompt = true;
+  request.likeliest = 3;
+  const Written written = alone(*engine, request);
+  std::vector<text::TokenId> all = request.prompt;
+  all.insert(all.end(), written.ids.begin(), written.ids.end());
+  ASSERT_EQ(written.scores.size(), all.size());
+  EXPECT_FALSE(written.scores[0].logprob.has_value());
+  auto decoding = Decoding::begin(*model->mesh, 128);
+  ASSERT_TRUE(decoding);
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    const auto logits = decoding->accept(std::span(&all[i - 1], 1));
+    ASSERT_TRUE(logits);
+    double total = 0;
+    for (const float logit : *logits) total += std::exp(static_cast<double>(logit));
+    const auto expected = [&](text::TokenId id) { return static_cast<double>((*logits)[id]) - std::log(total); };
+    const TokenScore& score = written.scores[i];
+    EXPECT_EQ(score.id, all[i]);
+    EXPECT_NEAR(*score.logprob, expected(all[i]), 1e-5);
+    ASSERT_EQ(score.likeliest.size(), 3u);
+    const auto largest = std::max_element(logits->begin(), logits->end()) - logits->begin();
+    EXPECT_EQ(score.likeliest[0].id, static_cast<text::TokenId>(largest));
+    EXPECT_GE(score.likeliest[0].logprob, score.likeliest[2].logprob);
+    EXPECT_NEAR(score.likeliest[2].logprob, expected(score.likeliest[2].id), 1e-5);
+  }
+  // Scores change nothing.
+  request.scores = request.scores_prompt = false;
+  EXPECT_EQ(alone(*engine, request).ids, written.ids);
+}
+
+TEST(TextEngine, GivesWhatTheLogitsAreMadeOf) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 1, .context = 128});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request = request_of(*model, 16);
+  request.most_tokens = 0;
+  request.wants_features = true;
+  const Written written = alone(*engine, request);
+  EXPECT_EQ(written.end, TextPiece::End::length);
+  EXPECT_TRUE(written.ids.empty());
+  ASSERT_EQ(written.features.size(), engine->features());
+  const auto files = formats::load_safetensors_folder(storage::real_file_system(), shared_data("stories260K/derived"));
+  ASSERT_TRUE(files) << files.error().text();
+  const char* const name = files->tensors->contains("lm_head.weight") ? "lm_head.weight" : "model.embed_tokens.weight";
+  const auto head = files->tensors->find(name);
+  ASSERT_TRUE(head) << head.error().text();
+  ASSERT_EQ(head->type, "float32");
+  const auto* const rows = reinterpret_cast<const float*>(head->bytes.data());
+  auto decoding = Decoding::begin(*model->mesh, 128);
+  const auto logits = decoding->accept(request.prompt);
+  ASSERT_TRUE(logits);
+  for (std::size_t row = 0; row < logits->size(); ++row) {
+    double sum = 0;
+    for (std::size_t i = 0; i < written.features.size(); ++i)
+      sum += static_cast<double>(rows[row * written.features.size() + i]) * static_cast<double>(written.features[i]);
+    EXPECT_NEAR((*logits)[row], sum, 1e-4) << row;
+  }
+}
+
+TEST(TextEngine, RefusesWhatDoesNotFit) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  EXPECT_EQ(TextEngine::make(*model, {.slots = 0}).error().code(), Errc::invalid_argument);
+  EXPECT_EQ(TextEngine::make(*model, {.slots = 1, .context = 1 << 20}).error().code(), Errc::full);
+  auto engine = TextEngine::make(*model, {.slots = 1, .context = 4});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request;
+  EXPECT_EQ(engine->check(request).error().code(), Errc::invalid_argument);
+  request.prompt = {1, 2, 3, 4};
+  EXPECT_EQ(engine->check(request).error().code(), Errc::full);
+  request.most_tokens = 0;
+  EXPECT_TRUE(engine->check(request));
+  request.prompt = {1, 99999};
+  EXPECT_EQ(engine->check(request).error().code(), Errc::out_of_range);
+  request.prompt = {1, 2};
+  request.most_tokens = 100;
+  request.ignores_ends = true;
+  ASSERT_TRUE(engine->begin(request));
+  EXPECT_EQ(engine->begin(request).error().code(), Errc::full);
+  EXPECT_TRUE(engine->slot(0).is_busy);
+  engine->drop(0);
+  EXPECT_EQ(engine->free_slots(), 1u);
+  const Written written = alone(*engine, request);
+  EXPECT_EQ(written.end, TextPiece::End::length);
+  EXPECT_EQ(written.ids.size(), 3u);  // the last one needs no room
+}
+
+}  // namespace
+}  // namespace weft::models::text_engine_test
