@@ -41,8 +41,9 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string home, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::string tokenizer, any_model = "auto";
   std::optional<std::uint64_t> port;
-  std::uint64_t queue = 64, threads = 0, io_threads = 1;
+  std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
   bool bridge = false, insecure = false, allow_weight_update = false, json = false;
 };
@@ -93,6 +94,12 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.meshes.home = request.home;
   options.meshes.serving.queue = request.queue;
   options.meshes.mesh.threads = request.threads;
+  options.models.serving.queue = request.queue;
+  options.models.serving.engine = {.slots = request.slots, .context = request.context};
+  options.models.tokenizer = request.tokenizer;
+  using Fallback = server::ModelTable::Fallback;
+  if (request.any_model != "auto")
+    options.models.fallback = request.any_model == "on" ? Fallback::always : Fallback::never;
   if (!request.durability.empty()) {
     WEFT_TRY(options.meshes.durability, agent::parse_durability(request.durability));
   }
@@ -106,17 +113,20 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   return options;
 }
 
-/// "NAME=FILE", or FILE, whose name without its ending is the mesh's.
+/// "NAME=FILE", or FILE, whose name without its ending is the mesh's; a folder's is its whole name.
 std::pair<std::string, std::string> name_and_path(const std::string& given) {
   const std::size_t sign = given.find('=');
   if (sign != std::string::npos && server::is_plain_name(std::string_view(given).substr(0, sign)))
     return {given.substr(0, sign), given.substr(sign + 1)};
-  return {std::filesystem::path(given).stem().string(), given};
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(given, unknown)) return {std::filesystem::path(given).stem().string(), given};
+  std::filesystem::path folder = std::filesystem::path(given).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  return {folder.filename().string(), given};
 }
 
 /// Loads a network or an .entity file under its name, unless a data directory of that name was found.
-Status load_mesh(server::MeshTable& meshes, const std::string& given) {
-  const auto [name, path] = name_and_path(given);
+Status load_mesh(server::MeshTable& meshes, const std::string& name, const std::string& path) {
   if (meshes.find(name)) {
     log_info("mesh '" + name + "': goes on from its data directory; " + path + " is not read");
     return {};
@@ -134,9 +144,27 @@ Status load_mesh(server::MeshTable& meshes, const std::string& given) {
   return {};
 }
 
-void tell_ready(const ServeRequest& request, const server::Service& service, std::size_t meshes) {
+/// Loads what was given: a language model, or a mesh.
+Status load(server::Service& service, const std::string& given) {
+  const auto [name, path] = name_and_path(given);
+  storage::FileSystem& files = storage::real_file_system();
+  if (!path.ends_with(".json")) {
+    WEFT_TRY(const bool is_model, server::ModelTable::is_model(files, path));
+    if (is_model && service.meshes().find(name))
+      return fail(Errc::duplicate_name, "model '" + name + "': a mesh of this name is served already");
+    if (is_model) {
+      WEFT_CHECK(service.models().load(files, name, path));
+      return {};
+    }
+  }
+  if (service.models().find(name))
+    return fail(Errc::duplicate_name, "mesh '" + name + "': a model of this name is served already");
+  return load_mesh(service.meshes(), name, path);
+}
+
+void tell_ready(const ServeRequest& request, const server::Service& service, std::size_t meshes, std::size_t models) {
   if (request.json) {
-    print_json({{"event", "ready"}, {"listen", service.addresses()}, {"meshes", meshes}});
+    print_json({{"event", "ready"}, {"listen", service.addresses()}, {"meshes", meshes}, {"models", models}});
     return;
   }
   for (const std::string& each : service.addresses())
@@ -182,21 +210,22 @@ Status serve(const ServeRequest& request) {
   WEFT_TRY(const auto service, server::Service::make(std::move(options)));
   WEFT_CHECK(service->listen(std::move(http)));
   WEFT_CHECK(service->meshes().resume_all());
-  for (const std::string& each : request.files) WEFT_CHECK(load_mesh(service->meshes(), each));
+  for (const std::string& each : request.files) WEFT_CHECK(load(*service, each));
   service->ready();
-  const std::size_t meshes = service->meshes().all().size();
-  notifier.ready("serving " + std::to_string(meshes) + " meshes");
-  tell_ready(request, *service, meshes);
+  const std::size_t meshes = service->meshes().all().size(), models = service->models().all().size();
+  notifier.ready("serving " + std::to_string(meshes) + " meshes, " + std::to_string(models) + " models");
+  tell_ready(request, *service, meshes, models);
   return wait_for_end(request, *service, notifier);
 }
 
 }  // namespace
 
 Verb add_serve(CLI::App& program) {
-  CLI::App* app = add_verb(program, "serve", "Serve meshes over HTTP");
+  CLI::App* app = add_verb(program, "serve", "Serve meshes and language models over HTTP");
   auto request = std::make_shared<ServeRequest>();
   ServeRequest& r = *request;
-  add_argument(*app, "[NAME=]FILE", r.files, "Network files and .entity files to serve");
+  add_argument(*app, "[NAME=]FILE", r.files,
+               "Networks, .entity files and language models to serve: folders and GGUF files too");
   add_option(*app, "port", r.port, "Port on 127.0.0.1: 8080, with --bridge 9876; 0: any free one")
       .within(std::uint64_t{0}, std::uint64_t{65535});
   add_option(*app, "listen", r.listen, "Where to listen instead, as often as wanted")
@@ -218,8 +247,16 @@ Verb add_serve(CLI::App& program) {
   add_option(*app, "cors-origin", r.origins, "Web pages of this origin may read answers").one_a_flag().take_all();
   add_option(*app, "host-name", r.hosts, "A name under which the server is reached").one_a_flag().take_all();
   add_flag(*app, "allow-weight-update", r.allow_weight_update, "Clients may replace weights");
-  add_option(*app, "queue", r.queue, "Requests that may wait for one mesh")
+  add_option(*app, "queue", r.queue, "Requests that may wait for one mesh or model")
       .within(std::uint64_t{1}, std::uint64_t{65536});
+  add_option(*app, "slots", r.slots, "Texts that one language model writes at once")
+      .within(std::uint64_t{1}, std::uint64_t{1024});
+  add_option(*app, "context", r.context, "Tokens of each text, prompt included; 0: the model's, at most 4096")
+      .within(std::uint64_t{0}, models::GenerateOptions::kMostTokens);
+  add_option(*app, "tokenizer", r.tokenizer, "Where the tokenizer of language models is; the model's own");
+  one_of(add_option(*app, "any-model", r.any_model,
+                    "A language model answers for unknown names; auto: where it is the only one"),
+         {"auto", "on", "off"});
   add_option(*app, "max-body", r.max_body, "Largest request that is no file").type_name("SIZE");
   add_option(*app, "max-upload", r.max_upload, "Largest file sent").type_name("SIZE");
   add_option(*app, "threads", r.threads, "Threads of one mesh; 0: all cores");

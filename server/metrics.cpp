@@ -11,7 +11,9 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -41,6 +43,19 @@ class Families {
   }
   void gauge(const char* name, const char* help, double value, const Labels& labels = {}) {
     add(name, help, MetricType::Gauge, value, labels);
+  }
+
+  void histogram(const char* name, const char* help, const LatencyHistogram& of, const Labels& labels) {
+    add(name, help, MetricType::Histogram, 0, labels);
+    const auto family = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
+    auto& to = family->metric.back().histogram;
+    for (std::size_t i = 0; i <= LatencyHistogram::kBounds.size(); ++i) {
+      to.sample_count += of.count(i);
+      const bool is_last = i == LatencyHistogram::kBounds.size();
+      to.bucket.push_back(
+          {to.sample_count, is_last ? std::numeric_limits<double>::infinity() : LatencyHistogram::kBounds[i]});
+    }
+    to.sample_sum = of.seconds();
   }
 
   std::vector<MetricFamily> all;
@@ -114,6 +129,35 @@ void add_mesh(Families& to, ServedMesh& served) {
              as_double(served.events().dropped()), mesh);
 }
 
+void add_model(Families& to, const ServedModel& served) {
+  const ModelCounters& counters = served.counters();
+  const Labels model{{"mesh", served.name()}};
+  const auto cancelled = [&](const char* stage, std::uint64_t count) {
+    Labels labels = model;
+    labels.emplace_back("stage", stage);
+    to.counter("weft_requests_cancelled_total", "Requests whose client went before they were executed",
+               as_double(count), labels);
+  };
+  to.gauge("weft_queue_depth", "Requests that wait for the mesh", as_double(served.waiting()), model);
+  to.counter("weft_queue_requests_total", "Requests that were queued", as_double(counters.queued), model);
+  to.counter("weft_queue_rejected_total", "Requests refused because the queue was full", as_double(counters.rejected),
+             model);
+  to.counter("weft_queue_timeouts_total", "Requests that waited too long", as_double(counters.timed_out), model);
+  cancelled("queued", counters.cancelled_queued);
+  cancelled("prompt", counters.cancelled_prompt);
+  cancelled("decode", counters.cancelled_decode);
+  to.gauge("weft_slots", "Texts that a language model can write at once", as_double(served.description().slots), model);
+  to.gauge("weft_slots_busy", "Texts that it writes", as_double(served.statistics()->busy), model);
+  to.gauge("weft_weight_bytes", "Bytes of weights", as_double(served.description().bytes), model);
+  to.counter("weft_prompt_tokens_total", "Tokens of prompts that were computed", as_double(counters.prompt_tokens),
+             model);
+  to.counter("weft_prompt_tokens_cached_total", "Tokens of prompts that a slot had taken before",
+             as_double(counters.cached_tokens), model);
+  to.counter("weft_generated_tokens_total", "Tokens that were written", as_double(counters.generated_tokens), model);
+  to.histogram("weft_time_to_first_token_seconds", "From a request to its first token", counters.first_token, model);
+  to.histogram("weft_inter_token_seconds", "Between two tokens of a text", counters.between_tokens, model);
+}
+
 std::optional<double> resident_bytes() {
   std::FILE* const file = std::fopen("/proc/self/statm", "re");
   if (!file) return std::nullopt;
@@ -166,9 +210,11 @@ void Metrics::count(const std::string& route, int status, std::chrono::nanosecon
   parts_->seconds.Add({{"route", name}}, kSeconds).Observe(std::chrono::duration<double>(took).count());
 }
 
-std::string Metrics::text(const std::vector<std::shared_ptr<ServedMesh>>& meshes, const HttpStatistics& http) const {
+std::string Metrics::text(const std::vector<std::shared_ptr<ServedMesh>>& meshes,
+                          const std::vector<std::shared_ptr<ServedModel>>& models, const HttpStatistics& http) const {
   Families to;
   for (const auto& each : meshes) add_mesh(to, *each);
+  for (const auto& each : models) add_model(to, *each);
   to.gauge("weft_http_connections", "Open connections", as_double(http.connections));
   to.counter("weft_http_connections_total", "Connections accepted", as_double(http.accepted));
   to.counter("weft_http_connections_refused_total", "Connections closed at once: too many", as_double(http.refused));

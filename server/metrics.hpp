@@ -4,6 +4,7 @@
 
 #include "server/http_server.hpp"
 #include "server/served_mesh.hpp"
+#include "server/served_model.hpp"
 
 #include <chrono>
 #include <memory>
@@ -22,8 +23,9 @@ class Metrics {
 
   /// `route`: its pattern; empty: no route was found.
   void count(const std::string& route, int status, std::chrono::nanoseconds took);
-  /// All of it, from what meshes published: waits for none of them.
-  std::string text(const std::vector<std::shared_ptr<ServedMesh>>& meshes, const HttpStatistics& http) const;
+  /// All of it, from what meshes and models published: waits for none of them.
+  std::string text(const std::vector<std::shared_ptr<ServedMesh>>& meshes,
+                   const std::vector<std::shared_ptr<ServedModel>>& models, const HttpStatistics& http) const;
 
   static constexpr const char* kContentType = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -165,7 +165,9 @@ Result<ServedMesh::Act> prepare_entity(const Call& call, const ServedMesh& mesh)
 Json about(const NativeContext& context) {
   return {{"name", "weft"},
           {"version", context.version},
-          {"features", {"meshes", "tick", "forward", "learn", "observe", "sessions", "control", "weights", "events"}},
+          {"features",
+           {"meshes", "tick", "forward", "learn", "observe", "sessions", "control", "weights", "events", "completions",
+            "embeddings"}},
           {"allow_weight_update", context.allows_weights},
           {"has_model_directory", !context.model_directory.empty()},
           {"has_home", !context.meshes.options().home.empty()},

@@ -4,6 +4,7 @@
 
 #include "server/bridge_api.hpp"
 #include "server/idempotency.hpp"
+#include "server/language_api.hpp"
 #include "server/metrics.hpp"
 #include "server/native_api.hpp"
 #include "server/router.hpp"
@@ -24,7 +25,8 @@
 namespace weft::server {
 namespace {
 
-constexpr std::chrono::milliseconds kTurn{50};  // between two looks at those who read events
+constexpr std::chrono::milliseconds kTurn{50};        // between two looks at those who read events
+constexpr std::chrono::milliseconds kLastWords{500};  // for answers to requests that were ended
 
 enum class Phase : int { loading, ready, stopping };
 
@@ -52,8 +54,10 @@ struct Service::Parts {
       : options(std::move(of)),
         access(std::move(who)),
         meshes(options.meshes),
+        models(options.models),
         metrics(options.version),
-        native{meshes, worker, idempotency, options.model_directory, options.allows_weights, options.version} {}
+        native{meshes, worker, idempotency, options.model_directory, options.allows_weights, options.version},
+        language{models, meshes, reader, options.version} {}
 
   void turn() {
     std::unique_lock hold(mutex);
@@ -80,11 +84,14 @@ struct Service::Parts {
   const Options options;
   const std::unique_ptr<Access> access;
   MeshTable meshes;
+  ModelTable models;
   IdempotencyStore idempotency;
   Metrics metrics;
   std::unique_ptr<HttpServer> http;
   Worker worker;
+  Worker reader{256};  // of requests for texts
   NativeContext native;
+  LanguageContext language;
   std::unique_ptr<BridgeHost> bridge;
   Router router;
   std::atomic<Phase> phase{Phase::loading};
@@ -101,6 +108,8 @@ Service::~Service() {
   parts_->phase.store(Phase::stopping);
   parts_->stop_turning();
   parts_->worker.stop();
+  parts_->reader.stop();
+  parts_->models.stop_all();
   if (parts_->bridge) parts_->bridge->stop();
   for (const auto& each : parts_->meshes.all())
     if (const Status stopped = each->stop(false); !stopped) log_error(stopped.error().text());
@@ -118,6 +127,12 @@ Result<std::unique_ptr<Service>> Service::make(Options options) {
   add_session_routes(parts.router, parts.native);
   add_state_routes(parts.router, parts.native);
   add_cell_routes(parts.router, parts.native);
+  add_model_routes(parts.router, parts.language);
+  add_completion_routes(parts.router, parts.language);
+  add_embedding_routes(parts.router, parts.language);
+  add_llama_routes(parts.router, parts.language);
+  add_llama_completion_routes(parts.router, parts.language);
+  add_sglang_routes(parts.router, parts.language);
   if (!parts.options.bridge_root.empty()) {
     parts.bridge = std::make_unique<BridgeHost>(parts.options.bridge_root);
     add_bridge_routes(parts.router, *parts.bridge);
@@ -140,6 +155,7 @@ Status Service::listen(HttpServer::Options options) {
 
 const std::vector<std::string>& Service::addresses() const noexcept { return parts_->http->addresses(); }
 MeshTable& Service::meshes() noexcept { return parts_->meshes; }
+ModelTable& Service::models() noexcept { return parts_->models; }
 Access& Service::access() noexcept { return *parts_->access; }
 void Service::ready() noexcept { parts_->phase.store(Phase::ready); }
 
@@ -151,6 +167,8 @@ Status Service::stop(std::chrono::milliseconds time) {
     parts_->http->drain();
     (void)parts_->http->wait_idle(time);
   }
+  parts_->models.stop_all();
+  if (parts_->http) (void)parts_->http->wait_idle(kLastWords);
   parts_->stop_turning();
   return parts_->meshes.stop_all();
 }
@@ -174,8 +192,8 @@ void Service::add_probes() {
   for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) add(path, is_alive);
   parts.router.add({"GET", "/metrics", Route::Body::none, false, false, [&parts](Call call) {
                       const HttpStatistics http = parts.http ? parts.http->statistics() : HttpStatistics();
-                      call.exchange->respond(
-                          text_response(parts.metrics.text(parts.meshes.all(), http), Metrics::kContentType));
+                      call.exchange->respond(text_response(
+                          parts.metrics.text(parts.meshes.all(), parts.models.all(), http), Metrics::kContentType));
                     }});
 }
 

@@ -5,6 +5,7 @@
 #include "server/access.hpp"
 #include "server/http_server.hpp"
 #include "server/mesh_table.hpp"
+#include "server/model_table.hpp"
 
 #include "core/result.hpp"
 
@@ -17,8 +18,8 @@
 
 namespace weft::server {
 
-/// A server of meshes: everything between HTTP and the meshes. Answers requests as functions of requests, so that tests
-/// and fuzzers need no socket.
+/// A server of meshes and language models: everything between HTTP and them. Answers requests as functions of requests,
+/// so that tests and fuzzers need no socket.
 ///   auto service = Service::make(options);  service->listen({.listen = {"127.0.0.1:0"}});  service->ready();
 /// @thread one at a time; what HttpHandler has: any
 class Service final : public HttpHandler {
@@ -26,6 +27,7 @@ class Service final : public HttpHandler {
   struct Options {
     Access::Options access{};
     MeshTable::Options meshes{};
+    ModelTable::Options models{};
     std::string model_directory{};      ///< of .entity files that clients may name; empty: none
     std::uint64_t max_body = 8u << 20;  ///< of requests that are no files
     std::uint64_t max_upload = std::uint64_t{4} << 30;
@@ -44,6 +46,7 @@ class Service final : public HttpHandler {
   Status listen(HttpServer::Options options);
   const std::vector<std::string>& addresses() const noexcept;
   MeshTable& meshes() noexcept;
+  ModelTable& models() noexcept;
   Access& access() noexcept;
   /// From now on work is taken.
   void ready() noexcept;

@@ -267,6 +267,7 @@ async function begin() {
             : meshes[0].name,
         );
       find('empty').hidden = false;
+      find('empty').before(find('generate')); // its place is beside a mesh
       return tell('live');
     } catch (error) {
       if (error instanceof Refusal && error.status === 401) return tell('refused', 'no key');

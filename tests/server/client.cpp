@@ -115,6 +115,25 @@ std::optional<Reply> Client::read(std::chrono::milliseconds time, bool of_head) 
   return reply;
 }
 
+std::optional<std::string> Client::read_chunks(std::chrono::milliseconds time) {
+  const auto until = Clock::now() + time;
+  const auto need = [&](auto&& is_there) {
+    while (!is_there())
+      if (!receive(until)) return false;
+    return true;
+  };
+  std::string body;
+  while (true) {
+    if (!need([&] { return in_.find("\r\n") != std::string::npos; })) return std::nullopt;
+    const std::size_t line = in_.find("\r\n");
+    const std::size_t size = std::stoul(in_.substr(0, line), nullptr, 16);
+    if (!need([&] { return in_.size() >= line + 2 + size + 2; })) return std::nullopt;
+    body += in_.substr(line + 2, size);
+    in_.erase(0, line + 2 + size + 2);
+    if (size == 0) return body;
+  }
+}
+
 Reply Client::ask(std::string_view method, std::string_view path, std::string_view body,
                   const std::vector<server::HttpHeader>& headers) {
   std::string request = std::string(method) + " " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n";

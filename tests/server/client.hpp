@@ -39,6 +39,8 @@ class Client {
   void abort();
   /// One answer; nothing: the server closed the connection, or said nothing within `time`.
   std::optional<Reply> read(std::chrono::milliseconds time = std::chrono::seconds(20), bool of_head = false);
+  /// The body of an answer in chunks, whose head was read; nothing: it was cut off.
+  std::optional<std::string> read_chunks(std::chrono::milliseconds time = std::chrono::seconds(60));
   /// Bytes until `text` was seen or the time is over; all that came.
   std::string read_until(std::string_view text, std::chrono::milliseconds time = std::chrono::seconds(20));
   /// True when the server has closed the connection, within `time`.

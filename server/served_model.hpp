@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "models/language_model.hpp"
+#include "models/text_engine.hpp"
+#include "server/http_exchange.hpp"
+#include "server/latency_histogram.hpp"
+
+#include "core/result.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace weft::server {
+
+/// Facts of a language model that never change.
+struct ModelDescription {
+  std::string name, file, chat_template;  ///< file: its name without folders
+  std::int64_t created = 0;
+  std::size_t vocabulary = 0, context = 0, trained_context = 0, width = 0, slots = 0;
+  std::uint64_t parameters = 0, bytes = 0;
+};
+
+/// State of a model's slots as its thread published it last.
+struct ModelStatistics {
+  struct Slot {
+    models::TextEngine::Slot state;
+    std::uint64_t task = 0;  ///< number of the request; 0: none
+  };
+  std::vector<Slot> slots;
+  std::size_t busy = 0;
+  double request_seconds = 0;  ///< that requests took lately, from their first slot on
+};
+
+/// Counts of a model's requests since it is served. @thread any
+struct ModelCounters {
+  std::atomic<std::uint64_t> queued{0}, rejected{0}, timed_out{0};
+  std::atomic<std::uint64_t> cancelled_queued{0}, cancelled_prompt{0}, cancelled_decode{0};
+  std::atomic<std::uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0};
+  LatencyHistogram first_token, between_tokens;
+};
+
+/// Whoever hears what becomes of a request's texts. @thread the model's, one call at a time
+class TextReceiver {
+ public:
+  virtual ~TextReceiver() = default;
+  /// The first of its texts has a slot.
+  virtual void begin() = 0;
+  virtual void take(std::size_t text, models::TextPiece piece) = 0;
+  /// True while its client reads too slowly: its texts wait. Asked between steps, so it may send what it kept.
+  virtual bool is_full() = 0;
+  /// Called now and then while nothing comes, so that a client knows that it still will.
+  virtual void wait() = 0;
+  /// All texts ended. It stays until it is full no more.
+  virtual void end() = 0;
+  /// The request ends here, begun or not.
+  virtual void fail(HttpResponse why) = 0;
+};
+
+/// Texts that a request asks for.
+struct TextJob {
+  ExchangePointer exchange;
+  std::vector<models::TextRequest> texts;
+  std::shared_ptr<TextReceiver> receiver;
+  std::string label;  ///< under which it can be ended; empty: the exchange's id
+};
+
+/// A language model with a thread and a bounded queue. The texts of all requests that have a slot are written together;
+/// requests get slots in the order in which they came.
+/// @exact a text is a function of model and request, whatever else is served
+/// @thread any
+class ServedModel {
+ public:
+  struct Options {
+    models::TextEngine::Options engine;
+    std::size_t queue = 64;                          ///< requests that may wait
+    std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
+  };
+
+  /// @error as TextEngine::make
+  static Result<std::shared_ptr<ServedModel>> make(std::string name, std::string file, models::LanguageModel model,
+                                                   Options options);
+  ~ServedModel();
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
+
+  const std::string& name() const noexcept { return description_.name; }
+  const ModelDescription& description() const noexcept { return description_; }
+  const models::LanguageModel& model() const noexcept { return model_; }
+  const text::Tokenizer& tokenizer() const noexcept { return *model_.tokenizer; }
+  /// Text of the model's own chat template; empty: it has none.
+  const std::string& chat_template() const noexcept { return description_.chat_template; }
+  const ModelCounters& counters() const noexcept { return counters_; }
+  std::shared_ptr<const ModelStatistics> statistics() const;
+  std::size_t waiting() const;
+
+  /// Queues a request; refused at once (429, 503) where there is no room. @pre each text passed `check`
+  void submit(TextJob job);
+  /// Whether a text can be written. @error as TextEngine::check
+  Status check(const models::TextRequest& request) const { return engine_->check(request); }
+  /// Ends requests of a label, or all where it is empty; returns how many that were at most.
+  std::size_t abort(const std::string& label);
+  /// All texts wait until `resume`.
+  void pause();
+  void resume();
+  bool is_paused() const;
+  /// Slots forget what they took.
+  void forget();
+  /// Ends all requests with 503, and the thread.
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Running {
+    TextJob job;
+    std::uint64_t number = 0;
+    Clock::time_point queued{}, begun{};
+    std::size_t next_text = 0, open = 0;  // texts that have no slot yet; that are being written
+    bool has_begun = false, is_full = false, is_written = false, is_ended = false;  // written: all texts
+    Clock::time_point heard{};
+  };
+  /// The text that a slot writes.
+  struct Place {
+    Running* request = nullptr;
+    std::size_t text = 0;
+    Clock::time_point last_token{};
+  };
+
+  ServedModel(ModelDescription description, models::LanguageModel model, Options options);
+  void work();
+  bool wait_for_work();
+  void look_at_queue();
+  bool is_gone(Running& request);
+  void admit();
+  Running* next_to_begin();
+  void begin_text(Running& request);
+  void look_after();
+  void count_cancelled(const Running& request);
+  void give(std::size_t slot, models::TextPiece piece);
+  void remove_ended();
+  void publish();
+
+  const Options options_;
+  ModelDescription description_;  // stays as it is once the thread runs
+  const models::LanguageModel model_;
+  std::unique_ptr<models::TextEngine> engine_;  // of the thread, but for `check`
+  ModelCounters counters_;
+  mutable std::mutex mutex_;  // of the six below
+  std::condition_variable changed_;
+  std::list<Running> queue_;
+  std::shared_ptr<const ModelStatistics> statistics_;
+  std::vector<std::string> aborted_;
+  bool stops_ = false, is_paused_ = false, forgets_ = false;
+  // Of the thread:
+  std::list<Running> running_;
+  std::vector<Place> places_;
+  std::uint64_t next_number_ = 1;
+  double request_seconds_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace weft::server
