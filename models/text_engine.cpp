@@ -262,8 +262,8 @@ Status TextEngine::check(const TextRequest& request) const {
     if (id >= parts_->batch.vocabulary())
       return fail(Errc::out_of_range,
                   "token " + std::to_string(id) + ", the model has " + std::to_string(parts_->batch.vocabulary()));
-  const std::size_t room = context() + (request.most_tokens == 0 ? 1 : 0);
-  if (request.prompt.size() < room) return {};
+  const std::size_t capacity = context() + (request.most_tokens == 0 ? 1 : 0);
+  if (request.prompt.size() < capacity) return {};
   return fail(Errc::full, "the prompt has " + std::to_string(request.prompt.size()) + " tokens, the context " +
                               std::to_string(context()) + "; nothing can be written");
 }

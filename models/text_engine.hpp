@@ -51,7 +51,7 @@ struct TextTimes {
   double prompt_seconds = 0, seconds = 0;
 };
 
-/// What became of a text in one step.
+/// News of a text after one step.
 struct TextPiece {
   /// end: a token that ends texts; stop: a stop string; length: enough tokens, or the context is full.
   enum class End { none, end, stop, length, failed };
@@ -96,8 +96,8 @@ class TextEngine {
   };
   Slot slot(std::size_t slot) const noexcept;
 
-  /// Whether a request could be begun in a free slot. @error invalid_argument: no prompt; out_of_range: a token that
-  /// the model has not; full: a prompt that leaves no room
+  /// Checks that a request could be begun in a free slot. @error invalid_argument: no prompt; out_of_range: a token
+  /// that the model has not; full: a prompt that leaves no room
   Status check(const TextRequest& request) const;
   /// Takes a free slot; its text begins with the next step. @error as `check`; full: no slot is free
   Result<std::size_t> begin(TextRequest request);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What llama.cpp's server tells of itself, and its tokenizer.
+// Routes by which llama.cpp's server describes itself, and its tokenizer.
 
 #include "server/internal/llama_settings.hpp"
 #include "server/internal/text_call.hpp"

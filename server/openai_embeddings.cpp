@@ -28,7 +28,7 @@ std::vector<float> normalized(std::span<const float> values) {
   return out;
 }
 
-/// How an answer is spelled.
+/// Spelling of an answer.
 struct Spelling {
   std::string model;
   bool is_base64 = false, is_llama = false;

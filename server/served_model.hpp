@@ -107,7 +107,7 @@ class ServedModel {
 
   /// Queues a request; refused at once (429, 503) where there is no room. @pre each text passed `check`
   void submit(TextJob job);
-  /// Whether a text can be written. @error as TextEngine::check
+  /// Checks that a text can be written. @error as TextEngine::check
   Status check(const models::TextRequest& request) const { return engine_->check(request); }
   /// Ends requests of a label, or all where it is empty; returns how many that were at most.
   std::size_t abort(const std::string& label);

@@ -51,8 +51,8 @@ same "main job" "$(hash_of main.here)" "$(hash_of main.there)"
 
 # A data directory: five ways to run it for four passes and four more.
 sed -e 's/, "drift": {[^}]*}//' -e "s#\"data/#\"$source_folder/examples/data/#" "$source_folder/examples/digits.json" \
-  > life.json
-passes() { "$1" run life.json --state "$2" --epochs "$3" --quiet --json; }
+  > stream.json
+passes() { "$1" run stream.json --state "$2" --epochs "$3" --quiet --json; }
 passes "$here" begun 4 > begun.here
 cp -r begun here_here
 cp -r begun here_there
@@ -73,8 +73,8 @@ echo "neon: $(grep -o '"records":[0-9]*' replay.there) and $(grep -o '"compared"
 
 # Every numeric type of weights.
 for dtype in $(grep -o '^WEFT_DTYPE([a-z0-9_]*' "$source_folder/core/dtypes.def" | cut -d'(' -f2); do
-  "$here" run life.json --dtype "$dtype" --epochs 1 --quiet --json > dtype.here 2> /dev/null || continue
-  "$there" run life.json --dtype "$dtype" --epochs 1 --quiet --json > dtype.there
+  "$here" run stream.json --dtype "$dtype" --epochs 1 --quiet --json > dtype.here 2> /dev/null || continue
+  "$there" run stream.json --dtype "$dtype" --epochs 1 --quiet --json > dtype.there
   same "$dtype" "$(hash_of dtype.here)" "$(hash_of dtype.there)"
 done
 exit $failed

@@ -327,7 +327,7 @@ def rows():
 
 
 def shared_rows(variables, root):
-    """What Qwen 3's template, which is not copied here, makes of the conversations."""
+    """Renderings of the conversations by Qwen 3's template, which is not copied here."""
     path = root.parent / "shared/data/language/tokenizers-more/qwen3.tokenizer_config.json.zst"
     source = json.loads(subprocess.run(["zstd", "-dcq", path], check=True, capture_output=True).stdout)["chat_template"]
     made = []

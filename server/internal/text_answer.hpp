@@ -27,7 +27,7 @@ class TextAnswer : public TextReceiver, public std::enable_shared_from_this<Text
   void fail(HttpResponse why) override;
 
  protected:
-  /// What became of a text so far.
+  /// A text as far as it is written.
   struct Choice {
     std::string text, stop;
     std::vector<text::TokenId> ids;

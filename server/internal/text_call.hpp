@@ -27,7 +27,7 @@ struct Refusal {
   std::vector<std::pair<std::string, std::uint64_t>> numbers{};  ///< more members of the error
 };
 HttpResponse response_of(const Refusal& refusal);
-/// What is wrong with a request's body is 400, whatever kind it is; `param` is the place that the error begins with.
+/// Answer to a mistake in a request's body: 400, whatever kind it is; `param` is the place that the error begins with.
 HttpResponse refusal_of(const Error& error);
 
 /// The value of a key, where it is there and not null, as clients leave things out.

@@ -17,7 +17,7 @@ Result<LanguageModel> stories() {
   return load_language_model(storage::real_file_system(), shared_data("stories260K/derived"));
 }
 
-/// What became of a text.
+/// A text as it was written.
 struct Written {
   std::string text;
   std::vector<text::TokenId> ids;

@@ -56,7 +56,7 @@ Result<std::string> json_key(Machine& machine, const Value& key) {
   }
 }
 
-/// What stands between two items, or around them.
+/// Separators between two items, or around them.
 void add_break(Text& to, const JsonStyle& style, std::size_t depth) {
   if (!style.indent) return;
   to.add("\n");

@@ -46,7 +46,7 @@ class Machine {
   Result<bool> is_equal(const Value& a, const Value& b);
   /// a < b as `sign` says: -1, 0, 1. @error invalid_argument: values that Python does not order
   Result<int> order(const Value& a, const Value& b, std::string_view operation = "<");
-  /// What Python iterates over: items, keys or characters. @error invalid_argument: a value that is not iterable
+  /// Values that Python iterates over: items, keys or characters. @error invalid_argument: a value that is not iterable
   Result<std::vector<Value>> items_of(const Value& value);
 
   std::size_t at = 0;                     // in the source

@@ -29,7 +29,7 @@ Result<Value> by_path(Machine& machine, Value value, const Value& path) {
   return value;
 }
 
-/// What a sequence is sorted or compared by: a member, in lower case unless told otherwise.
+/// Key by which a sequence is sorted or compared: a member, in lower case unless told otherwise.
 struct SortKey {
   Value attribute{};
   bool case_sensitive = false;

@@ -22,7 +22,7 @@ Result<Value> is_defined(Machine&, const Value& value, const Bound&, const Argum
 Result<Value> is_mapping(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.kind == Kind::dict && !value.dict->is_namespace);
 }
-/// What can be iterated over: undefined values too, as in Jinja.
+/// True for values that can be iterated over: undefined ones too, as in Jinja.
 Result<Value> is_iterable(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.is_undefined() || value.is_text() || value.kind == Kind::list ||
              (value.kind == Kind::dict && !value.dict->is_namespace));

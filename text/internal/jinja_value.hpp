@@ -110,7 +110,7 @@ struct Dict : Object {
   Value* find(std::string_view key) noexcept;
 };
 
-/// Where a loop stands.
+/// Position of a loop.
 struct Loop : Object {
   const std::vector<Value>* items = nullptr;
   std::size_t index = 0;
