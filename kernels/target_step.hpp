@@ -9,8 +9,8 @@
 
 namespace weft::kernels {
 
-/// Epsilon of an rms, added to the mean of squares, so that 1 / rms is 1e12 and finite for a row of zeros: its factor is
-/// 1, as of every row below the limit.
+/// Epsilon of an rms, added to the mean of squares, so that 1 / rms is 1e12 and finite for a row of zeros: its factor
+/// is 1, as of every row below the limit.
 inline constexpr float kLeastSquare = 1e-24f;
 
 /// min(1, limit / rms) of a row of `n` values with this sum of squares; with `is_square` min(1, limit / rms^2).

@@ -126,8 +126,8 @@ TEST(RunJson, IsTheSameOnEveryThreadCountExecutorAndInstructionSet) {
 }
 
 TEST(RunJson, RunsEveryRuleUnderBothSchedules) {
-  for (const char* rule : {"backprop", "gap", "chain", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce", "gap_difference",
-                           "chain_original"})
+  for (const char* rule :
+       {"backprop", "gap", "chain", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce", "gap_difference", "chain_original"})
     for (const char* schedule : {"settle", "pipelined"}) {
       const Outcome ran =
           weft({"run", kDigits, "--json", "--max-samples", "200", "--rule", rule, "--schedule", schedule});

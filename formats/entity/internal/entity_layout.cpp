@@ -38,7 +38,8 @@ Hash128 header_checksum(ByteSpan fixed, std::string_view header) {
 }
 
 Status check_blob(const Tensor& blob) {
-  if (!is_plain(blob.name, entity::kMaxNameSize)) return fail(Errc::parse_failed, in_quotes(blob.name) + " cannot name a blob");
+  if (!is_plain(blob.name, entity::kMaxNameSize))
+    return fail(Errc::parse_failed, in_quotes(blob.name) + " cannot name a blob");
   if (is_private(blob.type)) {
     if (is_plain(blob.type, kMaxTypeSize) && blob.shape.size() <= entity::kMaxRank) return {};
     return fail(Errc::parse_failed, "blob '" + blob.name + "': " + in_quotes(blob.type) + " cannot name a type of " +
