@@ -71,7 +71,7 @@ struct TextEngine::Parts {
     std::vector<text::TokenId> taken{};  // by the sequence
     std::uint64_t used = 0;
   };
-  using Give = std::function<void(std::size_t, TextPiece)>;
+  using Give = std::function<void(std::size_t, TextChunk)>;
 
   const LanguageModel& model;
   DecodingBatch batch;
@@ -81,11 +81,11 @@ struct TextEngine::Parts {
   bool goes_on_from(const Place& place, const TextRequest& request) const;
   std::size_t best_place(const TextRequest& request) const;
   void release(std::size_t at, bool is_whole);
-  void finish(std::size_t at, TextPiece& piece, TextPiece::End end);
+  void finish(std::size_t at, TextChunk& part, TextChunk::End end);
   void fail_text(std::size_t at, const Status& outcome, const Give& give);
   void write(std::size_t at, std::span<const float> logits, const Give& give);
   void read(std::size_t at, const Give& give);
-  bool score_prompt(std::size_t at, std::span<const text::TokenId> now, TextPiece& piece, const Give& give);
+  bool score_prompt(std::size_t at, std::span<const text::TokenId> now, TextChunk& part, const Give& give);
   std::string stop_of(const Text& text) const;
 };
 
@@ -113,25 +113,25 @@ void TextEngine::Parts::release(std::size_t at, bool is_whole) {
   if (!is_whole) places[at].taken.clear();
 }
 
-void TextEngine::Parts::finish(std::size_t at, TextPiece& piece, TextPiece::End end) {
+void TextEngine::Parts::finish(std::size_t at, TextChunk& part, TextChunk::End end) {
   Text& text = *places[at].text;
-  piece.end = end;
-  piece.text += text.stream.finish();
+  part.end = end;
+  part.text += text.stream.finish();
   const auto now = SlotClock::now();
   if (text.prompted == SlotClock::time_point{}) text.prompted = now;
   text.times.prompt = text.request.prompt.size();
   text.times.written = text.ids.size();
   text.times.prompt_seconds = seconds_between(text.begun, text.prompted);
   text.times.seconds = seconds_between(text.prompted, now);
-  piece.times = text.times;
-  release(at, end != TextPiece::End::failed);
+  part.times = text.times;
+  release(at, end != TextChunk::End::failed);
 }
 
 void TextEngine::Parts::fail_text(std::size_t at, const Status& outcome, const Give& give) {
-  TextPiece piece;
-  piece.outcome = outcome;
-  finish(at, piece, TextPiece::End::failed);
-  give(at, std::move(piece));
+  TextChunk part;
+  part.outcome = outcome;
+  finish(at, part, TextChunk::End::failed);
+  give(at, std::move(part));
 }
 
 /// The stop string that the last tokens made.
@@ -156,30 +156,30 @@ void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, con
   const TextRequest& request = text.request;
   const auto id = text.sampler.pick(logits, batch.position(at));
   if (!id) return fail_text(at, fail(id.error()), give);
-  TextPiece piece;
+  TextChunk part;
   if (!request.ignores_ends && std::find(model.ends.begin(), model.ends.end(), *id) != model.ends.end()) {
-    finish(at, piece, TextPiece::End::end);
-    return give(at, std::move(piece));
+    finish(at, part, TextChunk::End::end);
+    return give(at, std::move(part));
   }
   text.ids.push_back(*id);
-  piece.ids.push_back(*id);
-  if (request.scores) piece.scores.push_back(score_of(logits, *id, request.likeliest));
-  piece.text = text.stream.push(*id);
+  part.ids.push_back(*id);
+  if (request.scores) part.scores.push_back(score_of(logits, *id, request.likeliest));
+  part.text = text.stream.push(*id);
   if (text.stream.is_stopped()) {
-    piece.stop = stop_of(text);
-    finish(at, piece, TextPiece::End::stop);
+    part.stop = stop_of(text);
+    finish(at, part, TextChunk::End::stop);
   } else if (text.ids.size() >= request.most_tokens || batch.position(at) >= batch.context()) {
-    finish(at, piece, TextPiece::End::length);
+    finish(at, part, TextChunk::End::length);
   }
-  give(at, std::move(piece));
+  give(at, std::move(part));
 }
 
 /// Takes tokens of the prompt one by one, and tells the score of each; false: it failed.
-bool TextEngine::Parts::score_prompt(std::size_t at, std::span<const text::TokenId> now, TextPiece& piece,
+bool TextEngine::Parts::score_prompt(std::size_t at, std::span<const text::TokenId> now, TextChunk& part,
                                      const Give& give) {
   Text& text = *places[at].text;
   const std::vector<text::TokenId>& prompt = text.request.prompt;
-  if (text.read == 0) piece.scores.push_back({prompt[0], std::nullopt, {}});
+  if (text.read == 0) part.scores.push_back({prompt[0], std::nullopt, {}});
   for (std::size_t i = 0; i < now.size(); ++i) {
     if (text.read + i + 1 == prompt.size()) return true;  // the last one is taken by the caller
     const auto logits = batch.accept(at, now.subspan(i, 1));
@@ -187,7 +187,7 @@ bool TextEngine::Parts::score_prompt(std::size_t at, std::span<const text::Token
       fail_text(at, fail(logits.error()), give);
       return false;
     }
-    piece.scores.push_back(score_of(*logits, prompt[text.read + i + 1], text.request.likeliest));
+    part.scores.push_back(score_of(*logits, prompt[text.read + i + 1], text.request.likeliest));
   }
   return true;
 }
@@ -199,10 +199,10 @@ void TextEngine::Parts::read(std::size_t at, const Give& give) {
   std::span<const text::TokenId> now = std::span(request.prompt).subspan(text.read);
   now = now.first(std::min(now.size(), kBlock));
   const bool is_last = text.read + now.size() == request.prompt.size();
-  TextPiece piece;
+  TextChunk part;
   std::span<const text::TokenId> rest = now;
   if (request.scores_prompt) {
-    if (!score_prompt(at, now, piece, give)) return;
+    if (!score_prompt(at, now, part, give)) return;
     rest = is_last ? now.last(1) : now.last(0);
   }
   std::span<const float> logits;
@@ -215,12 +215,12 @@ void TextEngine::Parts::read(std::size_t at, const Give& give) {
   all.insert(all.end(), now.begin(), now.end());
   text.read += now.size();
   if (is_last) text.prompted = SlotClock::now();
-  if (is_last && request.wants_features) piece.features.assign(batch.features().begin(), batch.features().end());
+  if (is_last && request.wants_features) part.features.assign(batch.features().begin(), batch.features().end());
   if (is_last && request.most_tokens == 0) {
-    finish(at, piece, TextPiece::End::length);
-    return give(at, std::move(piece));
+    finish(at, part, TextChunk::End::length);
+    return give(at, std::move(part));
   }
-  if (!piece.scores.empty()) give(at, std::move(piece));
+  if (!part.scores.empty()) give(at, std::move(part));
   if (is_last) write(at, logits, give);
 }
 
@@ -262,8 +262,8 @@ Status TextEngine::check(const TextRequest& request) const {
     if (id >= parts_->batch.vocabulary())
       return fail(Errc::out_of_range,
                   "token " + std::to_string(id) + ", the model has " + std::to_string(parts_->batch.vocabulary()));
-  const std::size_t capacity = context() + (request.most_tokens == 0 ? 1 : 0);
-  if (request.prompt.size() < capacity) return {};
+  const std::size_t most = context() + (request.most_tokens == 0 ? 1 : 0);
+  if (request.prompt.size() < most) return {};
   return fail(Errc::full, "the prompt has " + std::to_string(request.prompt.size()) + " tokens, the context " +
                               std::to_string(context()) + "; nothing can be written");
 }
@@ -298,7 +298,7 @@ void TextEngine::forget() {
     if (!each.text) each.taken.clear();
 }
 
-bool TextEngine::step(const std::function<void(std::size_t, TextPiece)>& give) {
+bool TextEngine::step(const std::function<void(std::size_t, TextChunk)>& give) {
   Parts& p = *parts_;
   std::vector<DecodingBatch::Step> steps;
   std::size_t reading = p.places.size();

@@ -51,8 +51,8 @@ struct TextTimes {
   double prompt_seconds = 0, seconds = 0;
 };
 
-/// News of a text after one step.
-struct TextPiece {
+/// Result of one step for a text.
+struct TextChunk {
   /// end: a token that ends texts; stop: a stop string; length: enough tokens, or the context is full.
   enum class End { none, end, stop, length, failed };
   std::string text;  ///< whole characters that are certain
@@ -86,7 +86,7 @@ class TextEngine {
 
   std::size_t context() const noexcept;
   std::size_t slots() const noexcept;
-  /// Width of TextPiece::features.
+  /// Width of TextChunk::features.
   std::size_t features() const noexcept;
   std::size_t free_slots() const noexcept;
   /// State of a slot. @pre slot < slots()
@@ -96,7 +96,7 @@ class TextEngine {
   };
   Slot slot(std::size_t slot) const noexcept;
 
-  /// Checks that a request could be begun in a free slot. @error invalid_argument: no prompt; out_of_range: a token
+  /// Success where a request can be begun in a free slot. @error invalid_argument: no prompt; out_of_range: a token
   /// that the model has not; full: a prompt that leaves no room
   Status check(const TextRequest& request) const;
   /// Takes a free slot; its text begins with the next step. @error as `check`; full: no slot is free
@@ -110,7 +110,7 @@ class TextEngine {
 
   /// A block of the prompt that came first, and a token of each other text. `give` gets what came of each; once it
   /// ended, the slot is free. False: there was nothing to do.
-  bool step(const std::function<void(std::size_t slot, TextPiece piece)>& give);
+  bool step(const std::function<void(std::size_t slot, TextChunk part)>& give);
 
  private:
   struct Parts;

@@ -15,7 +15,7 @@ using internal::boolean_or;
 using internal::given;
 using internal::natural_or;
 using internal::TextCall;
-using models::TextPiece;
+using models::TextChunk;
 
 constexpr std::size_t kMostPrompts = 2048, kMostProbabilities = 100;
 
@@ -26,13 +26,13 @@ struct LlamaRequest {
   bool streams = false, tells_tokens = false, tells_usage = false;
 };
 
-const char* stop_type(TextPiece::End end) {
+const char* stop_type(TextChunk::End end) {
   switch (end) {
-    case TextPiece::End::end:
+    case TextChunk::End::end:
       return "eos";
-    case TextPiece::End::stop:
+    case TextChunk::End::stop:
       return "word";
-    case TextPiece::End::length:
+    case TextChunk::End::length:
       return "limit";
     default:
       return "none";
@@ -84,21 +84,21 @@ class LlamaAnswer final : public internal::TextAnswer {
             {"timings", internal::timings_of(choice.times)}};
   }
 
-  std::string events(std::size_t text, const TextPiece& piece) override {
-    const bool is_last = piece.end != TextPiece::End::none;
-    written_[text] += piece.ids.size();
+  std::string events(std::size_t text, const TextChunk& part) override {
+    const bool is_last = part.end != TextChunk::End::none;
+    written_[text] += part.ids.size();
     Json body;
     if (is_last)
-      body = last(text, piece.text, piece.ids);
+      body = last(text, part.text, part.ids);
     else
       body = {{"index", text},
-              {"content", piece.text},
-              {"tokens", piece.ids},
+              {"content", part.text},
+              {"tokens", part.ids},
               {"stop", false},
               {"id_slot", -1},
               {"tokens_predicted", written_[text]},
               {"tokens_evaluated", request_.prompts[text].tokens.size()}};
-    if (request_.text.scores) body["completion_probabilities"] = probabilities(piece.scores);
+    if (request_.text.scores) body["completion_probabilities"] = probabilities(part.scores);
     return event(body);
   }
   HttpResponse whole() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Routes by which llama.cpp's server describes itself, and its tokenizer.
+// Properties, slots and tokenizer, as llama.cpp's server tells them.
 
 #include "server/internal/llama_settings.hpp"
 #include "server/internal/text_call.hpp"

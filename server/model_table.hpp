@@ -31,7 +31,7 @@ class ModelTable {
 
   explicit ModelTable(Options options) : options_(std::move(options)) {}
 
-  /// True for a path that `load` takes: a folder, a GGUF file, an .entity file that weft import made.
+  /// True of a path that `load` takes: a folder, a GGUF file, an .entity file that weft import made.
   /// @error as FileSystem::map, decode_entity
   static Result<bool> is_model(storage::FileSystem& files, const std::string& path);
   /// @error duplicate_name, invalid_argument: no plain name; as load_language_model, ServedModel::make

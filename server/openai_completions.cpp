@@ -18,7 +18,7 @@ using internal::finish_reason;
 using internal::given;
 using internal::natural_or;
 using internal::TextCall;
-using models::TextPiece;
+using models::TextChunk;
 
 constexpr std::size_t kMostTexts = 2048, kMostChoices = 16, kMostTried = 64, kMostLogprobs = 20;
 
@@ -37,8 +37,8 @@ class LogprobLists {
   explicit LogprobLists(const text::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   void add(const models::TokenScore& score, std::size_t& offset) {
-    const std::string piece = internal::token_bytes(tokenizer_, score.id);
-    tokens_.push_back(piece);
+    const std::string part = internal::token_bytes(tokenizer_, score.id);
+    tokens_.push_back(part);
     values_.push_back(score.logprob ? Json(*score.logprob) : Json());
     Json likeliest = score.logprob ? Json::object() : Json();
     for (const auto& each : score.likeliest) {
@@ -47,7 +47,7 @@ class LogprobLists {
     }
     top_.push_back(std::move(likeliest));
     offsets_.push_back(offset);
-    offset += characters(piece);
+    offset += characters(part);
   }
   Json json() && {
     return {{"tokens", std::move(tokens_)},
@@ -79,11 +79,11 @@ class CompletionAnswer final : public internal::TextAnswer {
             {"system_fingerprint", fingerprint_},
             {"choices", std::move(choices)}};
   }
-  Json choice(std::size_t index, const std::string& text, Json logprobs, TextPiece::End end) const {
+  Json choice(std::size_t index, const std::string& text, Json logprobs, TextChunk::End end) const {
     return {{"text", text},
             {"index", index},
             {"logprobs", std::move(logprobs)},
-            {"finish_reason", end == TextPiece::End::none ? Json() : Json(finish_reason(end))}};
+            {"finish_reason", end == TextChunk::End::none ? Json() : Json(finish_reason(end))}};
   }
   Json logprobs_of(const std::vector<models::TokenScore>& scores, std::size_t& offset) const {
     if (!completion_.logprobs) return {};
@@ -114,15 +114,15 @@ class CompletionAnswer final : public internal::TextAnswer {
   std::string opening() override {
     std::string all;
     for (std::size_t i = 0; completion_.echoes && i < choices_.size(); ++i)
-      all += chunk(Json::array({choice(i, prompt_text(i), nullptr, TextPiece::End::none)}), nullptr);
+      all += chunk(Json::array({choice(i, prompt_text(i), nullptr, TextChunk::End::none)}), nullptr);
     return all;
   }
-  std::string events(std::size_t text, const TextPiece& piece) override {
+  std::string events(std::size_t text, const TextChunk& part) override {
     const bool tells =
-        !piece.text.empty() || piece.end != TextPiece::End::none || (completion_.logprobs && !piece.scores.empty());
+        !part.text.empty() || part.end != TextChunk::End::none || (completion_.logprobs && !part.scores.empty());
     if (!tells) return {};
-    Json logprobs = logprobs_of(piece.scores, offsets_[text]);
-    return chunk(Json::array({choice(text, piece.text, std::move(logprobs), piece.end)}), nullptr);
+    Json logprobs = logprobs_of(part.scores, offsets_[text]);
+    return chunk(Json::array({choice(text, part.text, std::move(logprobs), part.end)}), nullptr);
   }
   std::string closing() override {
     const std::string done = "data: [DONE]\n\n";

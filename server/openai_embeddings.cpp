@@ -68,7 +68,7 @@ class EmbeddingAnswer final : public internal::TextAnswer {
       : TextAnswer(std::move(exchange), texts, false), as_(std::move(as)) {}
 
  private:
-  std::string events(std::size_t, const models::TextPiece&) override { return {}; }
+  std::string events(std::size_t, const models::TextChunk&) override { return {}; }
   HttpResponse whole() override {
     std::vector<std::vector<float>> rows;
     std::size_t tokens = 0;

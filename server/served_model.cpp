@@ -158,7 +158,7 @@ void ServedModel::work() {
     const bool writes = !is_paused();
     if (writes) admit();
     look_after();
-    if (writes) engine_->step([this](std::size_t slot, models::TextPiece piece) { give(slot, std::move(piece)); });
+    if (writes) engine_->step([this](std::size_t slot, models::TextChunk part) { give(slot, std::move(part)); });
     remove_ended();
     publish();
   }
@@ -305,36 +305,36 @@ void ServedModel::look_after() {
   remove_ended();
 }
 
-void ServedModel::give(std::size_t slot, models::TextPiece piece) {
+void ServedModel::give(std::size_t slot, models::TextChunk part) {
   Place& place = places_[slot];
   Running& request = *place.request;
   const auto now = Clock::now();
   const auto seconds = [&](Clock::time_point since) { return std::chrono::duration<double>(now - since).count(); };
-  if (!piece.ids.empty()) {
+  if (!part.ids.empty()) {
     if (place.last_token == Clock::time_point{})
       counters_.first_token.add(seconds(request.queued));
     else
       counters_.between_tokens.add(seconds(place.last_token));
     place.last_token = now;
-    counters_.generated_tokens.fetch_add(piece.ids.size(), std::memory_order_relaxed);
+    counters_.generated_tokens.fetch_add(part.ids.size(), std::memory_order_relaxed);
   }
-  const auto end = piece.end;
+  const auto end = part.end;
   request.heard = now;
-  if (end != models::TextPiece::End::none) {
-    counters_.prompt_tokens.fetch_add(piece.times.prompt - piece.times.cached, std::memory_order_relaxed);
-    counters_.cached_tokens.fetch_add(piece.times.cached, std::memory_order_relaxed);
+  if (end != models::TextChunk::End::none) {
+    counters_.prompt_tokens.fetch_add(part.times.prompt - part.times.cached, std::memory_order_relaxed);
+    counters_.cached_tokens.fetch_add(part.times.cached, std::memory_order_relaxed);
     --request.open;
   }
   const std::size_t text = place.text;
-  if (end != models::TextPiece::End::none) place = {};
+  if (end != models::TextChunk::End::none) place = {};
   if (request.is_ended) return;
-  if (end == models::TextPiece::End::failed) {
-    log_error("model '" + name() + "': " + piece.outcome.error().text());
-    request.job.receiver->fail(error_response(500, "server_error", piece.outcome.error().text()));
+  if (end == models::TextChunk::End::failed) {
+    log_error("model '" + name() + "': " + part.outcome.error().text());
+    request.job.receiver->fail(error_response(500, "server_error", part.outcome.error().text()));
     request.is_ended = true;
     return;
   }
-  request.job.receiver->take(text, std::move(piece));
+  request.job.receiver->take(text, std::move(part));
   if (request.open > 0 || request.next_text < request.job.texts.size()) return;
   request.job.receiver->end();
   request.is_written = true;

@@ -57,7 +57,7 @@ class TextReceiver {
   virtual ~TextReceiver() = default;
   /// The first of its texts has a slot.
   virtual void begin() = 0;
-  virtual void take(std::size_t text, models::TextPiece piece) = 0;
+  virtual void take(std::size_t text, models::TextChunk part) = 0;
   /// True while its client reads too slowly: its texts wait. Asked between steps, so it may send what it kept.
   virtual bool is_full() = 0;
   /// Called now and then while nothing comes, so that a client knows that it still will.
@@ -107,7 +107,7 @@ class ServedModel {
 
   /// Queues a request; refused at once (429, 503) where there is no room. @pre each text passed `check`
   void submit(TextJob job);
-  /// Checks that a text can be written. @error as TextEngine::check
+  /// Success where a text can be written. @error as TextEngine::check
   Status check(const models::TextRequest& request) const { return engine_->check(request); }
   /// Ends requests of a label, or all where it is empty; returns how many that were at most.
   std::size_t abort(const std::string& label);
@@ -147,7 +147,7 @@ class ServedModel {
   void begin_text(Running& request);
   void look_after();
   void count_cancelled(const Running& request);
-  void give(std::size_t slot, models::TextPiece piece);
+  void give(std::size_t slot, models::TextChunk part);
   void remove_ended();
   void publish();
 

@@ -8,7 +8,7 @@
 
 namespace weft::server::internal {
 
-/// Settings of a text's sampling, as llama.cpp's server reports them.
+/// Settings by which a text is drawn, as llama.cpp's server tells it.
 Json llama_settings(const models::TextRequest& text);
 
 }  // namespace weft::server::internal

@@ -20,19 +20,19 @@ void TextAnswer::begin() {
   stream_ = exchange_->stream(std::move(head));
 }
 
-void TextAnswer::take(std::size_t text, models::TextPiece piece) {
+void TextAnswer::take(std::size_t text, models::TextChunk part) {
   Choice& choice = choices_[text];
-  choice.text += piece.text;
-  choice.ids.insert(choice.ids.end(), piece.ids.begin(), piece.ids.end());
-  choice.scores.insert(choice.scores.end(), piece.scores.begin(), piece.scores.end());
-  if (!piece.features.empty()) choice.features = std::move(piece.features);
-  if (piece.end != models::TextPiece::End::none) {
-    choice.end = piece.end;
-    choice.stop = piece.stop;
-    choice.times = piece.times;
+  choice.text += part.text;
+  choice.ids.insert(choice.ids.end(), part.ids.begin(), part.ids.end());
+  choice.scores.insert(choice.scores.end(), part.scores.begin(), part.scores.end());
+  if (!part.features.empty()) choice.features = std::move(part.features);
+  if (part.end != models::TextChunk::End::none) {
+    choice.end = part.end;
+    choice.stop = part.stop;
+    choice.times = part.times;
   }
   if (!stream_) return;
-  kept_ += events(text, piece);
+  kept_ += events(text, part);
   flush();
 }
 

@@ -20,26 +20,26 @@ class TextAnswer : public TextReceiver, public std::enable_shared_from_this<Text
       : choices_(texts), exchange_(std::move(exchange)), streams_(streams) {}
 
   void begin() override;
-  void take(std::size_t text, models::TextPiece piece) override;
+  void take(std::size_t text, models::TextChunk part) override;
   bool is_full() override;
   void wait() override;
   void end() override;
   void fail(HttpResponse why) override;
 
  protected:
-  /// A text as far as it is written.
+  /// A text so far.
   struct Choice {
     std::string text, stop;
     std::vector<text::TokenId> ids;
     std::vector<models::TokenScore> scores;
     std::vector<float> features;
-    models::TextPiece::End end = models::TextPiece::End::none;
+    models::TextChunk::End end = models::TextChunk::End::none;
     models::TextTimes times;
   };
 
-  /// Events at the beginning; of a piece, which is in its choice already; at the end.
+  /// Events at the beginning; of a part, which is in its choice already; at the end.
   virtual std::string opening() { return {}; }
-  virtual std::string events(std::size_t text, const models::TextPiece& piece) = 0;
+  virtual std::string events(std::size_t text, const models::TextChunk& part) = 0;
   virtual std::string closing() { return {}; }
   /// The whole answer. @thread the connection's
   virtual HttpResponse whole() = 0;

@@ -301,8 +301,8 @@ std::int64_t unix_time() {
 
 std::string fingerprint(const LanguageContext& context) { return "weft-" + context.version + "-wv1"; }
 
-const char* finish_reason(models::TextPiece::End end) {
-  return end == models::TextPiece::End::length ? "length" : "stop";
+const char* finish_reason(models::TextChunk::End end) {
+  return end == models::TextChunk::End::length ? "length" : "stop";
 }
 
 HttpResponse json_response(const Json& body, int status) {

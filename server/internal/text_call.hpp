@@ -27,7 +27,8 @@ struct Refusal {
   std::vector<std::pair<std::string, std::uint64_t>> numbers{};  ///< more members of the error
 };
 HttpResponse response_of(const Refusal& refusal);
-/// Answer to a mistake in a request's body: 400, whatever kind it is; `param` is the place that the error begins with.
+/// The answer to a body that is wrong: 400, whatever kind of error it is; `param` is the place that its text begins
+/// with.
 HttpResponse refusal_of(const Error& error);
 
 /// The value of a key, where it is there and not null, as clients leave things out.
@@ -83,7 +84,7 @@ std::string fresh_id(std::string_view prefix);
 std::int64_t unix_time();
 /// "weft-0.1-wv1"
 std::string fingerprint(const LanguageContext& context);
-const char* finish_reason(models::TextPiece::End end);
+const char* finish_reason(models::TextChunk::End end);
 HttpResponse json_response(const Json& body, int status = 200);
 
 }  // namespace weft::server::internal

@@ -17,31 +17,31 @@ Result<LanguageModel> stories() {
   return load_language_model(storage::real_file_system(), shared_data("stories260K/derived"));
 }
 
-/// A text as it was written.
+/// A text that was written.
 struct Written {
   std::string text;
   std::vector<text::TokenId> ids;
   std::vector<TokenScore> scores;
   std::vector<float> features;
-  TextPiece::End end = TextPiece::End::none;
+  TextChunk::End end = TextChunk::End::none;
   std::string stop;
   TextTimes times;
 
-  void take(TextPiece piece) {
-    text += piece.text;
-    ids.insert(ids.end(), piece.ids.begin(), piece.ids.end());
-    for (TokenScore& each : piece.scores) scores.push_back(std::move(each));
-    if (!piece.features.empty()) features = std::move(piece.features);
-    end = piece.end;
-    stop = piece.stop;
-    times = piece.times;
+  void take(TextChunk part) {
+    text += part.text;
+    ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+    for (TokenScore& each : part.scores) scores.push_back(std::move(each));
+    if (!part.features.empty()) features = std::move(part.features);
+    end = part.end;
+    stop = part.stop;
+    times = part.times;
   }
 };
 
 Written alone(TextEngine& engine, TextRequest request) {
   Written written;
   EXPECT_TRUE(engine.begin(std::move(request)));
-  while (engine.step([&](std::size_t, TextPiece piece) { written.take(std::move(piece)); })) {
+  while (engine.step([&](std::size_t, TextChunk part) { written.take(std::move(part)); })) {
   }
   return written;
 }
@@ -82,7 +82,7 @@ TEST(TextEngine, WritesEachTextAsIfItWereAlone) {
     }
     const std::size_t paused = random() % 3;
     engine->pause(paused, true);
-    engine->step([&](std::size_t slot, TextPiece piece) { written[numbers[slot]].take(std::move(piece)); });
+    engine->step([&](std::size_t slot, TextChunk part) { written[numbers[slot]].take(std::move(part)); });
     engine->pause(paused, false);
   }
   for (std::uint32_t i = 0; i < kTexts; ++i) {
@@ -98,7 +98,7 @@ TEST(TextEngine, WritesEachTextAsIfItWereAlone) {
     EXPECT_EQ(written[i].ids, expected->ids) << i;
     const char* const ends[] = {"none", "end", "stop", "length", "failed"};
     EXPECT_EQ(ends[static_cast<int>(written[i].end)], expected->end) << i;
-    EXPECT_EQ(written[i].stop.empty(), written[i].end != TextPiece::End::stop) << i;
+    EXPECT_EQ(written[i].stop.empty(), written[i].end != TextChunk::End::stop) << i;
     if (!written[i].stop.empty()) EXPECT_TRUE(written[i].stop == "." || written[i].stop == " the") << i;
     EXPECT_EQ(written[i].times.written, expected->ids.size()) << i;
   }
@@ -178,7 +178,7 @@ TEST(TextEngine, GivesWhatTheLogitsAreMadeOf) {
   request.most_tokens = 0;
   request.wants_features = true;
   const Written written = alone(*engine, request);
-  EXPECT_EQ(written.end, TextPiece::End::length);
+  EXPECT_EQ(written.end, TextChunk::End::length);
   EXPECT_TRUE(written.ids.empty());
   ASSERT_EQ(written.features.size(), engine->features());
   const auto files = formats::load_safetensors_folder(storage::real_file_system(), shared_data("stories260K/derived"));
@@ -224,7 +224,7 @@ TEST(TextEngine, RefusesWhatDoesNotFit) {
   engine->drop(0);
   EXPECT_EQ(engine->free_slots(), 1u);
   const Written written = alone(*engine, request);
-  EXPECT_EQ(written.end, TextPiece::End::length);
+  EXPECT_EQ(written.end, TextChunk::End::length);
   EXPECT_EQ(written.ids.size(), 3u);  // the last one needs no room
 }
 
