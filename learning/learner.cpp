@@ -63,6 +63,9 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   const LearningOptions options = with_defaults(wanted);
   WEFT_CHECK(check_memory(mesh, options));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
+  if (options.traces && mesh.device_statistics())
+    return fail(Errc::unsupported,
+                "learning.traces: the network is on a device, which has no traces yet; give device 'cpu'");
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(
@@ -87,6 +90,24 @@ Status check_weights(const Target& target, std::size_t learners, const Object& o
     if (!std::isfinite(weight) || weight < 0.0f)
       return fail(std::isfinite(weight) ? Errc::out_of_range : Errc::not_finite,
                   object() + "weight " + std::to_string(weight) + "; weights are finite and not below 0");
+  return {};
+}
+
+template <class Object>
+Status check_signal(const Target& target, const LearningOptions& options, const Object& object) {
+  if (!options.traces) {
+    if (!target.signal) return {};
+    return fail(Errc::invalid_argument, object() + "a signal of traces, and learning.traces is false");
+  }
+  if (!target.signal || target.gradient.empty())
+    return fail(Errc::invalid_argument,
+                object() + "learning.traces takes a gradient and a signal, of Learner::teach; give both");
+  const TraceSignal& signal = *target.signal;
+  if (!std::isfinite(signal.error))
+    return fail(Errc::not_finite, object() + "signal.error is " + std::to_string(signal.error));
+  if (!(signal.decay >= 0.0f && signal.decay <= 1.0f) || !(signal.bound >= 0.0f && std::isfinite(signal.bound)))
+    return fail(Errc::out_of_range, object() + "signal.decay " + std::to_string(signal.decay) + ", signal.bound " +
+                                        std::to_string(signal.bound) + "; decay is from 0 to 1, bound not below 0");
   return {};
 }
 
@@ -136,6 +157,7 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
     const std::vector<std::size_t>& starts = ring->starts;  // made once: learning allocates nothing
     const std::size_t width = output.width, tokens = starts.size() - 1;
     const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
+    WEFT_CHECK(check_signal(target, options, object));
     if (is_late && !target.weights.empty()) WEFT_CHECK(check_weights(target, options.learners, object));
     if (is_late && !target.gradient.empty()) {
       WEFT_CHECK(check_gradient(target, options, options.learners * width, object));

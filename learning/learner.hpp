@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/options.hpp"
+#include "learning/trace_signal.hpp"
 
 #include "mesh/mesh.hpp"
 #include "mesh/runtime/step_rule.hpp"
@@ -39,6 +40,8 @@ struct Target {
   /// [learners]: factors, >= 0, of the gradients; empty: 1. A sample with none above 0 is scored and not learned from.
   /// Of `teach` alone.
   std::span<const float> weights{};
+  /// Beside a gradient, where `traces` is on: the step that the output's layers make. Of `teach` alone.
+  std::optional<TraceSignal> signal{};
 };
 
 /// True when something is to be learned from the targets of one sample: one of a learner with a weight above 0.

@@ -34,6 +34,7 @@ class Planner {
   void plan_hops();
   void plan_tied();
   void plan_moves();
+  Status plan_traces();
   void plan_steps();
   void plan_arrivals();
   void plan_delays();
@@ -165,7 +166,7 @@ void Planner::plan_moves() {
     owner.moves = !group.users.empty() && !graph_.nodes()[group.owner].is_frozen;
     owner.reach = std::max(owner.reach, group.reach);
   }
-  plan_.moves_together = options_.optimizer.clip == Clip::global_norm;
+  plan_.moves_together = options_.optimizer.clip == Clip::global_norm || options_.traces;
   // Of a norm all gradients must be known before the first weight moves.
   const bool has_norm = plan_.moves_together || options_.optimizer.clip == Clip::norm;
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !has_norm; ++id) {
@@ -175,6 +176,33 @@ void Planner::plan_moves() {
                      is_one_product(node) && node.layer->row_product();
   }
   plan_.travel = (is_along_links(rule_of(options_).path) ? plan_.depth : 2) + (plan_.moves_together ? 2 : 0);
+}
+
+/// The output of each layer with traces: their step is by one error.
+Status Planner::plan_traces() {
+  if (!options_.traces) return {};
+  for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
+    std::vector<NodeId> front{graph_.outputs()[i]};
+    std::vector<bool> is_reached(graph_.nodes().size());
+    while (!front.empty()) {
+      const NodeId id = front.back();
+      front.pop_back();
+      const mesh::Node& node = graph_.nodes()[id];
+      if (is_reached[id] || node.is_port()) continue;
+      is_reached[id] = true;
+      std::int32_t& output = plan_.layers[id].traced_for;
+      if (output >= 0 && plan_.layers[id].moves && !node.layer->parameters().empty())
+        return fail(Errc::unsupported,
+                    "learning.traces: errors of '" + graph_.spec().outputs[static_cast<std::size_t>(output)].name +
+                        "' and of '" + graph_.spec().outputs[i].name + "' reach the layer at " + to_string(node.at) +
+                        ", and a trace is moved by one of them; give each output layers of its own, or `freeze`");
+      output = static_cast<std::int32_t>(i);
+      for (const std::uint32_t edge : node.sources) front.push_back(graph_.edges()[edge].from);
+    }
+  }
+  if (plan_.tied.empty()) return {};
+  return fail(Errc::unsupported,
+              "learning.traces: layers with shared weights, which have no traces; give each its own");
 }
 
 void Planner::plan_steps() {
@@ -257,6 +285,7 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   planner.plan_hops();
   planner.plan_tied();
   planner.plan_moves();
+  WEFT_CHECK(planner.plan_traces());
   planner.plan_steps();
   planner.plan_arrivals();
   planner.plan_delays();

@@ -7,9 +7,11 @@
 #include "kernels/cpu_stream.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/math.hpp"
+#include "kernels/trace.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace weft::learning {
 
@@ -47,8 +49,13 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     made.limits_.push_back(is_limited ? options.gradient_limit : 0.0f);
     made.is_frozen_.push_back(node.is_frozen);
   }
-  for (const LayerPlan& layer : plan.layers)
+  made.traces_.is_on = options.traces;
+  made.traces_.signals.resize(graph.outputs().size());
+  made.traces_.rates.resize(graph.outputs().size());
+  for (const LayerPlan& layer : plan.layers) {
+    made.traces_.outputs.push_back(layer.traced_for);
     made.shares_.push_back(delayed_shares(options.optimizer, options.delay_compensation, layer.delay));
+  }
   std::vector<bool> has_state;
   for (const auto& parameter : weights.parameters()) {
     has_state.push_back(!made.is_frozen_[parameter.node]);
@@ -59,7 +66,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
   WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
-  for (std::size_t i = 0; i < kernels::arrays_of(made.options_); ++i) {
+  for (std::size_t i = 0; i < kernels::arrays_of(made.options_) + (options.traces ? 1 : 0); ++i) {
     WEFT_TRY(auto slot, weights.memory().make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
   }
@@ -80,7 +87,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
 
 void Optimizer::make_norms(const mesh::WeightStore& weights) {
   const bool has_limits = std::any_of(limits_.begin(), limits_.end(), [](float limit) { return limit > 0.0f; });
-  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits) return;
+  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits && !traces_.is_on) return;
   std::size_t squares = 0;
   for (const auto& parameter : weights.parameters()) {
     first_square_.push_back(squares);
@@ -127,11 +134,41 @@ void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
 }
 
 void Optimizer::add_norms(kernels::OpStream& stream) {
+  if (traces_.is_on) return find_rates();
   stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
+}
+
+const std::optional<TraceSignal>& Optimizer::signal_of(mesh::NodeId node) const noexcept {
+  static const std::optional<TraceSignal> none;
+  return traces_.outputs[node] < 0 ? none : traces_.signals[static_cast<std::size_t>(traces_.outputs[node])];
+}
+
+void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
+  const std::optional<TraceSignal>& signal = signal_of(node);
+  if (!signal) return;
+  for (const auto& parameter : weights.of(node)) {
+    const std::size_t i = first_[node] + parameter.index;
+    norms_[node] += kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
+  }
+}
+
+/// Sums over layers in binary64, in their order; the rate is rounded once.
+void Optimizer::find_rates() noexcept {
+  for (std::size_t output = 0; output < traces_.signals.size(); ++output) {
+    const std::optional<TraceSignal>& signal = traces_.signals[output];
+    if (!signal) continue;
+    double norm = 0.0;
+    for (mesh::NodeId node = 0; node < norms_.size(); ++node)
+      if (traces_.outputs[node] == static_cast<std::int32_t>(output)) norm += double{norms_[node]};
+    const double lr = options_.lr, error = signal->error;
+    const double bounded = lr * signal->bound * std::max(std::fabs(error), 1.0) * norm;
+    traces_.rates[output] = static_cast<float>(lr / std::max(bounded, 1.0) * error);
+  }
 }
 
 OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept {
   OptimizerOptions options = options_;
+  if (traces_.is_on) options.lr = traces_.rates[static_cast<std::size_t>(traces_.outputs[node])];
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= weights.rates.of(node);
   options.shares = shares_[node];
@@ -153,9 +190,14 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
     const std::size_t i = first_[node] + parameter.index;
     const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
-    const kernels::OptimizerArguments arguments{
-        parameter.spec->stored_size(), parameter.data, state(0), state(1), state(2),
-        gradient_pointers_[i],         factors,        squares};
+    const kernels::OptimizerArguments arguments{parameter.spec->stored_size(),
+                                                parameter.data,
+                                                state(0),
+                                                state(1),
+                                                state(2),
+                                                traces_.is_on ? trace(i) : gradient_pointers_[i],
+                                                factors,
+                                                squares};
     move(*parameter.spec, arguments, options);
     ++parameter.version;
   }
@@ -163,6 +205,8 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
 }
 
 void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+  const std::optional<TraceSignal>& signal = signal_of(node);
+  if (traces_.is_on && !signal) return;
   const OptimizerOptions options = options_of(weights, node);
   const float* squares = nullptr;
   if (options.clip == Clip::norm) {
@@ -175,6 +219,9 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
             [&](const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
               stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
             });
+  for (const auto& parameter : weights.of(node))
+    if (const std::size_t i = first_[node] + parameter.index; signal && signal->ends)
+      stream.fill({0.0f, {trace(i), 1, sizes_[i], sizes_[i]}});
 }
 
 bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/options.hpp"
+#include "learning/trace_signal.hpp"
 
 #include "mesh/weights/weight_store.hpp"
 
@@ -12,6 +13,7 @@
 #include "core/archive.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -48,8 +50,16 @@ class Optimizer {
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
   void measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
   void forget_norm(kernels::OpStream& stream, mesh::NodeId node);
-  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm).
+  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm, traces).
   void add_norms(kernels::OpStream& stream);
+  /// Gradients go into traces, by which the weights then move (LearningOptions::traces).
+  bool has_traces() const noexcept { return traces_.is_on; }
+  /// The signal of an output's next step; none: its layers stay as they are.
+  void signal(std::size_t output, const std::optional<TraceSignal>& signal) noexcept {
+    traces_.signals[output] = signal;
+  }
+  /// Takes the layer's gradients into its traces, and sums those for `add_norms`.
+  void update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept;
   /// Moves the layer's weights by gradients that are finite; counts one update.
   void step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
   /// The same of a layer of one product, whose gradients are an outer product and stay out of memory. False where they
@@ -89,6 +99,16 @@ class Optimizer {
   const OptimizerOptions& options() const noexcept { return options_; }
 
  private:
+  struct Traces {
+    bool is_on = false;
+    std::vector<std::int32_t> outputs;                // by node; -1: it has none
+    std::vector<std::optional<TraceSignal>> signals;  // by output, of the step under way: no state
+    std::vector<float> rates;                         // by output, times the error
+  };
+  /// The traces of parameter `i`.
+  float* trace(std::size_t i) const noexcept { return slots_.back().data(i); }
+  const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
+  void find_rates() noexcept;
   void make_norms(const mesh::WeightStore& weights);
   /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
   template <class Move>
@@ -111,6 +131,7 @@ class Optimizer {
   std::vector<float> factors_;
   std::vector<std::size_t> first_square_;  // by parameter
   std::vector<float> squares_, norms_, total_;
+  Traces traces_;
 };
 
 }  // namespace weft::learning

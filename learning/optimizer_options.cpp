@@ -219,6 +219,8 @@ const OptionTable<RateSchedule>& rate_table() {
   return table;
 }
 
+bool has_plain_steps(const OptimizerOptions& options) noexcept { return options.kind == OptimizerKind::sgd; }
+
 bool is_endless(RateScheduleKind kind) noexcept {
   const auto values = parse_condition(schedules_with("updates")).values;
   return std::find(values.begin(), values.end(), name(kind)) == values.end();

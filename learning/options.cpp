@@ -186,6 +186,12 @@ std::vector<LearningTable::Field> inverse_fields() {
   };
 }
 
+std::vector<LearningTable::Field> trace_fields() {
+  return {option("traces", &LearningOptions::traces,
+                 {.meaning = "gradients go into eligibility traces, which bounded steps are made of, for learning from "
+                             "temporal-difference errors; not with every other option (docs/learning.md)"})};
+}
+
 std::vector<LearningTable::Field> sample_fields() {
   using O = LearningOptions;
   return {
@@ -209,8 +215,8 @@ std::vector<LearningTable::Field> sample_fields() {
 }
 
 const LearningTable& learning_table() {
-  static const LearningTable table(
-      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields()}));
+  static const LearningTable table(joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(),
+                                           sample_fields(), delay_fields(), trace_fields()}));
   return table;
 }
 
@@ -258,6 +264,26 @@ Status check_delay_compensation(const LearningOptions& options) {
                                             "; it needs one above 0 and below 1");
   return {};
 }
+
+/// Traces take one gradient a sample, of the present weights, and all of them before the first weight moves.
+Status check_traces(const LearningOptions& options) {
+  if (!options.traces) return {};
+  const auto refuse = [](const std::string& found, const std::string& wanted) {
+    return fail(Errc::invalid_argument, "learning.traces: true with learning." + found + "; give " + wanted);
+  };
+  const auto quoted = [](std::string_view text) { return "'" + std::string(text) + "'"; };
+  const OptimizerOptions& o = options.optimizer;
+  if (rule_of(options).path != ErrorPath::gradients) return refuse("rule " + quoted(name(options.rule)), "'backprop'");
+  if (options.schedule != Schedule::settle) return refuse("schedule " + quoted(name(options.schedule)), "'settle'");
+  if (options.late != Late::meet) return refuse("late " + quoted(name(options.late)), "'meet'");
+  if (options.learners != 1) return refuse("learners " + std::to_string(options.learners), "1");
+  if (!has_plain_steps(o)) return refuse("optimizer.type " + quoted(name(o.kind)), "'sgd'");
+  if (o.weight_decay != 0.0f) return refuse("optimizer.weight_decay " + number_text(o.weight_decay), "0");
+  if (o.clip != Clip::none) return refuse("optimizer.clip " + quoted(name(o.clip)), "'none': the step has a bound");
+  if (!kernels::is_constant(options.rate_schedule))
+    return refuse("rate_schedule " + quoted(name(options.rate_schedule.kind)), "none: the step has a bound");
+  return {};
+}
 }  // namespace
 
 Status check_options(const LearningOptions& options) {
@@ -300,6 +326,7 @@ Status check_options(const LearningOptions& options) {
                 "learning.optimizer.clip: 'global_norm' with learning.schedule 'pipelined', where layers learn from "
                 "different samples at once; use 'norm', or the schedule 'settle'");
   WEFT_CHECK(check_delay_compensation(options));
+  WEFT_CHECK(check_traces(options));
   if (options.late == Late::meet && options.schedule == Schedule::pipelined &&
       rule_of(options).path == ErrorPath::local)
     return fail(Errc::invalid_argument,
@@ -313,7 +340,7 @@ LearningOptions with_defaults(LearningOptions options) noexcept {
   const RuleDefinition& rule = rule_of(options);
   if (options.optimizer.lr == 0.0f) {
     const float own = kernels::default_options(options.optimizer.kind).lr;
-    options.optimizer.lr = own != 0.0f ? own : rule.lr;
+    options.optimizer.lr = options.traces ? 1.0f : own != 0.0f ? own : rule.lr;
   }
   if (options.output_step == 0.0f) options.output_step = rule.output_step;
   if (options.feedback_scale == 0.0f) options.feedback_scale = rule.feedback_scale;

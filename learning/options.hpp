@@ -87,6 +87,7 @@ struct LearningOptions {
   Late late = Late::none;           // not none: samples may be observed now and taught later
   std::uint32_t patience = 32;      // samples that may enter between an answer and its target (late)
   DelayCompensation delay_compensation = DelayCompensation::none;
+  bool traces = false;  // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   bool operator==(const LearningOptions&) const = default;
 };
 

@@ -75,7 +75,9 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexce
   context.begin_update(node);
   const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node);
   is_dropped_[node] = !is_finite;
-  if (is_finite && plan_->moves_together)
+  if (is_finite && optimizer_.has_traces())
+    optimizer_.update_traces(context.weights, node);
+  else if (is_finite && plan_->moves_together)
     optimizer_.measure_norm(context.stream, context.weights, node);
   else if (is_finite)
     step(context, node);

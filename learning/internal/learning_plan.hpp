@@ -44,7 +44,8 @@ struct Meeting {
 };
 
 struct LayerPlan {
-  std::int32_t output = -1;  // index among the network's outputs
+  std::int32_t output = -1;      // index among the network's outputs
+  std::int32_t traced_for = -1;  // the output whose error moves its traces (traces)
   std::vector<Hop> hops;
   std::vector<std::uint32_t> groups;  // of tied weights that it takes part in
   std::uint32_t reach = 0;            // ticks that it, or a layer tied to it, looks back
@@ -90,7 +91,7 @@ struct LearningPlan {
   std::uint32_t travel = 0;  // steps of a settled sample after its ticks
   std::uint64_t chunk = 0;   // RingSizes
   std::uint64_t ring = 0;
-  bool moves_together = false;  // all layers, once the norm of all gradients is known
+  bool moves_together = false;  // all layers, once the norm of all gradients, or of all traces, is known
 
   /// @param settled  the outputs' tick is the layer's: a settled sample no longer changes
   Meeting meeting(ErrorPath path, mesh::NodeId node, const Hop& hop, bool settled) const noexcept;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,22 @@ struct Normal {
   float deviation;
   void operator()(RandomStream& random, std::span<float> values) const {
     for (float& value : values) value = random.next_normal() * deviation;
+  }
+};
+
+/// Rows of which nine inputs of ten have no weight: the first ones in an order that is drawn anew for each row.
+struct Sparse {
+  std::size_t in;
+  void operator()(RandomStream& random, std::span<float> values) const {
+    Uniform{std::sqrt(1.0f / static_cast<float>(in))}(random, values);
+    std::vector<std::uint32_t> order(in);
+    for (std::size_t row = 0; row + in <= values.size(); row += in) {
+      std::iota(order.begin(), order.end(), 0u);
+      for (std::size_t i = 0; i < in * 9 / 10; ++i) {
+        std::swap(order[i], order[i + random.next_below(static_cast<std::uint32_t>(in - i))]);
+        values[row + order[i]] = 0.0f;
+      }
+    }
   }
 };
 
@@ -92,10 +109,11 @@ Result<Initializer> make_initializer(std::string_view kind, std::size_t in, std:
   if (kind == "zero") return constant(0.0f);
   if (kind == "orthogonal") return orthogonal(in, out);
   if (kind == "xavier_normal") return Initializer(Normal{std::sqrt(2.0f / fan_sum)});
+  if (kind == "sparse") return Initializer(Sparse{in});
   if (kind == "he_uniform") return Initializer(Uniform{std::sqrt(6.0f / fan_in)});
   return fail(Errc::unknown_name,
               std::string(object) + ".init: no initializer '" + std::string(kind) +
-                  "'; known are xavier, he, normal, uniform, zero, orthogonal, xavier_normal, he_uniform");
+                  "'; known are xavier, he, normal, uniform, zero, orthogonal, xavier_normal, he_uniform, sparse");
 }
 
 }  // namespace weft::mesh

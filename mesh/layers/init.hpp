@@ -18,7 +18,8 @@ using Initializer = std::function<void(RandomStream&, std::span<float>)>;
 /// and 12); he: normal, variance 2/in, he_uniform: uniform in +-sqrt(6/in) (He et al. 2015, eq. 10); normal: variance
 /// 1/in; uniform: +-1/sqrt(in); zero; orthogonal: W W^T = 1 of a matrix [out, in], or W^T W = 1 when it is taller than
 /// wide, evenly spread over all such matrices (Saxe et al. 2014, arXiv:1312.6120). Of several matrices [out, in] one
-/// below the other, such as the gates of an LSTM, each is orthogonal.
+/// below the other, such as the gates of an LSTM, each is orthogonal. sparse: uniform in +-1/sqrt(in),
+/// then nine inputs of ten, rounded down, are taken from each row (Elsayed et al. 2024, arXiv:2410.14606).
 /// @exact  same bits everywhere: Philox words, correctly rounded + - * / and sqrt; orthogonal in float64, sums in eight
 ///         strided lanes
 /// @error  unknown_name for another spelling, naming `object`

@@ -110,8 +110,9 @@ OptionRow activation(const Default& fallback, std::string_view meaning) {
 }
 
 OptionRow init(const Default& fallback, std::string_view meaning) {
-  return one_of_set(row("init", OptionKind::choice, fallback, meaning),
-                    {"xavier", "he", "normal", "uniform", "zero", "orthogonal", "xavier_normal", "he_uniform"}, "init");
+  return one_of_set(
+      row("init", OptionKind::choice, fallback, meaning),
+      {"xavier", "he", "normal", "uniform", "zero", "orthogonal", "xavier_normal", "he_uniform", "sparse"}, "init");
 }
 
 OptionRow dtype(std::string_view key, const Default& fallback, std::string_view meaning) {

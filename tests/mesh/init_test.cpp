@@ -108,6 +108,26 @@ TEST(Init, OfPaddingIsZeros) {
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i] == 0.0f, i % 300 == 17);
 }
 
+TEST(Init, OfSparseRowsLeavesOneInputOfTen) {
+  for (const std::size_t in : {1u, 4u, 10u, 64u, 128u}) {
+    const std::size_t out = 300;
+    const std::vector<float> w = filled("sparse", out, in);
+    std::vector<std::size_t> kept(in);
+    for (std::size_t o = 0; o < out; ++o) {
+      std::size_t zeros = 0;
+      for (std::size_t k = 0; k < in; ++k) {
+        const float value = w[o * in + k];
+        zeros += value == 0.0f;
+        kept[k] += value != 0.0f;
+        ASSERT_LE(std::fabs(value), 1.0f / std::sqrt(static_cast<float>(in)));
+      }
+      ASSERT_EQ(zeros, in * 9 / 10) << in;
+    }
+    // They are drawn anew for each row.
+    for (const std::size_t rows : kept) EXPECT_GT(rows, 5u) << in;
+  }
+}
+
 TEST(Init, NamesWhatItKnows) {
   expect_error(make_initializer("orthonormal", 3, 4, "layers[2]"), Errc::unknown_name,
                {"layers[2].init", "orthogonal, xavier_normal, he_uniform"});

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Eligibility traces and bounded steps: against float64, saved and put back, on every shape of machine, and what they
+// refuse.
+
+#include "learning/learner.hpp"
+
+#include "kernels/float_environment.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include "networks.hpp"
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace weft::learning::traces_test {
+namespace {
+
+using namespace mesh::testing_support;
+using namespace test;
+using kernels::Activation;
+
+constexpr Coord kHidden{0, 0, 0, 0}, kActor{0, 0, 1, 0}, kCritic{0, 0, 2, 0};
+constexpr std::size_t kIn = 5, kWidth = 18, kActions = 3;
+
+/// The actor has two layers, the critic one.
+mesh::NetworkSpec network() {
+  return mesh::NetworkBuilder("traces", GridShape{1, 1, 3, 1})
+      .input("x", kIn)
+      .dense(kHidden, kWidth, Activation::tanh)
+      .from({"x"})
+      .dense(kActor, kActions)
+      .from({kHidden})
+      .dense(kCritic, 1)
+      .from({"x"})
+      .output("actor", kActor)
+      .output("critic", kCritic)
+      .seed(5)
+      .spec();
+}
+
+LearningOptions with_traces() {
+  LearningOptions options{.optimizer = {.kind = OptimizerKind::sgd, .lr = 1.0f}};
+  options.late = Late::meet;
+  options.patience = 4;
+  options.traces = true;
+  return options;
+}
+
+/// Sample `s` of a run: numbers of its own for input, gradients and signals.
+struct Step {
+  std::vector<float> x, actor, critic;
+  TraceSignal of_actor, of_critic;
+
+  explicit Step(std::uint64_t s) : x(kIn), actor(kActions), critic(1) {
+    RandomStream random(7, s, RandomPurpose::test);
+    for (std::vector<float>* const values : {&x, &actor, &critic})
+      for (float& value : *values) value = random.next_normal();
+    const bool ends = s % 5 == 4;
+    of_actor = {0.6f * random.next_normal(), 0.9f, 0.3f, ends};
+    of_critic = {1.5f * random.next_normal(), 0.7f, 2.0f, ends};
+  }
+  /// The critic's target comes alone in every third.
+  std::vector<Target> targets(std::uint64_t s) const {
+    std::vector<Target> all;
+    if (s % 3 != 2) all.push_back({.output = "actor", .gradient = actor, .signal = of_actor});
+    all.push_back({.output = "critic", .gradient = critic, .signal = of_critic});
+    return all;
+  }
+};
+
+void run(Learner& learner, std::uint64_t first, std::uint64_t count) {
+  for (std::uint64_t s = first; s < first + count; ++s) {
+    const Step step(s);
+    const mesh::RunInput input{"x", step.x};
+    const Ticket ticket = must(learner.observe({&input, 1}));
+    must(learner.teach(ticket, step.targets(s)));
+  }
+}
+
+using Matrix = std::vector<double>;
+
+/// Layers that move together, in float64.
+struct Reference {
+  std::vector<Matrix> weights, traces;
+
+  void move(const TraceSignal& signal, const std::vector<Matrix>& gradients) {
+    double norm = 0.0;
+    for (std::size_t p = 0; p < weights.size(); ++p)
+      for (std::size_t i = 0; i < weights[p].size(); ++i) {
+        traces[p][i] = double{signal.decay} * traces[p][i] + gradients[p][i];
+        norm += std::fabs(traces[p][i]);
+      }
+    const double error = signal.error;
+    const double step = 1.0 / std::max(1.0, double{signal.bound} * std::max(std::fabs(error), 1.0) * norm);
+    for (std::size_t p = 0; p < weights.size(); ++p)
+      for (std::size_t i = 0; i < weights[p].size(); ++i) {
+        weights[p][i] -= step * error * traces[p][i];
+        if (signal.ends) traces[p][i] = 0.0;
+      }
+  }
+  explicit Reference(std::vector<Matrix> from) : weights(std::move(from)), traces(weights) {
+    for (Matrix& trace : traces) std::fill(trace.begin(), trace.end(), 0.0);
+  }
+};
+
+Matrix outer(const Matrix& dy, const std::vector<double>& x) {
+  Matrix all;
+  for (const double d : dy)
+    for (const double value : x) all.push_back(d * value);
+  return all;
+}
+
+// Within 2e-5, after 60 steps of which some are bounded and some are not.
+TEST(Traces, MoveAsTheReferenceInFloat64) {
+  LearningRun made(network(), with_traces());
+  const std::vector<Matrix> start = made.weights();
+  ASSERT_EQ(start.size(), 6u);
+  Reference actor({start[0], start[1], start[2], start[3]}), critic({start[4], start[5]});
+  run(*made.learner, 0, 60);
+  for (std::uint64_t s = 0; s < 60; ++s) {
+    const Step step(s);
+    const Matrix x(step.x.begin(), step.x.end()), dy(step.actor.begin(), step.actor.end()),
+        dv(step.critic.begin(), step.critic.end());
+    if (s % 3 != 2) {
+      Matrix hidden(kWidth), dh(kWidth);
+      for (std::size_t o = 0; o < kWidth; ++o) {
+        for (std::size_t k = 0; k < kIn; ++k) hidden[o] += actor.weights[0][o * kIn + k] * x[k];
+        hidden[o] = std::tanh(hidden[o] + actor.weights[1][o]);
+        for (std::size_t a = 0; a < kActions; ++a) dh[o] += actor.weights[2][a * kWidth + o] * dy[a];
+        dh[o] *= 1.0 - hidden[o] * hidden[o];
+      }
+      actor.move(step.of_actor, {outer(dh, x), dh, outer(dy, hidden), dy});
+    }
+    critic.move(step.of_critic, {outer(dv, x), dv});
+  }
+  const std::vector<Matrix> end = made.weights();
+  for (std::size_t p = 0; p < end.size(); ++p) {
+    const Matrix& wanted = p < 4 ? actor.weights[p] : critic.weights[p - 4];
+    ASSERT_EQ(end[p].size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(end[p][i], wanted[i], 2e-5) << p << ", " << i;
+  }
+}
+
+TEST(Traces, EndInTheSameStateOnEveryMachineShape) {
+  const auto hash = [](const mesh::MeshOptions& wanted) {
+    LearningRun made(network(), with_traces(), wanted);
+    run(*made.learner, 0, 40);
+    return made.told();
+  };
+  const std::string alone = hash(shape());
+  for (const kernels::Isa isa : kernels::available_isas()) {
+    const ForIsa scope(isa);
+    for (const std::size_t threads : {1, 2, 7}) EXPECT_EQ(hash(shape(threads)), alone) << name(isa) << threads;
+  }
+}
+
+TEST(Traces, AreSavedAndHashed) {
+  LearningRun unbroken(network(), with_traces());
+  run(*unbroken.learner, 0, 13);
+  const ByteBuffer bytes = unbroken.file();
+  const std::string at_cut = unbroken.hash();
+  run(*unbroken.learner, 13, 20);
+  LearningRun resumed(bytes, with_traces());
+  EXPECT_EQ(resumed.hash(), at_cut);
+  run(*resumed.learner, 13, 20);
+  EXPECT_EQ(resumed.hash(), unbroken.hash());
+}
+
+TEST(Traces, RefuseTargetsWithoutASignal) {
+  LearningRun traced(network(), with_traces());
+  const Step step(0);
+  const mesh::RunInput input{"x", step.x};
+  const Ticket ticket = must(traced.learner->observe({&input, 1}));
+  const std::string before = traced.hash();
+  const auto refused = [&](const Target& target, Errc code, const char* text) {
+    expect_error(traced.learner->teach(ticket, {&target, 1}), code, {"target of 'actor'", text});
+  };
+  const std::uint32_t label = 1;
+  refused({.output = "actor", .labels = {&label, 1}}, Errc::invalid_argument, "takes a gradient and a signal");
+  refused({.output = "actor", .gradient = step.actor}, Errc::invalid_argument, "takes a gradient and a signal");
+  refused({.output = "actor", .gradient = step.actor, .signal = TraceSignal{.error = NAN}}, Errc::not_finite,
+          "signal.error");
+  refused({.output = "actor", .gradient = step.actor, .signal = TraceSignal{.decay = 1.5f}}, Errc::out_of_range,
+          "signal.decay 1.5");
+  const Target target{"actor", {&label, 1}};
+  expect_error(traced.learner->learn({&input, 1}, {&target, 1}, 1), Errc::invalid_argument, {"Learner::teach"});
+  EXPECT_EQ(traced.hash(), before);
+
+  LearningOptions plain = with_traces();
+  plain.traces = false;
+  LearningRun untraced(network(), plain);
+  const Target signalled{.output = "actor", .gradient = step.actor, .signal = step.of_actor};
+  expect_error(untraced.learner->teach(must(untraced.learner->observe({&input, 1})), {&signalled, 1}),
+               Errc::invalid_argument, {"learning.traces is false"});
+}
+
+TEST(Traces, NameTheOptionsTheyDoNotGoWith) {
+  const auto refused = [](auto change, const char* text) {
+    LearningOptions options = with_traces();
+    change(options);
+    expect_error(check_options(options), Errc::invalid_argument, {"learning.traces", text});
+  };
+  refused([](LearningOptions& o) { o.rule = Rule::dfa; }, "rule 'dfa'; give 'backprop'");
+  refused([](LearningOptions& o) { o.schedule = Schedule::pipelined; }, "schedule 'pipelined'; give 'settle'");
+  refused([](LearningOptions& o) { o.late = Late::again; }, "late 'again'; give 'meet'");
+  refused([](LearningOptions& o) { o.learners = 2; }, "learners 2; give 1");
+  refused([](LearningOptions& o) { o.optimizer.kind = OptimizerKind::adamw; }, "optimizer.type 'adamw'; give 'sgd'");
+  refused([](LearningOptions& o) { o.optimizer.weight_decay = 0.5f; }, "weight_decay 0.5");
+  refused([](LearningOptions& o) { o.optimizer.clip = Clip::norm; }, "clip 'norm'");
+  refused([](LearningOptions& o) { o.rate_schedule = {.kind = RateScheduleKind::linear, .updates = 9}; },
+          "rate_schedule 'linear'");
+}
+
+TEST(Traces, RefuseALayerWhoseErrorsComeFromTwoOutputs) {
+  auto spec = network();
+  spec.layers[2].from = spec.layers[1].from;
+  auto mesh = must(mesh::Mesh::build(spec, shape()));
+  expect_error(Learner::build(mesh, with_traces()), Errc::unsupported,
+               {"'actor'", "'critic'", "[0,0,0,0]", "give each output layers of its own"});
+  // A frozen layer has no traces.
+  spec.layers[0].is_frozen = true;
+  auto frozen = must(mesh::Mesh::build(spec, shape()));
+  must(Learner::build(frozen, with_traces()));
+}
+
+// The networks that traces are made for: a norm without parameters learns as one whose gain is 1 and bias 0.
+TEST(Traces, NormsWithoutParametersPassTheSameErrors) {
+  const auto weights = [](bool affine) {
+    const auto spec = mesh::NetworkBuilder("norm", GridShape{1, 1, 3, 1})
+                          .input("x", kIn)
+                          .dense({0, 0, 0, 0}, kWidth)
+                          .layer({0, 0, 1, 0}, "layer_norm")
+                          .option("affine", affine)
+                          .dense({0, 0, 2, 0}, kActions)
+                          .output("y", {0, 0, 2, 0})
+                          .seed(5)
+                          .spec();
+    LearningOptions options{.optimizer = {.kind = OptimizerKind::sgd, .lr = 0.1f}};
+    LearningRun made(spec, options);
+    EXPECT_EQ(made.store().of(made.node({0, 0, 1, 0})).size(), affine ? 2u : 0u);
+    const Step step(0);
+    const mesh::RunInput input{"x", step.x};
+    const std::uint32_t label = 1;
+    const Target target{"y", {&label, 1}};
+    must(made.learner->learn({&input, 1}, {&target, 1}, 1));
+    return std::pair(made.weights({0, 0, 0, 0}), made.weights({0, 0, 2, 0}));
+  };
+  EXPECT_EQ(weights(true), weights(false));
+}
+
+TEST(Traces, AddUpTheSameOnEveryInstructionSet) {
+  const kernels::FlushSubnormals flush;
+  for (const std::size_t n : {1u, 15u, 16u, 63u, 64u, 65u, 200u, 1000u}) {
+    RandomStream random(3, n, RandomPurpose::test);
+    std::vector<float> z(n), g(n), wanted;
+    for (std::size_t i = 0; i < n; ++i) z[i] = random.next_normal(), g[i] = random.next_normal();
+    double norm = 0.0;
+    for (std::size_t i = 0; i < n; ++i) {
+      wanted.push_back(std::fma(0.8f, z[i], g[i]));
+      norm += std::fabs(double{wanted.back()});
+    }
+    std::optional<float> first;
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      const ForIsa scope(isa);
+      std::vector<float> moved = z;
+      const float sum = kernels::trace_update(moved.data(), g.data(), 0.8f, n);
+      EXPECT_EQ(moved, wanted) << name(isa) << n;
+      EXPECT_EQ(sum, first.value_or(sum)) << name(isa) << n;
+      first = sum;
+    }
+    EXPECT_NEAR(*first, norm, 1e-5 * norm);
+  }
+}
+
+}  // namespace
+}  // namespace weft::learning::traces_test
