@@ -44,6 +44,23 @@ Status check_message_size(const std::string& directory, const Agent::Options& op
   return check_size(directory, options, "a message", bytes);
 }
 
+Status check_batch(const std::string& directory, const Agent::Options& options, std::span<const mesh::RunInput> inputs,
+                   std::span<const learning::Target> targets) {
+  std::uint64_t size = 0;
+  for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
+  for (const learning::Target& target : targets)
+    size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes();
+  return check_size(directory, options, "a batch", size);
+}
+
+Status no_learner(const std::string& directory) {
+  return fail(Errc::unsupported, directory + ": this agent has no learner; open it with a section \"learning\"");
+}
+
+LogPosition log_position(const storage::JournalWriter& journal, const mesh::Mesh& mesh) noexcept {
+  return {journal.place().number, mesh.ticks()};
+}
+
 }  // namespace
 
 Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable)
@@ -147,7 +164,7 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
                                    std::to_string(findings.end.number) + " and at record " +
                                    std::to_string(resumed.findings.end.number) + "; look to the disk");
   begin_writing(std::move(resumed.writer));
-  recovery.at = log_position();
+  recovery.at = log_position(*journal_, replayable_.mesh());
   recovery.hash = replayable_.hash();
   if (recovery.damages.empty()) return {};
   // From here on, a checkpoint covers the damaged part.
@@ -157,9 +174,10 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
 
 void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
   journal_ = std::move(journal);
-  flusher_ = std::make_unique<JournalFlusher>(
-      *journal_, DurableWatermark(files_, journal_directory_),
-      JournalFlusher::Options{options_.durability, options_.background, options_.now}, log_position());
+  flusher_ =
+      std::make_unique<JournalFlusher>(*journal_, DurableWatermark(files_, journal_directory_),
+                                       JournalFlusher::Options{options_.durability, options_.background, options_.now},
+                                       log_position(*journal_, replayable_.mesh()));
   // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
   // If the journal cannot be written, the checkpoint holds the same state.
   const auto before = [this] { (void)flusher_->flush(); };
@@ -173,8 +191,6 @@ void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
   checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
   checkpoint_tick_ = replayable_.mesh().ticks();
 }
-
-LogPosition Agent::log_position() const noexcept { return {journal_->place().number, replayable_.mesh().ticks()}; }
 
 /// Appends the record of a call, unless the call was refused and changed nothing.
 template <class Write>
@@ -198,7 +214,7 @@ Status Agent::ready() const {
 }
 
 void Agent::look_after() {
-  flusher_->appended(log_position());
+  flusher_->appended(log_position(*journal_, replayable_.mesh()));
   if (journal_->waiting_bytes() > options_.waiting_bytes) {
     log_warn(directory() + ": " + std::to_string(journal_->waiting_bytes()) +
              " bytes of the journal could not be written and are given up; a checkpoint is to hold what they say");
@@ -231,27 +247,30 @@ Status Agent::learn(std::span<const mesh::RunInput> inputs, std::span<const lear
                     std::uint64_t samples) {
   WEFT_CHECK(ready());
   take_in();
-  if (!replayable_.learner()) return no_learner();
-  WEFT_CHECK(check_batch(inputs, targets));
+  if (!replayable_.learner()) return no_learner(directory());
+  WEFT_CHECK(check_batch(directory(), options_, inputs, targets));
   Status done = replayable_.learner()->learn(inputs, targets, samples);
   const bool halted = !done;
   return journaled(std::move(done), RecordKind::learn,
                    [&](RecordBytes& bytes) { bytes.put_learn(inputs, targets, samples, halted); });
 }
 
-Status Agent::check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const {
-  std::uint64_t size = 0;
-  for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
-  for (const learning::Target& target : targets)
-    size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes();
-  return check_size(directory(), options_, "a batch", size);
+Status Agent::act(std::uint64_t steps) {
+  WEFT_CHECK(ready());
+  take_in();
+  if (!replayable_.loop())
+    return fail(Errc::unsupported,
+                directory() + ": this agent has no environment; open it with a section \"reinforcement\"");
+  Status done = replayable_.loop()->run(steps);
+  const bool halted = !done;
+  return journaled(std::move(done), RecordKind::act, [&](RecordBytes& bytes) { bytes.put_act(steps, halted); });
 }
 
 Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) {
   WEFT_CHECK(ready());
   take_in();
-  if (!replayable_.learner()) return fail(no_learner().error());
-  WEFT_CHECK(check_batch(inputs, {}));
+  if (!replayable_.learner()) return fail(no_learner(directory()).error());
+  WEFT_CHECK(check_batch(directory(), options_, inputs, {}));
   const auto ticket = replayable_.learner()->observe(inputs);
   WEFT_CHECK(journaled(ticket ? Status() : Status(fail(ticket.error())), RecordKind::observe,
                        [&](RecordBytes& bytes) { bytes.put_observe(inputs, !ticket); }));
@@ -261,8 +280,8 @@ Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) 
 Status Agent::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
   WEFT_CHECK(ready());
   take_in();
-  if (!replayable_.learner()) return no_learner();
-  WEFT_CHECK(check_batch({}, targets));
+  if (!replayable_.learner()) return no_learner(directory());
+  WEFT_CHECK(check_batch(directory(), options_, {}, targets));
   Status done = replayable_.learner()->teach(ticket, targets);
   const bool halted = !done;
   return journaled(std::move(done), RecordKind::teach,
@@ -271,7 +290,7 @@ Status Agent::teach(learning::Ticket ticket, std::span<const learning::Target> t
 
 Status Agent::forgo(learning::Ticket ticket) {
   WEFT_CHECK(ready());
-  if (!replayable_.learner()) return no_learner();
+  if (!replayable_.learner()) return no_learner(directory());
   return journaled(replayable_.learner()->forgo(ticket), RecordKind::forgo,
                    [&](RecordBytes& bytes) { bytes.put_forgo(ticket); });
 }
@@ -279,14 +298,10 @@ Status Agent::forgo(learning::Ticket ticket) {
 Status Agent::drain() {
   WEFT_CHECK(ready());
   take_in();
-  if (!replayable_.learner()) return no_learner();
+  if (!replayable_.learner()) return no_learner(directory());
   Status done = replayable_.learner()->drain();
   const bool halted = !done;
   return journaled(std::move(done), RecordKind::drain, [&](RecordBytes& bytes) { bytes.put_drain(halted); });
-}
-
-Status Agent::no_learner() const {
-  return fail(Errc::unsupported, directory() + ": this agent has no learner; open it with a section \"learning\"");
 }
 
 Result<mesh::CommandMessage> Agent::post(Coord cell, std::shared_ptr<mesh::Command> control, bool now) {
@@ -389,12 +404,13 @@ Status Agent::take_checkpoint(bool awaited) {
   // Delivers what waits, as a replay of the record will.
   WEFT_CHECK(mesh::take_checkpoint_snapshot(replayable_.mesh(), true, snapshot_));
   if (replayable_.learner()) learner_snapshot_.take(*replayable_.learner());
+  if (replayable_.loop()) loop_snapshot_ = replayable_.loop()->save();
   const std::uint64_t tick = replayable_.mesh().ticks();
   // A new agent stands before the first record.
   if (journal_->place().number > 0 || tick > 0) {
     bytes_.begin().put_tick(tick);
     journal_->append(static_cast<std::uint32_t>(RecordKind::checkpoint), bytes_.bytes());
-    flusher_->appended(log_position());
+    flusher_->appended(log_position(*journal_, replayable_.mesh()));
   }
   const storage::JournalPlace place = journal_->place();
   const std::string extension = options_.extension ? options_.extension->save() : "{}";
@@ -416,9 +432,12 @@ Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, 
     extras.tensors = learner_snapshot_.tensors();
     rule = [this](mesh::NodeId node, StateHasher& hasher) { learner_snapshot_.hash_layer(node, hasher); };
   }
+  if (!loop_snapshot_.empty())
+    extras.tensors.push_back({kLoopTensor, "bytes", Shape{loop_snapshot_.size()}, ByteSpan(loop_snapshot_)});
   const mesh::MeshView view = snapshot_.view();
-  const Hash128 hash =
+  const Hash128 mesh =
       fold_sessions(snapshot_.sessions(), [&](std::size_t s) { return mesh::state_hash(view, s, rule); });
+  const Hash128 hash = with_loop(mesh, loop_snapshot_);
   WEFT_TRY(auto file, mesh::entity_of(view, extras));
   return Checkpointer::Content{std::move(file), internal::write_info(place, snapshot_.ticks(), hash)};
 }
@@ -438,7 +457,7 @@ Status Agent::acknowledge() {
 
 AgentStatistics Agent::statistics() const {
   AgentStatistics statistics;
-  statistics.at = log_position();
+  statistics.at = log_position(*journal_, replayable_.mesh());
   statistics.acknowledged = flusher_->acknowledged();
   statistics.waiting_bytes = journal_->waiting_bytes();
   statistics.journal_bytes = journal_->appended_bytes() - checkpoint_bytes_;

@@ -127,7 +127,11 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   const mesh::Mesh& mesh() const noexcept { return replayable_.mesh(); }
+  /// Of all its state, as markers and checkpoints have it.
+  Hash128 hash() const { return replayable_.hash(); }
   learning::Learner* learner() noexcept { return replayable_.learner(); }
+  /// Null: the network has no section "reinforcement". To look at; `act` moves it.
+  EnvironmentLoop* loop() noexcept { return replayable_.loop(); }
 
   /// As the mesh's and the learner's own. What those refuse changes nothing and is not written down.
   Status set_input(std::string_view port, std::span<const float> values, std::size_t session = 0);
@@ -135,6 +139,8 @@ class Agent {
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                std::uint64_t samples);
   Status drain();
+  /// Acts so many times in the environment of the network's section "reinforcement".
+  Status act(std::uint64_t steps);
   Result<learning::Ticket> observe(std::span<const mesh::RunInput> inputs);
   Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);
   Status forgo(learning::Ticket ticket);
@@ -172,18 +178,15 @@ class Agent {
   Status recover(const internal::Found& saved, Recovery& recovery);
   void begin_writing(std::unique_ptr<storage::JournalWriter> journal);
   Status ready() const;
-  Status no_learner() const;
   /// A message that the mesh took.
   Status write_down(Coord to, const mesh::Message& message);
   /// Sends on what waits in the inbox. What finds a full mailbox waits on, and later messages to its cell behind it.
   void take_in();
-  Status check_batch(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets) const;
   Status take_checkpoint(bool awaited);
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
   template <class Write>
   Status journaled(Status status, RecordKind kind, Write&& write);
   void look_after();
-  LogPosition log_position() const noexcept;
 
   storage::FileSystem& files_;
   storage::CheckpointStore store_;
@@ -196,6 +199,7 @@ class Agent {
   // The checkpoint being written; the next one is taken when it is done.
   mesh::CheckpointSnapshot snapshot_;
   learning::LearnerSnapshot learner_snapshot_;
+  std::vector<std::byte> loop_snapshot_;                      // empty: no environment
   std::optional<std::string> broken_;                         // what made state and journal part
   std::uint64_t checkpoint_tick_ = 0, checkpoint_bytes_ = 0;  // when the last one was taken
   std::chrono::nanoseconds next_checkpoint_{0};

@@ -20,6 +20,8 @@ constexpr std::array kNames{
 };
 
 constexpr std::uint64_t kMaxNames = 65536;
+// Of a target's first byte.
+constexpr std::uint8_t kHalted = 1, kHasSignals = 2;
 enum FloatForm : std::uint8_t { kWhole = 0, kHighHalves = 1 };
 
 /// Walks a payload; after the first thing that does not fit, every getter gives nothing and `is_good` is false.
@@ -37,6 +39,11 @@ class Reader {
     const auto value = number<std::uint8_t>();
     if (value > 1) is_good_ = false;
     return value == 1;
+  }
+  std::uint8_t flags(std::uint8_t known) {
+    const auto value = number<std::uint8_t>();
+    if ((value & ~known) != 0) is_good_ = false;
+    return value;
   }
   std::string text() {
     const ByteSpan bytes = take(number<std::uint64_t>());
@@ -119,9 +126,18 @@ ObserveRecord read_observe(Reader& in) {
 }
 
 TeachRecord read_teach(Reader& in) {
-  TeachRecord record{in.number<std::uint64_t>(), in.boolean(), {}};
+  TeachRecord record{in.number<std::uint64_t>(), false, {}};
+  const std::uint8_t flags = in.flags(kHalted | kHasSignals);
+  record.halted = (flags & kHalted) != 0;
   for (std::uint64_t i = 0, n = std::min(in.count(44), kMaxNames); i < n && in.is_good(); ++i)
-    record.targets.push_back({in.text(), in.labels(), in.floats(), in.floats(), in.floats()});
+    record.targets.push_back({in.text(), in.labels(), in.floats(), in.floats(), in.floats(), {}});
+  for (TeachRecord::Output& target : record.targets) {
+    if ((flags & kHasSignals) == 0 || !in.boolean()) continue;
+    target.signal.emplace();
+    for (float* const number : {&target.signal->error, &target.signal->decay, &target.signal->bound})
+      *number = in.number<float>();
+    target.signal->ends = in.boolean();
+  }
   return record;
 }
 
@@ -230,6 +246,10 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       return ForgoRecord{in.number<std::uint64_t>()};
     case RecordKind::deliver:
       return DeliverRecord{};
+    case RecordKind::act: {
+      const auto steps = in.number<std::uint64_t>();
+      return ActRecord{steps, in.boolean()};
+    }
     case RecordKind::none:
       break;
   }
@@ -325,8 +345,10 @@ void RecordBytes::put_observe(std::span<const mesh::RunInput> inputs, bool halte
 }
 
 void RecordBytes::put_teach(learning::Ticket ticket, std::span<const learning::Target> targets, bool halted) {
+  const bool has_signals =
+      std::any_of(targets.begin(), targets.end(), [](const auto& t) { return t.signal.has_value(); });
   number(ticket);
-  number(std::uint8_t{halted});
+  number(static_cast<std::uint8_t>((halted ? kHalted : 0) | (has_signals ? kHasSignals : 0)));
   number(std::uint64_t{targets.size()});
   for (const learning::Target& target : targets) {
     text(target.output);
@@ -335,7 +357,16 @@ void RecordBytes::put_teach(learning::Ticket ticket, std::span<const learning::T
     floats(target.gradient);
     floats(target.weights);
   }
+  for (const learning::Target& target : targets) {
+    if (!has_signals) break;
+    number(std::uint8_t{target.signal.has_value()});
+    if (!target.signal) continue;
+    for (const float value : {target.signal->error, target.signal->decay, target.signal->bound}) number(value);
+    number(std::uint8_t{target.signal->ends});
+  }
 }
+
+void RecordBytes::put_act(std::uint64_t steps, bool halted) { put_ticks(steps, halted); }
 
 void RecordBytes::put_forgo(learning::Ticket ticket) { number(ticket); }
 
@@ -389,7 +420,8 @@ void RecordBytes::put_tick(std::uint64_t tick) { number(tick); }
 
 std::vector<learning::Target> TeachRecord::views() const {
   std::vector<learning::Target> all;
-  for (const Output& each : targets) all.push_back({each.name, each.labels, each.values, each.gradient, each.weights});
+  for (const Output& each : targets)
+    all.push_back({each.name, each.labels, each.values, each.gradient, each.weights, each.signal});
   return all;
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,7 @@ struct TeachRecord {
     std::string name;
     std::vector<std::uint32_t> labels;
     std::vector<float> values, gradient, weights;
+    std::optional<learning::TraceSignal> signal;
   };
   learning::Ticket ticket = 0;
   bool halted = false;
@@ -112,10 +114,15 @@ struct ForgoRecord {
   learning::Ticket ticket = 0;
 };
 struct DeliverRecord {};
-using Record =
-    std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
-                 RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord, AnnotationRecord,
-                 MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord, ForgoRecord, DeliverRecord>;
+/// Steps in the environment; all of them follow from the state before.
+struct ActRecord {
+  std::uint64_t steps = 0;
+  bool halted = false;
+};
+using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
+                            RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
+                            AnnotationRecord, MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord,
+                            ForgoRecord, DeliverRecord, ActRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;
@@ -137,6 +144,7 @@ class RecordBytes {
   void put_observe(std::span<const mesh::RunInput> inputs, bool halted);
   void put_teach(learning::Ticket ticket, std::span<const learning::Target> targets, bool halted);
   void put_forgo(learning::Ticket ticket);
+  void put_act(std::uint64_t steps, bool halted);
   void put_command(Coord cell, const mesh::Command& control);
   void put_message(Coord to, const mesh::Mail& mail);
   void put_session(std::uint64_t session);

@@ -111,18 +111,21 @@ bool Replay::is_divisible() const noexcept {
   // A call that a fault ended has no boundary between two of its parts.
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return !ticks->halted;
   if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) return !learned->halted;
+  if (const auto* const acted = std::get_if<ActRecord>(&*record_)) return !acted->halted;
   return false;
 }
 
 std::uint64_t Replay::parts() const noexcept {
   if (!is_divisible()) return 1;
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return ticks->ticks;
+  if (const auto* const acted = std::get_if<ActRecord>(&*record_)) return acted->steps;
   return std::get<LearnRecord>(*record_).samples;
 }
 
 std::uint64_t Replay::ticks_of_part() const {
-  const bool is_sample =
-      std::holds_alternative<LearnRecord>(*record_) || std::holds_alternative<ObserveRecord>(*record_) || shows_again();
+  const bool is_sample = std::holds_alternative<LearnRecord>(*record_) ||
+                         std::holds_alternative<ObserveRecord>(*record_) ||
+                         std::holds_alternative<ActRecord>(*record_) || shows_again();
   if (is_sample && const_cast<ReplayableMesh&>(replayable_).learner())
     return const_cast<ReplayableMesh&>(replayable_).learner()->ticks_per_sample();
   return 1;
@@ -158,7 +161,7 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
   }
   if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkerRecord>(*record_) ||
       std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_) ||
-      std::holds_alternative<DeliverRecord>(*record_))
+      std::holds_alternative<DeliverRecord>(*record_) || std::holds_alternative<ActRecord>(*record_))
     return;
   hasher.add(std::uint64_t{record_->index()});
   hasher.add_bytes(payload_.data(), payload_.size());
@@ -172,10 +175,13 @@ Status Replay::replay_parts(std::uint64_t count) {
     done = replayable_.apply(*record_);
   } else if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) {
     done = replayable_.learn(*learned, done_, count);
+  } else if (std::holds_alternative<ActRecord>(*record_)) {
+    done = replayable_.apply(ActRecord{count, false});
   } else {
     done = replayable_.mesh().tick(count);
   }
   if (replayable_.learner()) replayable_.learner()->clear_scores();
+  if (replayable_.loop()) replayable_.loop()->clear_ended();
   if (!done) return within(std::move(done).error());
   if (verifies_) WEFT_CHECK(verify());
   if (const auto* const note = std::get_if<AnnotationRecord>(&*record_)) notes_.push_back(*note);
@@ -227,10 +233,10 @@ Status Replay::run(std::optional<std::uint64_t> until) {
     std::uint64_t count = parts() - done_;
     if (until && parts() > 0) {
       const std::uint64_t remaining = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
-      const bool takes_time = std::holds_alternative<TicksRecord>(*record_) ||
-                              std::holds_alternative<LearnRecord>(*record_) ||
-                              std::holds_alternative<DrainRecord>(*record_) ||
-                              std::holds_alternative<ObserveRecord>(*record_) || shows_again();
+      const bool takes_time =
+          std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<LearnRecord>(*record_) ||
+          std::holds_alternative<ActRecord>(*record_) || std::holds_alternative<DrainRecord>(*record_) ||
+          std::holds_alternative<ObserveRecord>(*record_) || shows_again();
       if (takes_time && remaining == 0) return {};
       if (takes_time && is_divisible()) count = std::min(count, remaining);
     }

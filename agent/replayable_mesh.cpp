@@ -35,6 +35,9 @@ Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool
   if (!learns) return replayable;
   WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
   WEFT_TRY(replayable.learner_, learning::Learner::build(*replayable.mesh_, learning));
+  if (spec.reinforcement.empty()) return replayable;
+  WEFT_TRY(const auto reinforcement, read_reinforcement(spec.reinforcement));
+  WEFT_TRY(replayable.loop_, EnvironmentLoop::build(*replayable.learner_, reinforcement));
   return replayable;
 }
 
@@ -46,6 +49,9 @@ Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, 
   WEFT_CHECK(mesh::restore_weights(*replayable.mesh_, file));
   WEFT_CHECK(mesh::restore_live(*replayable.mesh_, file));
   if (learns) WEFT_CHECK(learning::restore_learner(*replayable.learner_, file));
+  if (!replayable.loop_) return replayable;
+  WEFT_TRY(const auto state, file.values<std::byte>(kLoopTensor));
+  WEFT_CHECK(replayable.loop_->load(state));
   return replayable;
 }
 
@@ -56,8 +62,18 @@ Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::siz
   return hasher.digest();
 }
 
+Hash128 with_loop(Hash128 mesh, ByteSpan loop) {
+  if (loop.empty()) return mesh;
+  StateHasher hasher;
+  hasher.add(mesh);
+  hasher.add(loop);
+  return hasher.digest();
+}
+
 Hash128 ReplayableMesh::hash() const {
-  return fold_sessions(mesh_->sessions(), [&](std::size_t session) { return mesh_->state_hash(session); });
+  const Hash128 mesh =
+      fold_sessions(mesh_->sessions(), [&](std::size_t session) { return mesh_->state_hash(session); });
+  return loop_ ? with_loop(mesh, loop_->save()) : mesh;
 }
 
 void ReplayableMesh::quiesce() {
@@ -116,6 +132,12 @@ Status ReplayableMesh::apply_one(const TeachRecord& record) {
 Status ReplayableMesh::apply_one(const ForgoRecord& record) {
   if (!learner_) return no_learner("forgo");
   return learner_->forgo(record.ticket);
+}
+
+Status ReplayableMesh::apply_one(const ActRecord& record) {
+  if (!loop_)
+    return fail(Errc::corrupt, "act: this mesh has no environment; the network has no section \"reinforcement\"");
+  return as_told(loop_->run(record.steps), record.halted);
 }
 
 Status ReplayableMesh::apply_one(const DeliverRecord&) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "agent/environment_loop.hpp"
 #include "agent/journal_record.hpp"
 #include "learning/learner.hpp"
 
@@ -22,6 +23,12 @@ namespace weft::agent {
 /// One hash of all sessions of a mesh: the only one's, or a hash over all in order.
 Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of);
 
+/// `mesh` with the state of an environment's loop; `mesh` itself where there is none.
+Hash128 with_loop(Hash128 mesh, ByteSpan loop);
+
+/// Name of that state among the tensors of a file.
+inline constexpr const char* kLoopTensor = "reinforcement/state";
+
 /// A mesh, and its learner if it has one, moved by records: an agent without its data directory.
 /// The same records from the same state give the same state, to the bit.
 /// @thread one at a time
@@ -37,8 +44,11 @@ class ReplayableMesh {
   const mesh::Mesh& mesh() const noexcept { return *mesh_; }
   /// Null: no learner.
   learning::Learner* learner() noexcept { return learner_.get(); }
+  /// Null: the network has no section "reinforcement", or does not learn.
+  EnvironmentLoop* loop() noexcept { return loop_.get(); }
+  const EnvironmentLoop* loop() const noexcept { return loop_.get(); }
 
-  /// Over the state hashes of all sessions, in order.
+  /// Over the state hashes of all sessions, in order, and the state of the environment's loop where there is one.
   Hash128 hash() const;
 
   /// Prepares the mesh for a checkpoint: delivers waiting commands, as the next tick would, and makes this state the
@@ -72,11 +82,13 @@ class ReplayableMesh {
   Status apply_one(const TeachRecord& record);
   Status apply_one(const ForgoRecord& record);
   Status apply_one(const DeliverRecord& record);
+  Status apply_one(const ActRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;
 
   std::unique_ptr<mesh::Mesh> mesh_;
   std::unique_ptr<learning::Learner> learner_;  // after the mesh: it goes first
+  std::unique_ptr<EnvironmentLoop> loop_;       // after the learner
   bool compares_ = true;
 };
 

@@ -51,8 +51,9 @@ Status set_key(mesh::NetworkSpec& spec, std::string_view key, std::string_view j
   if (key == "supervision") return set(&mesh::NetworkSpec::supervision);
   if (key == "learning") return set(&mesh::NetworkSpec::learning);
   if (key == "stream") return set(&mesh::NetworkSpec::stream);
-  return fail(Errc::unknown_name,
-              "key '" + std::string(key) + "' is none of name, seed, device, supervision, learning, stream");
+  if (key == "reinforcement") return set(&mesh::NetworkSpec::reinforcement);
+  return fail(Errc::unknown_name, "key '" + std::string(key) +
+                                      "' is none of name, seed, device, supervision, learning, stream, reinforcement");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ WEFT_API weft_status weft_network_add_input(weft_network* network, const char* n
  */
 WEFT_API weft_status weft_network_add_layer(weft_network* network, const char* json);
 WEFT_API weft_status weft_network_add_output(weft_network* network, const char* name, weft_coord at);
-/* Another key of a network file: seed, device, supervision, learning, stream; `json` is its value. */
+/* Another key of a network file: seed, device, supervision, learning, stream, reinforcement; `json` is its value. */
 WEFT_API weft_status weft_network_set(weft_network* network, const char* key, const char* json);
 /* Its network file. */
 WEFT_API weft_status weft_network_text(weft_network* network, char* buffer, size_t capacity, size_t* out_needed);

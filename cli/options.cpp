@@ -9,6 +9,7 @@
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
 
+#include "agent/reinforcement_options.hpp"
 #include "learning/stream_options.hpp"
 
 #include "core/json.hpp"
@@ -30,6 +31,7 @@ struct Section {
   const std::vector<OptionRow>& (*rows)();
 };
 constexpr std::array kSections{Section{"learning", learning::learning_rows}, Section{"stream", learning::stream_rows},
+                               Section{"reinforcement", agent::reinforcement_rows},
                                Section{"statistics", statistics_rows}};
 
 void add_rows(Table& table, const std::string& path, const std::vector<OptionRow>& rows) {
@@ -66,14 +68,15 @@ Status print_options(const std::string& wanted, bool json) {
 }  // namespace
 
 Verb add_options(CLI::App& program) {
-  CLI::App* app = add_verb(program, "options", "List the options of learning and stream, and the statistics of a run");
+  CLI::App* app = add_verb(program, "options",
+                           "List the options of learning, stream and reinforcement, and the statistics of a run");
   struct Request {
     std::string section;
     bool json = false;
   };
   auto request = std::make_shared<Request>();
-  add_argument(*app, "SECTION", request->section, "One of them: learning, stream or statistics")
-      .member_of({"learning", "stream", "statistics"});
+  add_argument(*app, "SECTION", request->section, "One of them: learning, stream, reinforcement or statistics")
+      .member_of({"learning", "stream", "reinforcement", "statistics"});
   add_flag(*app, "json", request->json, "One JSON object a section on stdout");
   return {app, [request] { return print_options(request->section, request->json); }};
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The JSON Schema of network files, and a page of the layers, made of what the program itself says.
 
-`weft layers --json` lists layers with their options, `weft options --json` those of the sections "learning" and "stream";
+`weft layers --json` lists layers with their options, `weft options --json` those of its sections;
 the rest stands in tools/network_schema_template.json. The build installs both files; neither is in git.
 
   tools/make_network_schema.py --schema FILE WEFT   share/weft/network.schema.json
@@ -75,7 +75,7 @@ def schema(weft):
     template = json.loads((ROOT / TEMPLATE).read_text())
     defs = template["$defs"]
     declared = option_tables.declared(weft)
-    for section in ("learning", "stream"):
+    for section in ("learning", "stream", "reinforcement"):
         defs[section] = option_tables.section_schema(declared[section])
     all_layers = layers(weft)
     types = list(all_layers)

@@ -116,6 +116,7 @@ struct NetworkSpec {
   std::string device = "cpu";  // where ticks run, as MeshOptions::device names it; the bits are the same
   std::string learning;        // JSON text of the section, read by learning/; empty: none
   std::string stream;          // JSON text of the section, read by the stream trainer; empty: none
+  std::string reinforcement;   // JSON text of the section, read by agent/; empty: none
 };
 
 /// Writes a NetworkSpec in C++.
@@ -163,6 +164,13 @@ class NetworkBuilder {
   requires requires(const Section& section) { std::string(write_learning(section)); }
   NetworkBuilder& learning(const Section& section) {
     spec_.learning = write_learning(section);
+    return *this;
+  }
+  /// Environment and algorithm of `weft live`: agent::ReinforcementOptions.
+  template <class Section>
+  requires requires(const Section& section) { std::string(write_reinforcement(section)); }
+  NetworkBuilder& reinforcement(const Section& section) {
+    spec_.reinforcement = write_reinforcement(section);
     return *this;
   }
   /// Samples that `weft run` feeds it: learning::StreamOptions.

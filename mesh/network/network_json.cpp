@@ -194,8 +194,9 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
 
 /// Keys that a file lacks and keys that no network has, all at once; one missing key alone is told by its own reader.
 Status check_needed_keys(const JsonReader& reader) {
-  static const std::vector<std::string_view> kKnown{"weft",   "name",    "grid",        "layers", "chain",    "seed",
-                                                    "inputs", "outputs", "supervision", "device", "learning", "stream"};
+  static const std::vector<std::string_view> kKnown{"weft",     "name",   "grid",         "layers",      "chain",
+                                                    "seed",     "inputs", "outputs",      "supervision", "device",
+                                                    "learning", "stream", "reinforcement"};
   const std::vector<std::string> keys = reader.keys();
   const auto lacks = [&](const char* key) { return std::find(keys.begin(), keys.end(), key) == keys.end(); };
   std::string missing, unknown;
@@ -349,6 +350,7 @@ Result<NetworkSpec> read_network(std::string_view text, std::string_view source_
   }
   WEFT_TRY(spec.learning, section(reader, "learning"));
   WEFT_TRY(spec.stream, section(reader, "stream"));
+  WEFT_TRY(spec.reinforcement, section(reader, "reinforcement"));
   WEFT_CHECK(reader.finish());
   return spec;
 }
@@ -368,7 +370,8 @@ Result<std::string> write_network(const NetworkSpec& spec, int indent) {
                           {"window", spec.supervision.window},
                           {"escalation", name(spec.supervision.escalation)}};
   if (spec.device != "cpu") out["device"] = spec.device;
-  for (const auto& [key, text] : {std::pair{"learning", &spec.learning}, std::pair{"stream", &spec.stream}}) {
+  for (const auto& [key, text] : {std::pair{"learning", &spec.learning}, std::pair{"stream", &spec.stream},
+                                  std::pair{"reinforcement", &spec.reinforcement}}) {
     if (text->empty()) continue;
     WEFT_TRY(out[key], parse_json(*text, key));
   }

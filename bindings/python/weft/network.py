@@ -113,7 +113,7 @@ class Network(Handle):
         return self
 
     def set(self, **keys: Any) -> "Network":
-        """Other keys of a network file: name, seed, device, supervision, learning, stream."""
+        """Other keys of a network file: name, seed, device, supervision, learning, stream, reinforcement."""
         for key, value in keys.items():
             lib.network_set(self._handle, key.encode(), json.dumps(value).encode())
         return self

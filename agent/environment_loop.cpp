@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/environment_loop.hpp"
+
+#include "mesh/memory/byte_archive.hpp"
+
+#include "kernels/float_environment.hpp"
+#include "kernels/math.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace weft::agent {
+namespace {
+
+constexpr Scopes kState{Scope::control};
+
+/// The only input where none is named.
+Result<std::string> input_of(const mesh::NetworkSpec& network, const std::string& named) {
+  if (!named.empty()) return named;
+  if (network.inputs.size() == 1) return network.inputs[0].name;
+  return fail(Errc::invalid_argument, "reinforcement.input: the network has " + std::to_string(network.inputs.size()) +
+                                          " inputs; name the one of the observations");
+}
+
+Status check_width(const std::string& key, const std::string& name, std::size_t width, std::size_t wanted,
+                   EnvironmentKind environment) {
+  if (width == wanted) return {};
+  return fail(Errc::shape_mismatch, "reinforcement." + key + ": '" + name + "' has " + std::to_string(width) +
+                                        " values, " + std::string(agent::name(environment)) + " has " +
+                                        std::to_string(wanted));
+}
+
+}  // namespace
+
+EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options)
+    : learner_(learner),
+      options_(std::move(options)),
+      environment_(make_environment(options_.environment)),
+      observed_(environment_->shape().observations),
+      rewarded_(1),
+      x_(environment_->shape().observations),
+      probabilities_(environment_->shape().choices),
+      logarithms_(environment_->shape().choices),
+      gradient_(environment_->shape().choices) {}
+
+Result<std::unique_ptr<EnvironmentLoop>> EnvironmentLoop::build(learning::Learner& learner,
+                                                                const ReinforcementOptions& options) {
+  ReinforcementOptions named = options;
+  WEFT_TRY(named.input, input_of(learner.mesh().spec(), options.input));
+  std::unique_ptr<EnvironmentLoop> loop(new EnvironmentLoop(learner, std::move(named)));
+  WEFT_CHECK(loop->check());
+  return loop;
+}
+
+Status EnvironmentLoop::check() const {
+  const mesh::Graph& graph = std::as_const(learner_).mesh().graph();
+  const EnvironmentShape& shape = environment_->shape();
+  const EnvironmentKind kind = options_.environment.kind;
+  if (shape.choices == 0)
+    return fail(Errc::unsupported, "reinforcement.environment.type: actions of '" + std::string(name(kind)) +
+                                       "' are values, and 'actor_critic' learns choices so far; give another");
+  if (!learner_.options().traces)
+    return fail(Errc::invalid_argument,
+                "reinforcement: needs learning.traces true, learning.late 'meet' and "
+                "learning.optimizer {\"type\": \"sgd\", \"lr\": 1}");
+  if (std::as_const(learner_).mesh().sessions() != 1)
+    return fail(Errc::unsupported, "reinforcement: " + std::to_string(std::as_const(learner_).mesh().sessions()) +
+                                       " sessions; it acts with one");
+  const auto port = graph.find_port(options_.input);
+  if (!port) return fail(Errc::unknown_name, "reinforcement.input: no input is named '" + options_.input + "'");
+  WEFT_CHECK(check_width("input", options_.input, graph.nodes()[*port].width, shape.observations, kind));
+  for (const auto& [key, output, width] :
+       {std::tuple("actor", &options_.actor, shape.choices), std::tuple("critic", &options_.critic, std::size_t{1})}) {
+    const auto node = graph.find_output(*output);
+    if (!node)
+      return fail(Errc::unknown_name, "reinforcement." + std::string(key) + ": no output is named '" + *output + "'");
+    WEFT_CHECK(check_width(key, *output, graph.nodes()[*node].width, width, kind));
+  }
+  return {};
+}
+
+Status EnvironmentLoop::run(std::uint64_t steps) {
+  const kernels::FlushSubnormals exact;
+  for (std::uint64_t i = 0; i < steps; ++i) WEFT_CHECK(step());
+  return {};
+}
+
+Status EnvironmentLoop::step() {
+  if (!counts_.in_episode) begin_episode();
+  const mesh::RunInput input{options_.input, x_};
+  WEFT_TRY(const learning::Ticket ticket, learner_.observe({&input, 1}));
+  WEFT_TRY(const auto logits, learner_.answer(ticket, options_.actor));
+  WEFT_TRY(const auto value, learner_.answer(ticket, options_.critic));
+  const std::uint32_t choice = choose(logits);
+  const double before = value[0];
+
+  ++counts_.steps;
+  const Outcome outcome = environment_->step({choice, {}});
+  const bool is_over = outcome.terminated || outcome.truncated;
+  counts_.sum += outcome.reward;
+  look();
+  double error = scaled(outcome.reward) - before;
+  if (is_over) end_episode(outcome);
+  if (!outcome.terminated) {
+    auto after = value_of(x_);
+    if (!after) {
+      WEFT_CHECK(learner_.forgo(ticket));
+      return fail(Errc::halted, "value of the next observation: " + after.error().text());
+    }
+    error += options_.discount * *after;
+  }
+  set_actor_gradient(choice, error);
+  const float rising = -1.0f;
+  learning::TraceSignal signal{static_cast<float>(error), static_cast<float>(options_.discount * options_.lambda),
+                               static_cast<float>(options_.actor_bound), is_over};
+  std::array<learning::Target, 2> targets;
+  targets[0].output = options_.actor;
+  targets[0].gradient = gradient_;
+  targets[0].signal = signal;
+  signal.bound = static_cast<float>(options_.critic_bound);
+  targets[1].output = options_.critic;
+  targets[1].gradient = {&rising, 1};
+  targets[1].signal = signal;
+  Status taught = learner_.teach(ticket, targets);
+  learner_.clear_scores();
+  return taught;
+}
+
+void EnvironmentLoop::begin_episode() {
+  environment_->reset(options_.seed, counts_.episodes++);
+  counts_.in_episode = 1;
+  counts_.sum = counts_.discounted = 0.0;
+  look();
+}
+
+void EnvironmentLoop::end_episode(const Outcome& outcome) {
+  const std::uint64_t number = counts_.episodes - 1;
+  returns_[number % kReturns] = counts_.sum;
+  ended_.push_back({number, environment_->steps(), counts_.steps, counts_.sum, outcome.truncated});
+  counts_.in_episode = 0;
+}
+
+void EnvironmentLoop::look() {
+  const std::span<const float> seen = environment_->observation();
+  if (!options_.normalize) {
+    std::copy(seen.begin(), seen.end(), x_.begin());
+    return;
+  }
+  const std::vector<double> values(seen.begin(), seen.end());
+  observed_.add(values);
+  for (std::size_t i = 0; i < x_.size(); ++i)
+    x_[i] = static_cast<float>((values[i] - observed_.mean(i)) / observed_.deviation(i));
+}
+
+double EnvironmentLoop::scaled(double reward) {
+  if (!options_.scale_rewards) return reward;
+  counts_.discounted = options_.discount * counts_.discounted + reward;
+  rewarded_.add({&counts_.discounted, 1});
+  return reward / rewarded_.deviation(0);
+}
+
+Result<double> EnvironmentLoop::value_of(std::span<const float> x) const {
+  float value = 0.0f;
+  const mesh::RunInput input{options_.input, x};
+  const mesh::RunOutput output{options_.critic, {&value, 1}};
+  WEFT_CHECK(learner_.predict({&input, 1}, 1, {&output, 1}, 0));
+  return static_cast<double>(value);
+}
+
+std::uint32_t EnvironmentLoop::choose(std::span<const float> logits) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (std::size_t j = 0; j < logits.size(); ++j)
+    sum += probabilities_[j] = static_cast<double>(kernels::math::exp(logits[j] - largest));
+  const double log_sum = kernels::math::log(static_cast<float>(sum));
+  for (std::size_t j = 0; j < logits.size(); ++j) {
+    probabilities_[j] /= sum;
+    logarithms_[j] = static_cast<double>(logits[j] - largest) - log_sum;
+  }
+  RandomStream random(options_.seed, counts_.steps, RandomPurpose::explore);
+  double left = random.next_uniform();
+  std::uint32_t choice = 0;
+  while (choice + 1 < logits.size() && left >= probabilities_[choice]) left -= probabilities_[choice++];
+  return choice;
+}
+
+/// By the logits: log p(a) has the slope [j is a] - p, H(p) has -p (log p + H).
+void EnvironmentLoop::set_actor_gradient(std::uint32_t choice, double error) {
+  double entropy = 0.0;
+  for (std::size_t j = 0; j < gradient_.size(); ++j) entropy -= probabilities_[j] * logarithms_[j];
+  const double weight = error > 0.0 ? options_.entropy : error < 0.0 ? -options_.entropy : 0.0;
+  for (std::size_t j = 0; j < gradient_.size(); ++j) {
+    const double taken = (j == choice ? 1.0 : 0.0) - probabilities_[j];
+    const double spread = -probabilities_[j] * (logarithms_[j] + entropy);
+    gradient_[j] = static_cast<float>(-(taken + weight * spread));
+  }
+}
+
+double EnvironmentLoop::mean_return() const noexcept {
+  const std::uint64_t ended = counts_.episodes - counts_.in_episode, count = std::min<std::uint64_t>(ended, kReturns);
+  double sum = 0.0;
+  for (std::uint64_t i = 0; i < count; ++i) sum += returns_[i];
+  return count == 0 ? 0.0 : sum / static_cast<double>(count);
+}
+
+template <class Self, class Archive>
+void EnvironmentLoop::visit_fields(Self& self, Archive& archive) {
+  archive.same(Field{"environment", Scope::control}, static_cast<std::uint64_t>(self.options_.environment.kind));
+  archive(Field{"steps", Scope::control}, self.counts_.steps);
+  archive(Field{"episodes", Scope::control}, self.counts_.episodes);
+  archive(Field{"in_episode", Scope::control}, self.counts_.in_episode);
+  archive(Field{"sum", Scope::control}, self.counts_.sum);
+  archive(Field{"discounted", Scope::control}, self.counts_.discounted);
+  RunningMoments::visit(self.observed_, archive, "observed");
+  RunningMoments::visit(self.rewarded_, archive, "rewarded");
+  archive(Field{"x", Scope::control}, std::span(self.x_));
+  archive(Field{"returns", Scope::control}, std::span(self.returns_));
+}
+
+std::vector<std::byte> EnvironmentLoop::save() const {
+  mesh::ByteArchive bytes;
+  mesh::WriteArchive archive(bytes, kState);
+  visit_fields(*this, archive);
+  environment_->visit(archive);
+  return {bytes.bytes().begin(), bytes.bytes().end()};
+}
+
+bool EnvironmentLoop::is_possible() const noexcept {
+  const auto is_finite = [](double value) { return std::isfinite(value); };
+  return counts_.in_episode <= 1 && counts_.in_episode <= counts_.episodes && std::isfinite(counts_.sum) &&
+         std::isfinite(counts_.discounted) && std::all_of(x_.begin(), x_.end(), is_finite) &&
+         std::all_of(returns_.begin(), returns_.end(), is_finite);
+}
+
+Status EnvironmentLoop::load(ByteSpan bytes) {
+  if (const std::size_t wanted = save().size(); bytes.size() != wanted)
+    return fail(Errc::shape_mismatch, "environment's state: " + std::to_string(bytes.size()) + " bytes where " +
+                                          std::string(name(options_.environment.kind)) + " has " +
+                                          std::to_string(wanted));
+  mesh::ReadArchive archive(bytes, kState);
+  visit_fields(*this, archive);
+  if (archive.has_failed())
+    return fail(Errc::shape_mismatch,
+                "environment's state: of another environment than " + std::string(name(options_.environment.kind)));
+  if (!environment_->visit(archive) || !is_possible())
+    return fail(Errc::corrupt,
+                "environment's state: no such state of " + std::string(name(options_.environment.kind)) + " can be");
+  ended_.clear();
+  return {};
+}
+
+}  // namespace weft::agent

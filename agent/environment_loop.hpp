@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "agent/reinforcement_options.hpp"
+#include "agent/running_moments.hpp"
+#include "learning/learner.hpp"
+
+#include "core/archive.hpp"
+#include "core/bytes.hpp"
+#include "core/result.hpp"
+#include "core/state_hash.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::agent {
+
+/// An episode that has ended.
+struct Episode {
+  std::uint64_t number = 0, steps = 0;  ///< from 0; how long it was
+  std::uint64_t last_step = 0;          ///< step of the loop that ended it, from 1
+  double sum = 0.0;                     ///< of its rewards
+  bool truncated = false;
+};
+
+/// A learner that acts in an environment, one step after the other: observe, act, learn from the temporal-difference
+/// error. World, normalizers, draws and returns are state, beside the mesh's: what it does is a function of that state.
+///
+/// With observation x, value v(x) and policy p(x), as the network gives them now:
+///   a ~ p(x);  r, x' from the environment;  v' = v(x'), 0 where the episode terminated
+///   error = r / deviation of the discounted rewards + discount v' - v(x)
+///   critic: gradient -1 of v; actor: gradient of -(log p(a) + entropy sign(error) H(p)); both TraceSignal with `error`
+/// @thread one at a time; it drives the learner, which must outlive it
+/// @exact  the same bits everywhere: binary64, kernels::math, Philox with the purposes `environment` and `explore`
+/// @source Elsayed, Vasan and Mahmood 2024, "Streaming deep reinforcement learning finally works", arXiv:2410.14606
+class EnvironmentLoop {
+ public:
+  static constexpr std::size_t kReturns = 100;  // episodes that `mean_return` is over
+
+  /// @error unsupported, shape_mismatch, unknown_name: a network or learning options that do not fit the environment
+  static Result<std::unique_ptr<EnvironmentLoop>> build(learning::Learner& learner,
+                                                        const ReinforcementOptions& options);
+
+  /// Acts so many times. @error halted: a fault halted the mesh in a step; the step is not repeated
+  Status run(std::uint64_t steps);
+
+  std::uint64_t steps() const noexcept { return counts_.steps; }
+  std::uint64_t episodes() const noexcept { return counts_.episodes; }
+  /// Of the last episodes, at most kReturns; 0 before the first has ended.
+  double mean_return() const noexcept;
+  /// Episodes that ended since they were last cleared.
+  std::span<const Episode> ended() const noexcept { return ended_; }
+  void clear_ended() noexcept { ended_.clear(); }
+  const ReinforcementOptions& options() const noexcept { return options_; }
+  const Environment& environment() const noexcept { return *environment_; }
+
+  /// Its state as bytes, and back. @error shape_mismatch, corrupt: a state of another environment, or of none
+  std::vector<std::byte> save() const;
+  Status load(ByteSpan bytes);
+
+ private:
+  struct Counts {
+    std::uint64_t steps = 0, episodes = 0;  // episodes that have begun
+    std::uint64_t in_episode = 0;           // 1 between its beginning and its end
+    double sum = 0.0;                       // of the episode's rewards
+    double discounted = 0.0;                // of all its rewards so far
+  };
+
+  EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options);
+  Status check() const;
+  template <class Self, class Archive>
+  static void visit_fields(Self& self, Archive& archive);
+  bool is_possible() const noexcept;
+  Status step();
+  void begin_episode();
+  void end_episode(const Outcome& outcome);
+  /// The environment's observation, as the network sees it.
+  void look();
+  double scaled(double reward);
+  Result<double> value_of(std::span<const float> x) const;
+  /// Draws an action, and keeps what its gradient needs.
+  std::uint32_t choose(std::span<const float> logits);
+  void set_actor_gradient(std::uint32_t choice, double error);
+
+  learning::Learner& learner_;
+  const ReinforcementOptions options_;
+  std::unique_ptr<Environment> environment_;
+  RunningMoments observed_, rewarded_;
+  Counts counts_;
+  std::vector<float> x_;  // the present observation, as the network sees it
+  std::array<double, kReturns> returns_{};
+  std::vector<Episode> ended_;
+  // Of the step under way.
+  std::vector<double> probabilities_, logarithms_;
+  std::vector<float> gradient_;
+};
+
+}  // namespace weft::agent

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "agent/reinforcement_options.hpp"
+
+#include "core/json.hpp"
+#include "core/option_table.hpp"
+
+#include <utility>
+
+namespace weft::agent {
+namespace {
+
+using ReinforcementTable = OptionTable<ReinforcementOptions>;
+
+const std::vector<std::string_view> kAlgorithms{"actor_critic"};
+
+const OptionTable<EnvironmentOptions>& world_table() {
+  using O = EnvironmentOptions;
+  static const OptionTable<EnvironmentOptions> table({
+      option("type", &O::kind,
+             {.names = environment_names(), .is_needed = true, .is_always_written = true, .meaning = "the world"}),
+      option("length", &O::length,
+             {.low = 1,
+              .high = 1u << 20,
+              .unit = "steps",
+              .meaning = "steps from the bit to the question",
+              .applies = "type=memory_chain"}),
+  });
+  return table;
+}
+
+std::vector<ReinforcementTable::Field> learning_fields() {
+  using O = ReinforcementOptions;
+  return {
+      section_option("environment", &O::environment, world_table(),
+                     {.is_needed = true, .is_always_written = true, .meaning = "what the agent acts in"}),
+      option("algorithm", &O::algorithm,
+             {.names = kAlgorithms,
+              .meaning = "a policy and the value of its states, learned with eligibility traces and bounded steps"}),
+      option("discount", &O::discount,
+             {.low = 0, .high = 1, .meaning = "share of the next step's value that counts now (gamma)"}),
+      option("lambda", &O::lambda,
+             {.low = 0, .high = 1, .meaning = "share of the traces that a step keeps, beside `discount`"}),
+      option("entropy", &O::entropy,
+             {.low = 0, .high = 1000, .meaning = "weight of the entropy of the policy, which keeps it exploring"}),
+      option("actor_bound", &O::actor_bound,
+             {.low = 0, .high = 1e6, .meaning = "kappa, bound of the actor's steps: larger is smaller steps"}),
+      option("critic_bound", &O::critic_bound, {.low = 0, .high = 1e6, .meaning = "the same of the critic's"}),
+  };
+}
+
+std::vector<ReinforcementTable::Field> place_fields() {
+  using O = ReinforcementOptions;
+  return {
+      option("normalize", &O::normalize,
+             {.meaning = "observations less their mean so far, over their standard deviation so far"}),
+      option("scale_rewards", &O::scale_rewards,
+             {.meaning = "rewards over the standard deviation so far of their discounted sum"}),
+      option("seed", &O::seed, {.is_always_written = true, .meaning = "episodes and exploration"}),
+      option("steps", &O::steps, {.unit = "steps", .meaning = "steps of a run of `weft live`; 0: until it is stopped"}),
+      option("input", &O::input, {.meaning = "port of the observations; empty: the only one"}),
+      option("actor", &O::actor, {.meaning = "output with a value for each action, whose softmax is the policy"}),
+      option("critic", &O::critic, {.meaning = "output of one value, that of the state"}),
+  };
+}
+
+const ReinforcementTable& reinforcement_table() {
+  static const ReinforcementTable table([] {
+    std::vector<ReinforcementTable::Field> fields = learning_fields();
+    for (auto& field : place_fields()) fields.push_back(std::move(field));
+    return fields;
+  }());
+  return table;
+}
+
+}  // namespace
+
+std::string_view name(Algorithm algorithm) noexcept { return kAlgorithms[static_cast<std::size_t>(algorithm)]; }
+
+const std::vector<OptionRow>& reinforcement_rows() { return reinforcement_table().rows(); }
+
+Result<ReinforcementOptions> read_reinforcement(std::string_view text) {
+  WEFT_TRY(const auto document, parse_json(text, "reinforcement"));
+  WEFT_TRY(JsonReader reader, JsonReader::open(document, "reinforcement"));
+  ReinforcementOptions options;
+  WEFT_CHECK(reinforcement_table().read(reader, options));
+  return options;
+}
+
+std::string write_reinforcement(const ReinforcementOptions& options) {
+  return reinforcement_table().write(options).dump();
+}
+
+}  // namespace weft::agent

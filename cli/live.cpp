@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// weft live: an agent that acts in an environment and learns from what comes of it.
+
+#include "cli/json_line.hpp"
+#include "cli/model.hpp"
+#include "cli/progress.hpp"
+#include "cli/setup.hpp"
+#include "cli/signals.hpp"
+#include "cli/text_format.hpp"
+#include "cli/verb.hpp"
+
+#include "agent/agent.hpp"
+#include "agent/network_difference.hpp"
+
+#include "storage/file_system.hpp"
+
+#include "kernels/isa.hpp"
+
+#include "core/json.hpp"
+#include "core/printable.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Steps of a call, which are kept together; a resumed run has the same calls.
+constexpr std::uint64_t kBlock = 256, kMark = 16 * kBlock;
+
+struct LiveRequest {
+  std::string file, state, executor = "auto";
+  std::optional<std::string> durability;
+  std::optional<std::uint64_t> steps, seed, checkpoint_every;
+  std::size_t keep = 3, threads = 0;
+  std::uint64_t max_memory = 0;
+  bool salvage = false, json = false, quiet = false;
+};
+
+/// The number of steps is no part of an agent's identity.
+Result<std::optional<std::string>> difference(std::string_view stored, std::string_view given) {
+  std::string texts[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    WEFT_TRY(Json network, parse_json(i == 0 ? stored : given, "network"));
+    if (Json* const section = network.is_object() ? network.find("reinforcement") : nullptr)
+      if (section->is_object()) section->erase("steps");
+    WEFT_TRY(texts[i], write_json(network));
+  }
+  return agent::network_difference(texts[0], texts[1]);
+}
+
+Result<mesh::NetworkSpec> spec_of(const Model& model, const LiveRequest& request) {
+  mesh::NetworkSpec spec = model.spec;
+  if (spec.reinforcement.empty())
+    return fail(Errc::not_found, model.path +
+                                     ": reinforcement: the network has no such section, so there is nothing to act "
+                                     "in; weft options reinforcement lists what it may hold");
+  if (!request.seed) return spec;
+  WEFT_TRY(auto options, agent::read_reinforcement(spec.reinforcement));
+  spec.seed = options.seed = *request.seed;
+  spec.reinforcement = agent::write_reinforcement(options);
+  return spec;
+}
+
+/// Mesh and environment of one run, with a data directory or in memory.
+class Live {
+ public:
+  Live(const LiveRequest& request, std::string name) : request_(request), name_(std::move(name)) {}
+
+  Status open(const Model& model, const mesh::NetworkSpec& spec) {
+    mesh::MeshOptions options;
+    options.threads = request_.threads;
+    options.max_memory = request_.max_memory;
+    options.executor = *scheduler::parse_executor(request_.executor);
+    const auto on_create = [&](mesh::Mesh& mesh) -> Status {
+      return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
+    };
+    if (request_.state.empty()) {
+      WEFT_TRY(replayable_, agent::ReplayableMesh::begin(spec, true, options));
+      return on_create(replayable_->mesh());
+    }
+    agent::Agent::Options kept;
+    if (request_.durability) {
+      WEFT_TRY(kept.durability, agent::parse_durability(*request_.durability));
+    }
+    kept.keep = request_.keep;
+    kept.salvage = request_.salvage;
+    kept.mesh = options;
+    kept.on_create = on_create;
+    kept.differ = difference;
+    kept.identity = "live";
+    WEFT_TRY(agent_, agent::Agent::open(storage::real_file_system(), request_.state, spec, std::move(kept), found_));
+    return {};
+  }
+
+  Status run() {
+    const std::uint64_t wanted = request_.steps.value_or(loop().options().steps);
+    const std::uint64_t begin = loop().steps();
+    checkpointed_ = begin;
+    tell_start();
+    const auto started = Clock::now();
+    Status ran;
+    while (ran && !noted_signal() && !stdout_is_broken() && (wanted == 0 || loop().steps() < wanted)) {
+      const std::uint64_t left = wanted == 0 ? kBlock : wanted - loop().steps();
+      ran = act(std::min(left, kBlock - loop().steps() % kBlock));
+      // Before a checkpoint, behind which no kill makes them known again.
+      tell_episodes();
+      if (ran && agent_) ran = keep();
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    if (ran && agent_) ran = agent_->checkpoint_and_wait();
+    progress_.clear();
+    tell_end(loop().steps() - begin, seconds);
+    if (!ran || (!noted_signal() && !stdout_is_broken())) return ran;
+    const std::string text = noted_signal() ? "stopped by a signal" : "stopped, as nobody reads stdout any more,";
+    return fail(noted_signal() ? Errc::interrupted : Errc::storage,
+                text + " at step " + grouped(loop().steps()) + (agent_ ? "; the same command goes on" : ""));
+  }
+
+ private:
+  agent::EnvironmentLoop& loop() { return agent_ ? *agent_->loop() : *replayable_->loop(); }
+  const mesh::Mesh& mesh() { return agent_ ? agent_->mesh() : replayable_->mesh(); }
+  std::string hash() {
+    const Hash128 one = agent_ ? agent_->hash() : replayable_->hash();
+    return to_string(one);
+  }
+
+  Status act(std::uint64_t steps) { return agent_ ? agent_->act(steps) : loop().run(steps); }
+
+  Status keep() {
+    if (loop().steps() % kMark == 0) WEFT_CHECK(agent_->mark());
+    if (request_.checkpoint_every && loop().steps() - checkpointed_ >= *request_.checkpoint_every &&
+        agent_->checkpoint())
+      checkpointed_ = loop().steps();
+    return {};
+  }
+
+  void tell_start() {
+    const agent::ReinforcementOptions& o = loop().options();
+    if (request_.json) {
+      print_json({{"event", "start"},
+                  {"network", name_},
+                  {"environment", name(o.environment.kind)},
+                  {"algorithm", name(o.algorithm)},
+                  {"seed", o.seed},
+                  {"steps", loop().steps()},
+                  {"episodes", loop().episodes()},
+                  {"isa", name(kernels::active_isa())},
+                  {"resumed", agent_ && !found_.is_new},
+                  {"replayed_records", found_.records},
+                  {"state_hash", hash()}});
+    } else if (agent_ && !found_.is_new) {
+      std::printf("found       step %s, episode %s; %s records replayed\n", grouped(loop().steps()).c_str(),
+                  grouped(loop().episodes()).c_str(), grouped(found_.records).c_str());
+    }
+    for (const auto* const all : {&found_.passed_over, &found_.damages})
+      for (const std::string& one : *all) std::fprintf(stderr, "weft: %s\n", escaped(one).c_str());
+  }
+
+  void tell_episodes() {
+    for (const agent::Episode& episode : loop().ended())
+      if (request_.json)
+        print_json({{"event", "episode"},
+                    {"episode", episode.number},
+                    {"step", episode.last_step},
+                    {"length", episode.steps},
+                    {"return", episode.sum},
+                    {"truncated", episode.truncated}});
+    loop().clear_ended();
+    if (!request_.json && !request_.quiet && progress_.is_due())
+      progress_.show("step " + grouped(loop().steps()) + ", episode " + grouped(loop().episodes()) + ", return " +
+                     two_digits(loop().mean_return()));
+  }
+
+  void tell_end(std::uint64_t steps, double seconds) {
+    const double rate = seconds > 0 ? static_cast<double>(steps) / seconds : 0.0;
+    if (request_.json) {
+      print_json({{"event", "done"},
+                  {"steps", loop().steps()},
+                  {"episodes", loop().episodes()},
+                  {"mean_return", loop().mean_return()},
+                  {"tick", mesh().ticks()},
+                  {"state_hash", hash()},
+                  {"interrupted", noted_signal() != 0},
+                  {"seconds", seconds},
+                  {"steps_per_second", rate}});
+      return;
+    }
+    std::printf("steps       %s in %s episodes, %s steps/s\n", grouped(loop().steps()).c_str(),
+                grouped(loop().episodes()).c_str(), short_number(rate).c_str());
+    std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
+    std::printf("state hash  %s\n", hash().c_str());
+  }
+
+  static std::string two_digits(double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.2f", value);
+    return text;
+  }
+
+  const LiveRequest& request_;
+  const std::string name_;
+  std::optional<agent::ReplayableMesh> replayable_;  // without a data directory
+  std::unique_ptr<agent::Agent> agent_;              // with one
+  agent::Recovery found_;
+  std::uint64_t checkpointed_ = 0;
+  ProgressLine progress_;
+};
+
+Status live(const LiveRequest& request) {
+  const bool is_kept = !request.state.empty();
+  if (!is_kept && (request.durability || request.checkpoint_every || request.salvage))
+    return fail(Errc::invalid_argument,
+                "--durability, --checkpoint-every, --salvage: they are of a data directory; give --state DIR");
+  WEFT_TRY(const Model model, read_model(request.file));
+  WEFT_TRY(const mesh::NetworkSpec spec, spec_of(model, request));
+  Live run(request, spec.name);
+  if (Status opened = run.open(model, spec); !opened) return fail(blamed(std::move(opened).error(), request.file));
+  watch_signals();
+  return run.run();
+}
+
+}  // namespace
+
+Verb add_live(CLI::App& program) {
+  CLI::App* app = add_verb(program, "live", "Act in an environment, and learn from what comes of it");
+  auto request = std::make_shared<LiveRequest>();
+  LiveRequest& r = *request;
+  add_argument(*app, "NETWORK", r.file, "A network file with a section \"reinforcement\", or an .entity file")
+      .required();
+  add_option(*app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
+      .type_name("DIR");
+  add_option(*app, "steps", r.steps, "Steps in all, with those before; 0: until it is stopped");
+  add_option(*app, "seed", r.seed, "Seed of weights, episodes and exploration");
+  add_option(*app, "durability", r.durability,
+             "When a step counts as kept: tick, interval=2s (the default) or checkpoint");
+  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many steps")
+      .within(std::uint64_t{1}, UINT64_MAX);
+  add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
+      .within(std::uint64_t{1}, std::uint64_t{100000});
+  add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
+  add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
+  add_max_memory(*app, r.max_memory);
+  add_executor(*app, r.executor);
+  add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
+  add_flag(*app, "quiet", r.quiet, "No progress on stderr; notes stay");
+  return {app, [request] { return live(*request); }};
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent in an environment: its equations against float64, killed at any step and opened again, replayed, changed and
+// replayed.
+
+#include "agent/environment_loop.hpp"
+
+#include "agent/replay.hpp"
+
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "kernels/isa.hpp"
+
+#include "tests/agent/scripted.hpp"
+#include "tests/mesh/testing.hpp"
+#include "tests/support/memory_file_system.hpp"
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::agent::test::environment_loop_test {
+namespace {
+
+using mesh::testing_support::ForIsa;
+using mesh::testing_support::must;
+using storage::MemoryFileSystem;
+using Numbers = std::vector<double>;
+
+/// Networks of one hidden layer each, or of none.
+mesh::NetworkSpec network(const std::string& reinforcement, std::size_t hidden = 12,
+                          const std::string& optimizer = R"({"type": "sgd", "lr": 1})") {
+  const auto part = [&](int x, int out) {
+    const std::string head = R"({"type": "dense", "out": )" + std::to_string(out) + "}";
+    const std::string body = R"({"type": "dense", "init": "sparse", "out": )" + std::to_string(hidden) +
+                             R"(}, {"type": "layer_norm", "affine": false}, {"type": "activation", "activation":
+                             "leaky_relu"}, )";
+    return R"({"at": [0, 0, )" + std::to_string(x) + R"(, 0], "type": "sequential", "from": ["o"], "layers": [)" +
+           (hidden ? body : "") + head + "]}";
+  };
+  return must(mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 2}, "inputs": {"o": [4]}, "layers": [)" +
+                                     part(0, 2) + ", " + part(1, 1) +
+                                     R"(], "outputs": {"policy": [0, 0, 0, 0], "value": [0, 0, 1, 0]},
+                                     "learning": {"late": "meet", "patience": 1, "traces": true, "optimizer": )" +
+                                     optimizer + R"(}, "reinforcement": )" + reinforcement + "}",
+                                 "loop"));
+}
+
+constexpr const char* kCartPole = R"({"environment": {"type": "cartpole"}, "seed": 5})";
+
+mesh::MeshOptions shape(std::size_t threads) {
+  mesh::MeshOptions options;
+  options.threads = threads;
+  options.grain_bytes = 0;
+  options.pin = false;
+  return options;
+}
+
+/// Means and deviations of numbers that came so far, from all of them anew.
+struct Seen {
+  std::vector<Numbers> all;
+  Numbers mean;
+  Numbers deviation(const Numbers& x) {
+    all.push_back(x);
+    const auto n = static_cast<double>(all.size());
+    mean.assign(x.size(), 0.0);
+    Numbers made;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double squares = 0;
+      for (const Numbers& one : all) mean[i] += one[i] / n;
+      for (const Numbers& one : all) squares += (one[i] - mean[i]) * (one[i] - mean[i]);
+      made.push_back(n < 2 ? 1.0 : std::sqrt(squares / (n - 1) + 1e-8));
+    }
+    return made;
+  }
+  Numbers normal(Numbers x) {
+    const Numbers deviations = deviation(x);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - mean[i]) / deviations[i];
+    return x;
+  }
+};
+
+/// A linear layer with traces.
+struct Linear {
+  Numbers w, b, zw, zb;
+  Linear(Numbers weights, Numbers bias) : w(std::move(weights)), b(std::move(bias)), zw(w.size()), zb(b.size()) {}
+  Numbers of(const Numbers& x) const {
+    Numbers y = b;
+    for (std::size_t o = 0; o < y.size(); ++o)
+      for (std::size_t k = 0; k < x.size(); ++k) y[o] += w[o * x.size() + k] * x[k];
+    return y;
+  }
+  /// Along traces of the gradients `dy` by the output, which is to rise.
+  void rise(const Numbers& x, const Numbers& dy, double error, double decay, double bound, bool ends) {
+    double norm = 0;
+    for (std::size_t o = 0; o < dy.size(); ++o) {
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        double& z = zw[o * x.size() + k];
+        z = decay * z + dy[o] * x[k];
+        norm += std::fabs(z);
+      }
+      zb[o] = decay * zb[o] + dy[o];
+      norm += std::fabs(zb[o]);
+    }
+    const double step = 1 / std::max(1.0, bound * std::max(std::fabs(error), 1.0) * norm) * error;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] += step * zw[i];
+    for (std::size_t i = 0; i < b.size(); ++i) b[i] += step * zb[i];
+    if (!ends) return;
+    std::fill(zw.begin(), zw.end(), 0.0);
+    std::fill(zb.begin(), zb.end(), 0.0);
+  }
+};
+
+// Stream actor-critic with linear layers, from its equations. Actions are those that the loop took: draws are told
+// apart by them at once. Within 1e-4 after 120 steps, four episodes or more.
+TEST(EnvironmentLoop, LearnsAsTheEquationsSay) {
+  const auto spec = network(kCartPole, 0);
+  auto made = must(ReplayableMesh::begin(spec, true, shape(1)));
+  mesh::WeightStore& store = mesh::MeshAccess::weights(made.mesh());
+  const auto read = [&](std::size_t p) {
+    const auto values = store.read(store.parameters()[p]);
+    return Numbers(values.begin(), values.end());
+  };
+  ASSERT_EQ(store.parameters().size(), 4u);
+  Linear actor(read(0), read(1)), critic(read(2), read(3));
+  const auto world = make_environment({EnvironmentKind::cartpole});
+  Seen observations, sums;
+  std::uint64_t episode = 0;
+  double sum = 0;
+  Numbers x;
+  const auto look = [&] { x = observations.normal({world->observation().begin(), world->observation().end()}); };
+  for (std::uint64_t step = 0; step < 120; ++step) {
+    if (x.empty()) {
+      world->reset(5, episode++);
+      sum = 0;
+      look();
+    }
+    const Numbers logits = actor.of(x), seen = x;
+    const double p1 = 1 / (1 + std::exp(logits[0] - logits[1])), value = critic.of(x)[0];
+    const Numbers p{1 - p1, p1};
+    RandomStream random(5, step, RandomPurpose::explore);
+    const std::uint32_t action = random.next_uniform() < p[0] ? 0 : 1;
+    const Outcome outcome = world->step({action, {}});
+    look();
+    sum = 0.99 * sum + outcome.reward;
+    const double error =
+        outcome.reward / sums.deviation({sum})[0] + (outcome.terminated ? 0.0 : 0.99 * critic.of(x)[0]) - value;
+    const double entropy = -p[0] * std::log(p[0]) - p[1] * std::log(p[1]);
+    Numbers up;
+    for (std::size_t j = 0; j < 2; ++j)
+      up.push_back((j == action ? 1 : 0) - p[j] + 0.01 * (error > 0 ? 1 : -1) * -p[j] * (std::log(p[j]) + entropy));
+    const bool ends = outcome.terminated || outcome.truncated;
+    actor.rise(seen, up, error, 0.99 * 0.8, 3, ends);
+    critic.rise(seen, {1}, error, 0.99 * 0.8, 2, ends);
+    if (ends) x.clear();
+    must(made.loop()->run(1));
+    ASSERT_EQ(made.loop()->environment().steps(), world->steps());
+    ASSERT_EQ(std::vector(made.loop()->environment().state().begin(), made.loop()->environment().state().end()),
+              std::vector(world->state().begin(), world->state().end()))
+        << "another action in step " << step;
+  }
+  EXPECT_GT(episode, 3u);
+  EXPECT_EQ(made.loop()->episodes(), episode);
+  const std::vector<Numbers> wanted{actor.w, actor.b, critic.w, critic.b};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (std::size_t j = 0; j < wanted[i].size(); ++j) EXPECT_NEAR(read(i)[j], wanted[i][j], 1e-4) << i << ", " << j;
+}
+
+TEST(EnvironmentLoop, EndsInTheSameStateOnEveryMachineShape) {
+  const auto hash = [](std::size_t threads) {
+    auto made = must(ReplayableMesh::begin(network(kCartPole), true, shape(threads)));
+    must(made.loop()->run(300));
+    return to_string(made.hash());
+  };
+  const std::string alone = hash(1);
+  for (const kernels::Isa isa : kernels::available_isas()) {
+    const ForIsa scope(isa);
+    for (const std::size_t threads : {1, 2, 7}) EXPECT_EQ(hash(threads), alone) << name(isa) << threads;
+  }
+}
+
+TEST(EnvironmentLoop, TellsOfItsEpisodes) {
+  auto made = must(ReplayableMesh::begin(network(kCartPole), true, shape(1)));
+  EnvironmentLoop& loop = *made.loop();
+  EXPECT_EQ(loop.mean_return(), 0.0);
+  must(loop.run(200));
+  ASSERT_GT(loop.ended().size(), 3u);
+  std::uint64_t number = 0, steps = 0;
+  double sum = 0;
+  for (const Episode& episode : loop.ended()) {
+    EXPECT_EQ(episode.number, number++);
+    steps += episode.steps;
+    EXPECT_EQ(episode.last_step, steps);
+    EXPECT_EQ(episode.sum, static_cast<double>(episode.steps));
+    sum += episode.sum;
+  }
+  EXPECT_EQ(loop.mean_return(), sum / static_cast<double>(number));
+  loop.clear_ended();
+  EXPECT_TRUE(loop.ended().empty());
+}
+
+/// Steps by turns of 1 to 4, markers, and a checkpoint every 15 ticks.
+std::vector<Call> acting_script(std::uint64_t calls) {
+  std::vector<Call> all;
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    if (i % 5 == 3)
+      all.push_back([](Agent& agent) { return agent.mark(); });
+    else
+      all.push_back([i](Agent& agent) { return agent.act(1 + i % 4); });
+  }
+  return all;
+}
+
+Agent::Options options_of(VirtualTime& time, Counter& counter) {
+  Agent::Options options = deterministic_options(time, counter, Durability::Mode::tick);
+  options.keep = 1000;
+  return options;
+}
+
+struct Acting {
+  VirtualTime time;
+  Counter counter;
+  Recovery recovery;
+  std::unique_ptr<Agent> agent;
+
+  Acting(MemoryFileSystem& files, const mesh::NetworkSpec& spec) {
+    agent = must(Agent::open(files, "agent", spec, options_of(time, counter), recovery));
+  }
+  void run(std::uint64_t until, const std::vector<Call>& calls) {
+    while (counter.calls < until) must(calls[counter.calls++](*agent));
+  }
+};
+
+// World and agent: whatever of them is not saved shows.
+TEST(ActingAgent, GoesOnFromAnyCallToTheSameEnd) {
+  const auto spec = network(kCartPole);
+  const std::vector<Call> calls = acting_script(60);
+  MemoryFileSystem whole;
+  Acting unbroken(whole, spec);
+  unbroken.run(calls.size(), calls);
+  ASSERT_GT(unbroken.agent->loop()->episodes(), 2u);
+  for (std::size_t cut = 1; cut < calls.size(); cut += 4) {
+    MemoryFileSystem files;
+    {
+      Acting acting(files, spec);
+      acting.run(cut, calls);
+      files.process_crash();
+    }
+    Acting acting(files, spec);
+    ASSERT_EQ(acting.counter.calls, cut);
+    acting.run(calls.size(), calls);
+    EXPECT_EQ(acting.agent->hash(), unbroken.agent->hash()) << "cut at " << cut;
+    EXPECT_EQ(acting.agent->loop()->mean_return(), unbroken.agent->loop()->mean_return());
+    EXPECT_EQ(acting.agent->loop()->steps(), unbroken.agent->loop()->steps());
+  }
+}
+
+TEST(ActingAgent, ReplaysToTheSameHashesAtEachStep) {
+  MemoryFileSystem files;
+  const std::vector<Call> calls = acting_script(30);
+  Acting acting(files, network(kCartPole));
+  acting.run(calls.size(), calls);
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.verifies = true;
+  options.from = 0;
+  Replay replay = must(Replay::open(files, "agent", options));
+  must(replay.run());
+  EXPECT_GT(replay.compared(), 5u);
+  EXPECT_EQ(replay.replayable().hash(), acting.agent->hash());
+  // A record of several steps is divided.
+  auto stepped = must(ReplayableMesh::begin(network(kCartPole), true, shape(1)));
+  const std::uint64_t ticks = stepped.learner()->ticks_per_sample();
+  for (std::uint64_t step = 1; step < 20; ++step) {
+    must(stepped.loop()->run(1));
+    Replay part = must(Replay::open(files, "agent", options));
+    must(part.run(step * ticks));
+    ASSERT_EQ(part.replayable().loop()->steps(), step);
+    ASSERT_EQ(part.tick(), step * ticks);
+  }
+}
+
+TEST(ActingAgent, AsksWhatIf) {
+  MemoryFileSystem files;
+  const std::vector<Call> calls = acting_script(60);
+  Acting acting(files, network(kCartPole));
+  acting.run(calls.size(), calls);
+  const auto end = [&](const char* change) {
+    ReplayOptions options;
+    options.mesh.threads = 1;
+    options.from = 0;
+    options.set = {change};
+    Replay replay = must(Replay::open(files, "agent", options));
+    must(replay.run());
+    EXPECT_EQ(replay.replayable().loop()->steps(), acting.agent->loop()->steps());
+    return replay.replayable().hash();
+  };
+  EXPECT_EQ(end("reinforcement.discount=0.99"), acting.agent->hash());
+  // A step at its bound does not hang on the rate.
+  EXPECT_NE(end("reinforcement.actor_bound=6"), acting.agent->hash());
+  EXPECT_NE(end("reinforcement.lambda=0"), acting.agent->hash());
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.set = {R"(reinforcement.environment={"type": "memory_chain"})"};
+  EXPECT_FALSE(Replay::open(files, "agent", options));
+}
+
+// A program with a world of its own: its teaching is in the journal with the signals.
+TEST(ActingAgent, KeepsSignalsThatAProgramTeachesWith) {
+  auto spec = network(kCartPole);
+  spec.reinforcement.clear();
+  std::vector<Call> calls;
+  for (std::uint64_t s = 0; s < 24; ++s)
+    calls.push_back([s](Agent& agent) -> Status {
+      if (s % 2 == 0) {
+        std::vector<float> x(4);
+        RandomStream random(1, s, RandomPurpose::test);
+        for (float& value : x) value = random.next_normal();
+        const mesh::RunInput input{"o", x};
+        const auto ticket = agent.observe({&input, 1});
+        return ticket ? Status() : Status(fail(ticket.error()));
+      }
+      const std::vector<float> policy{0.5f, -0.5f}, value{-1.0f};
+      const learning::TraceSignal signal{s % 4 == 1 ? 0.75f : -0.125f, 0.8f, 2.0f, s % 6 == 5};
+      const std::vector<learning::Target> targets{{.output = "policy", .gradient = policy, .signal = signal},
+                                                  {.output = "value", .gradient = value, .signal = signal}};
+      Status taught = agent.teach(s / 2, targets);
+      agent.learner()->clear_scores();
+      return taught;
+    });
+  MemoryFileSystem whole, files;
+  Acting unbroken(whole, spec);
+  unbroken.run(calls.size(), calls);
+  {
+    Acting cut(files, spec);
+    cut.run(13, calls);
+    files.process_crash();
+  }
+  Acting acting(files, spec);
+  acting.run(calls.size(), calls);
+  EXPECT_EQ(acting.agent->hash(), unbroken.agent->hash());
+}
+
+TEST(EnvironmentLoop, RefusesNetworksThatDoNotFit) {
+  const auto refused = [](const mesh::NetworkSpec& spec, const char* text) {
+    const auto made = ReplayableMesh::begin(spec, true, shape(1));
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().text().find(text), std::string::npos) << made.error().text();
+  };
+  refused(network(R"({"environment": {"type": "acrobot"}})"), "'o' has 4 values, acrobot has 6");
+  refused(network(R"({"environment": {"type": "pendulum"}})"), "actions of 'pendulum' are values");
+  refused(network(R"({"environment": {"type": "cartpole"}, "actor": "left"})"), "no output is named 'left'");
+  refused(network(R"({"environment": {"type": "cartpole"}, "critic": "policy"})"), "'policy' has 2 values");
+  refused(network(R"({"environment": {"type": "chess"}})"), "reinforcement.environment.type");
+  refused(network(R"({"algorithm": "actor_critic"})"), "reinforcement: key \"environment\" is missing");
+  auto plain = network(kCartPole);
+  plain.learning = R"({"late": "meet"})";
+  refused(plain, "needs learning.traces");
+}
+
+TEST(EnvironmentLoop, RefusesAStateThatIsNotItsOwn) {
+  auto made = must(ReplayableMesh::begin(network(kCartPole), true, shape(1)));
+  must(made.loop()->run(10));
+  std::vector<std::byte> bytes = made.loop()->save();
+  must(made.loop()->load(bytes));
+  EXPECT_FALSE(made.loop()->load(ByteSpan(bytes).first(bytes.size() - 1)));
+  std::vector<std::byte> other = bytes;
+  other[0] = std::byte{1};
+  EXPECT_FALSE(made.loop()->load(other));
+  std::vector<std::byte> broken = bytes;
+  broken[24] = std::byte{9};  // in_episode
+  EXPECT_FALSE(made.loop()->load(broken));
+}
+
+}  // namespace
+}  // namespace weft::agent::test::environment_loop_test

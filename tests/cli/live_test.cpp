@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// weft live: an agent with its world, killed and gone on with, replayed as it was and otherwise.
+
+#include "tests/cli/data_directory.hpp"
+#include <algorithm>
+#include <random>
+
+namespace weft::cli_test::live_test {
+namespace {
+
+const std::string kCartPole = source_path("examples/cartpole.json");
+
+/// The example with smaller networks, at `path`.
+std::string small_network(const std::string& path) {
+  Json network = Json::parse(read_file(kCartPole));
+  for (Json& layer : network["layers"])
+    for (Json& inner : layer["layers"])
+      if (inner.contains("out") && inner["out"] == 128) inner["out"] = 16;
+  write_file(path, network.dump());
+  return path;
+}
+
+Words live(const std::string& network, std::uint64_t steps) {
+  return {"live", network, "--json", "--quiet", "--threads", "1", "--steps", std::to_string(steps)};
+}
+
+std::vector<Json> episodes(const std::vector<std::string>& outs) {
+  std::vector<Json> all;
+  for (const std::string& out : outs)
+    for (const Json& event : whole_events(out)) {
+      if (event["event"] != "episode") continue;
+      // Told again after a kill.
+      const std::size_t number = event["episode"];
+      EXPECT_LE(number, all.size());
+      if (number < all.size())
+        EXPECT_EQ(event, all[number]);
+      else
+        all.push_back(event);
+    }
+  return all;
+}
+
+// At the end: the same state, world included, and the same episodes.
+TEST(Live, GoesOnToTheBitWhereverItIsKilled) {
+  constexpr std::uint64_t kSteps = 12000;
+  Folder folder;
+  const std::string network = small_network(folder / "n.json");
+  const Outcome whole = weft(live(network, kSteps));
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  EXPECT_EQ(whole.last()["steps"], kSteps);
+  std::mt19937 random(std::random_device{}());
+  for (int run = 0; run < 3; ++run) {
+    const std::string directory = folder / ("agent" + std::to_string(run));
+    const Words words = live(network, kSteps) + Words{"--state", directory,      "--checkpoint-every",
+                                                      "1000",    "--durability", run == 0 ? "tick" : "interval=20ms"};
+    std::vector<std::string> outs;
+    for (int kills = 0; kills < 6; ++kills) {
+      Process process(words);
+      const std::size_t wanted = random() % 8;
+      const auto lines = [&] {
+        const std::string out = process.out_so_far();
+        return static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n'));
+      };
+      while (!process.has_ended() && lines() <= wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      process.send(SIGKILL);
+      outs.push_back(process.wait().out);
+    }
+    const Outcome last = weft(words);
+    ASSERT_EQ(last.exit, 0) << last.told();
+    outs.push_back(last.out);
+    EXPECT_EQ(last.last()["state_hash"], whole.last()["state_hash"]);
+    EXPECT_EQ(last.last()["mean_return"], whole.last()["mean_return"]);
+    EXPECT_EQ(last.last()["episodes"], whole.last()["episodes"]);
+    EXPECT_EQ(episodes(outs), episodes({whole.out}));
+    const Outcome replayed = weft({"replay", directory, "--verify", "--json"});
+    ASSERT_EQ(replayed.exit, 0) << replayed.told();
+    EXPECT_EQ(replayed.last()["state_hash"], whole.last()["state_hash"]);
+  }
+}
+
+TEST(Live, TellsTheEpisodesOfAWholeRunOnce) {
+  Folder folder;
+  const std::string network = small_network(folder / "n.json");
+  const Outcome whole = weft(live(network, 3000));
+  const Words kept{"--state", folder / "agent"};
+  const Outcome first = weft(live(network, 1300) + kept), second = weft(live(network, 3000) + kept);
+  ASSERT_EQ(second.exit, 0) << second.told();
+  EXPECT_EQ(second.events().front()["resumed"], true);
+  EXPECT_EQ(second.events().front()["steps"], 1300);
+  EXPECT_EQ(episodes({first.out, second.out}), episodes({whole.out}));
+  EXPECT_EQ(second.last()["state_hash"], whole.last()["state_hash"]);
+}
+
+TEST(Live, IsReplayedOtherwiseThanItWas) {
+  Folder folder;
+  const std::string network = small_network(folder / "n.json"), directory = folder / "agent";
+  const Outcome kept = weft(live(network, 2000) + Words{"--state", directory, "--keep", "100"});
+  ASSERT_EQ(kept.exit, 0) << kept.told();
+  const auto end = [&](const std::string& change) {
+    const Outcome outcome = weft({"replay", directory, "--json", "--set", change});
+    EXPECT_EQ(outcome.exit, 0) << outcome.told();
+    return outcome.last()["state_hash"];
+  };
+  EXPECT_EQ(end("reinforcement.discount=0.99"), kept.last()["state_hash"]);
+  // As the changed agent, had it been so from the beginning.
+  Json changed = Json::parse(read_file(network));
+  changed["reinforcement"]["actor_bound"] = 6.0;
+  write_file(folder / "half.json", changed.dump());
+  EXPECT_EQ(end("reinforcement.actor_bound=6"), weft(live(folder / "half.json", 2000)).last()["state_hash"]);
+}
+
+TEST(Live, EndsInOneStateOnAnyMachine) {
+  Folder folder;
+  const std::string network = small_network(folder / "n.json");
+  const Json hash = weft(live(network, 2000)).last()["state_hash"];
+  for (const char* const isa : {"scalar", "avx2", "avx512"}) {
+    const Outcome outcome = weft(live(network, 2000), {{"WEFT_ISA", isa}});
+    if (outcome.exit == 0) EXPECT_EQ(outcome.last()["state_hash"], hash) << isa;
+  }
+  const Words two{"live", network, "--json", "--quiet", "--threads", "2", "--steps", "2000"};
+  EXPECT_EQ(weft(two).last()["state_hash"], hash);
+}
+
+TEST(Live, SaysWhatItLacks) {
+  const auto refused = [](const Words& words, const std::string& text) {
+    const Outcome outcome = weft(words);
+    EXPECT_NE(outcome.exit, 0);
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  };
+  refused({"live", kDigits}, "reinforcement: the network has no such section");
+  refused({"live", kCartPole, "--checkpoint-every", "10"}, "give --state DIR");
+  Folder folder;
+  const std::string network = small_network(folder / "n.json"), directory = folder / "agent";
+  ASSERT_EQ(weft(live(network, 300) + Words{"--state", directory}).exit, 0);
+  refused(live(network, 300) + Words{"--state", directory, "--seed", "7"}, "holds another agent");
+  refused({"run", network, "--state", directory}, "stream");
+}
+
+}  // namespace
+}  // namespace weft::cli_test::live_test
