@@ -14,7 +14,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/gpu/leak_suppressions.hpp"
 #include "tests/kernels/comparing.hpp"
 #include "tests/kernels/op_cases.hpp"
 #include <cstdio>

@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/gpu/leak_suppressions.hpp"
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
