@@ -219,7 +219,7 @@ const OptionTable<RateSchedule>& rate_table() {
   return table;
 }
 
-bool has_plain_steps(const OptimizerOptions& options) noexcept { return options.kind == OptimizerKind::sgd; }
+bool has_plain_steps(const OptimizerOptions& options) noexcept { return kernels::arrays_of(options) == 0; }
 
 bool is_endless(RateScheduleKind kind) noexcept {
   const auto values = parse_condition(schedules_with("updates")).values;

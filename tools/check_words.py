@@ -88,8 +88,6 @@ TERMS = {
     r"who (?:asks|helps) (?:waits|gets|from)": "caller, worker",
     r"hold_copies|index_limit|(?-i:ConstRows)|silent cells?|(?-i:Milestone|Parting|Companion)": "the word of docs/glossary.md",
 }
-# Words of the field in one folder, coinages elsewhere: a piece of text is what a token stands for (SentencePiece, llama.cpp).
-OF_ROOMS = {re.compile(r"\bpieces?\b"): ("text/", "models/", "server/", "tests/text/", "tests/models/", "tests/server/")}
 TERM = re.compile(r"(?<![\w])(" + "|".join(f"(?:{t})" for t in TERMS) + r")(?![\w])", re.IGNORECASE)
 EACH = [(re.compile(rf"(?:{term})(?!\w)", re.IGNORECASE), instead) for term, instead in TERMS.items()]
 CODE = (".hpp", ".cpp", ".h", ".def", ".comp", ".glsl", ".inc", ".py", ".sh", ".md", ".cmake", "CMakeLists.txt",
@@ -135,8 +133,6 @@ def findings(root=ROOT):
                 yield name, number, f"begins with no noun or verb: {lines[number - 1].strip()}"
         for number, line in enumerate(lines, 1) if name not in OWN else ():
             for match in TERM.finditer(line):
-                if any(word.search(match[0]) and name.startswith(rooms) for word, rooms in OF_ROOMS.items()):
-                    continue
                 yield name, number, f"'{match.group(0)}': say {instead_of(match)} (docs/glossary.md)"
         if name.endswith(".md"):
             for number in long_prose(lines):

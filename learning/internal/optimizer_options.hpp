@@ -16,7 +16,7 @@ namespace weft::learning {
 /// Options of the sections `optimizer` and `rate_schedule` of learning.
 const OptionTable<OptimizerOptions>& optimizer_table();
 const OptionTable<RateSchedule>& rate_table();
-/// True for an optimiser of which a step is the rate times the gradient.
+/// True for an optimiser without state of its own, so that a step is the rate times the gradient.
 bool has_plain_steps(const OptimizerOptions& options) noexcept;
 /// True for schedules that take no number of updates.
 bool is_endless(RateScheduleKind kind) noexcept;

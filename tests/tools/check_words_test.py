@@ -55,8 +55,6 @@ class Words(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run(["git", "init", "-q", folder], check=True)
             (pathlib.Path(folder) / "a.hpp").write_text("int a;\nint b = remembering(a);\n")
-            (pathlib.Path(folder) / "text").mkdir()
-            (pathlib.Path(folder) / "text/b.hpp").write_text("int c = piece.size();  // what a token stands for\n")
             subprocess.run(["git", "-C", folder, "add", "."], check=True)
             self.assertEqual(list(check_words.findings(pathlib.Path(folder))), [
                 ("a.hpp", 2, "'remembering': say ModelFiles, with_context (docs/glossary.md)")])
