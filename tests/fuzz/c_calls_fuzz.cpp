@@ -156,8 +156,8 @@ void Session::read_network() {
     const weft_status status = weft_network_create(program_.pick(kPortNames), 1, 1, 1 + program_.byte() % 3u, 1, &made);
     keep(handles_.networks, status, made);
     if (status != WEFT_OK) return;
-    const std::size_t width = static_cast<std::size_t>(program_.number(5));
-    check(weft_network_add_input(made, program_.pick(kPortNames), &width, program_.byte() % 3));
+    const std::array<std::size_t, 2> sizes{static_cast<std::size_t>(program_.number(5)), 2};
+    check(weft_network_add_input(made, program_.pick(kPortNames), sizes.data(), program_.byte() % 3));
     check(weft_network_add_layer(made, program_.pick(kLayers)));
     check(weft_network_add_output(made, program_.pick(kPortNames), place()));
     check(weft_network_set(made, program_.pick(kKeys), program_.pick(kSections)));
