@@ -43,7 +43,8 @@ EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOption
       x_(environment_->shape().observations),
       probabilities_(environment_->shape().choices),
       logarithms_(environment_->shape().choices),
-      gradient_(environment_->shape().choices) {}
+      gradient_(environment_->shape().choices),
+      values_(options_.algorithm == Algorithm::actor_critic ? 1 : environment_->shape().choices) {}
 
 Result<std::unique_ptr<EnvironmentLoop>> EnvironmentLoop::build(learning::Learner& learner,
                                                                 const ReinforcementOptions& options) {
@@ -60,7 +61,7 @@ Status EnvironmentLoop::check() const {
   const EnvironmentKind kind = options_.environment.kind;
   if (shape.choices == 0)
     return fail(Errc::unsupported, "reinforcement.environment.type: actions of '" + std::string(name(kind)) +
-                                       "' are values, and 'actor_critic' learns choices so far; give another");
+                                       "' are values, and choices alone are learned so far; give another");
   if (!learner_.options().traces)
     return fail(Errc::invalid_argument,
                 "reinforcement: needs learning.traces true, learning.late 'meet' and "
@@ -72,7 +73,8 @@ Status EnvironmentLoop::check() const {
   if (!port) return fail(Errc::unknown_name, "reinforcement.input: no input is named '" + options_.input + "'");
   WEFT_CHECK(check_width("input", options_.input, graph.nodes()[*port].width, shape.observations, kind));
   for (const auto& [key, output, width] :
-       {std::tuple("actor", &options_.actor, shape.choices), std::tuple("critic", &options_.critic, std::size_t{1})}) {
+       {std::tuple("critic", &options_.critic, values_.size()), std::tuple("actor", &options_.actor, shape.choices)}) {
+    if (output == &options_.actor && !has_actor()) continue;
     const auto node = graph.find_output(*output);
     if (!node)
       return fail(Errc::unknown_name, "reinforcement." + std::string(key) + ": no output is named '" + *output + "'");
@@ -91,10 +93,20 @@ Status EnvironmentLoop::step() {
   if (!counts_.in_episode) begin_episode();
   const mesh::RunInput input{options_.input, x_};
   WEFT_TRY(const learning::Ticket ticket, learner_.observe({&input, 1}));
-  WEFT_TRY(const auto logits, learner_.answer(ticket, options_.actor));
-  WEFT_TRY(const auto value, learner_.answer(ticket, options_.critic));
-  const std::uint32_t choice = choose(logits);
-  const double before = value[0];
+  WEFT_TRY(const auto values, learner_.answer(ticket, options_.critic));
+  std::uint32_t choice = 0;
+  double before = 0.0, decay = options_.discount * options_.lambda;
+  if (has_actor()) {
+    WEFT_TRY(const auto logits, learner_.answer(ticket, options_.actor));
+    choice = choose(logits);
+    before = values[0];
+  } else {
+    const bool is_drawn = options_.algorithm == Algorithm::sarsa && environment_->steps() > 0;
+    choice = is_drawn ? static_cast<std::uint32_t>(counts_.next_choice) : choose_by(values, counts_.steps);
+    before = values[choice];
+    if (options_.algorithm == Algorithm::q && values[choice] < *std::max_element(values.begin(), values.end()))
+      decay = 0.0;
+  }
 
   ++counts_.steps;
   const Outcome outcome = environment_->step({choice, {}});
@@ -104,28 +116,36 @@ Status EnvironmentLoop::step() {
   double error = scaled(outcome.reward) - before;
   if (is_over) end_episode(outcome);
   if (!outcome.terminated) {
-    auto after = value_of(x_);
-    if (!after) {
+    if (const Status asked = ask_critic(); !asked) {
       WEFT_CHECK(learner_.forgo(ticket));
-      return fail(Errc::halted, "value of the next observation: " + after.error().text());
+      return fail(Errc::halted, "value of the next observation: " + asked.error().text());
     }
-    error += options_.discount * *after;
+    counts_.next_choice = options_.algorithm == Algorithm::sarsa ? choose_by(values_, counts_.steps) : 0;
+    const double after = options_.algorithm == Algorithm::q ? *std::max_element(values_.begin(), values_.end())
+                                                            : values_[counts_.next_choice];
+    error += options_.discount * after;
   }
-  set_actor_gradient(choice, error);
-  const float rising = -1.0f;
-  learning::TraceSignal signal{static_cast<float>(error), static_cast<float>(options_.discount * options_.lambda),
-                               static_cast<float>(options_.actor_bound), is_over};
-  std::array<learning::Target, 2> targets;
-  targets[0].output = options_.actor;
-  targets[0].gradient = gradient_;
-  targets[0].signal = signal;
-  signal.bound = static_cast<float>(options_.critic_bound);
-  targets[1].output = options_.critic;
-  targets[1].gradient = {&rising, 1};
-  targets[1].signal = signal;
-  Status taught = learner_.teach(ticket, targets);
+  Status taught = teach(ticket, choice, error, decay, is_over);
   learner_.clear_scores();
   return taught;
+}
+
+Status EnvironmentLoop::teach(learning::Ticket ticket, std::uint32_t choice, double error, double decay, bool is_over) {
+  learning::TraceSignal signal{static_cast<float>(error), static_cast<float>(decay),
+                               static_cast<float>(options_.critic_bound), is_over};
+  std::fill(values_.begin(), values_.end(), 0.0f);
+  values_[has_actor() ? 0 : choice] = -1.0f;  // its value is to rise
+  std::array<learning::Target, 2> targets;
+  targets[0].output = options_.critic;
+  targets[0].gradient = values_;
+  targets[0].signal = signal;
+  if (!has_actor()) return learner_.teach(ticket, std::span(targets).first(1));
+  set_actor_gradient(choice, error);
+  signal.bound = static_cast<float>(options_.actor_bound);
+  targets[1].output = options_.actor;
+  targets[1].gradient = gradient_;
+  targets[1].signal = signal;
+  return learner_.teach(ticket, targets);
 }
 
 void EnvironmentLoop::begin_episode() {
@@ -161,12 +181,22 @@ double EnvironmentLoop::scaled(double reward) {
   return reward / rewarded_.deviation(0);
 }
 
-Result<double> EnvironmentLoop::value_of(std::span<const float> x) const {
-  float value = 0.0f;
-  const mesh::RunInput input{options_.input, x};
-  const mesh::RunOutput output{options_.critic, {&value, 1}};
-  WEFT_CHECK(learner_.predict({&input, 1}, 1, {&output, 1}, 0));
-  return static_cast<double>(value);
+Status EnvironmentLoop::ask_critic() {
+  const mesh::RunInput input{options_.input, x_};
+  const mesh::RunOutput output{options_.critic, values_};
+  return learner_.predict({&input, 1}, 1, {&output, 1}, 0);
+}
+
+/// At random with a share that falls; else the first of the largest.
+std::uint32_t EnvironmentLoop::choose_by(std::span<const float> values, std::uint64_t step) const {
+  const double past = options_.explore_steps == 0 || step >= options_.explore_steps
+                          ? 1.0
+                          : static_cast<double>(step) / static_cast<double>(options_.explore_steps);
+  const double share = options_.explore_begin + (options_.explore_end - options_.explore_begin) * past;
+  RandomStream random(options_.seed, step, RandomPurpose::explore);
+  if (static_cast<double>(random.next_uniform()) < share)
+    return random.next_below(static_cast<std::uint32_t>(values.size()));
+  return static_cast<std::uint32_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
 std::uint32_t EnvironmentLoop::choose(std::span<const float> logits) {
@@ -213,6 +243,7 @@ void EnvironmentLoop::visit_fields(Self& self, Archive& archive) {
   archive(Field{"in_episode", Scope::control}, self.counts_.in_episode);
   archive(Field{"sum", Scope::control}, self.counts_.sum);
   archive(Field{"discounted", Scope::control}, self.counts_.discounted);
+  archive(Field{"next_choice", Scope::control}, self.counts_.next_choice);
   RunningMoments::visit(self.observed_, archive, "observed");
   RunningMoments::visit(self.rewarded_, archive, "rewarded");
   archive(Field{"x", Scope::control}, std::span(self.x_));
@@ -229,7 +260,8 @@ std::vector<std::byte> EnvironmentLoop::save() const {
 
 bool EnvironmentLoop::is_possible() const noexcept {
   const auto is_finite = [](double value) { return std::isfinite(value); };
-  return counts_.in_episode <= 1 && counts_.in_episode <= counts_.episodes && std::isfinite(counts_.sum) &&
+  return counts_.in_episode <= 1 && counts_.in_episode <= counts_.episodes &&
+         counts_.next_choice < environment_->shape().choices && std::isfinite(counts_.sum) &&
          std::isfinite(counts_.discounted) && std::all_of(x_.begin(), x_.end(), is_finite) &&
          std::all_of(returns_.begin(), returns_.end(), is_finite);
 }

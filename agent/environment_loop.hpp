@@ -36,6 +36,8 @@ struct Episode {
 ///   a ~ p(x);  r, x' from the environment;  v' = v(x'), 0 where the episode terminated
 ///   error = r / deviation of the discounted rewards + discount v' - v(x)
 ///   critic: gradient -1 of v; actor: gradient of -(log p(a) + entropy sign(error) H(p)); both TraceSignal with `error`
+/// Algorithm q: v is the value q(x)[a] of the action, v' the largest of q(x'); traces begin anew at an action at random
+/// that is not the largest's (Watkins 1989). sarsa: v' is q(x')[a'] of the next action, which is drawn at once.
 /// @thread one at a time; it drives the learner, which must outlive it
 /// @exact  the same bits everywhere: binary64, kernels::math, Philox with the purposes `environment` and `explore`
 /// @source Elsayed, Vasan and Mahmood 2024, "Streaming deep reinforcement learning finally works", arXiv:2410.14606
@@ -70,6 +72,7 @@ class EnvironmentLoop {
     std::uint64_t in_episode = 0;           // 1 between its beginning and its end
     double sum = 0.0;                       // of the episode's rewards
     double discounted = 0.0;                // of all its rewards so far
+    std::uint64_t next_choice = 0;          // sarsa: drawn in the step before
   };
 
   EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options);
@@ -83,10 +86,14 @@ class EnvironmentLoop {
   /// The environment's observation, as the network sees it.
   void look();
   double scaled(double reward);
-  Result<double> value_of(std::span<const float> x) const;
-  /// Draws an action, and keeps what its gradient needs.
+  /// The critic's values of the present observation, with the weights of now.
+  Status ask_critic();
+  bool has_actor() const noexcept { return options_.algorithm == Algorithm::actor_critic; }
+  /// Draws the action of step `step` by a policy, and keeps what its gradient needs; or by values.
   std::uint32_t choose(std::span<const float> logits);
+  std::uint32_t choose_by(std::span<const float> values, std::uint64_t step) const;
   void set_actor_gradient(std::uint32_t choice, double error);
+  Status teach(learning::Ticket ticket, std::uint32_t choice, double error, double decay, bool is_over);
 
   learning::Learner& learner_;
   const ReinforcementOptions options_;
@@ -98,7 +105,7 @@ class EnvironmentLoop {
   std::vector<Episode> ended_;
   // Of the step under way.
   std::vector<double> probabilities_, logarithms_;
-  std::vector<float> gradient_;
+  std::vector<float> gradient_, values_;  // of the actor; of the critic
 };
 
 }  // namespace weft::agent

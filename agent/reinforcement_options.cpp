@@ -12,7 +12,7 @@ namespace {
 
 using ReinforcementTable = OptionTable<ReinforcementOptions>;
 
-const std::vector<std::string_view> kAlgorithms{"actor_critic"};
+const std::vector<std::string_view> kAlgorithms{"actor_critic", "q", "sarsa"};
 
 const OptionTable<EnvironmentOptions>& world_table() {
   using O = EnvironmentOptions;
@@ -36,16 +36,36 @@ std::vector<ReinforcementTable::Field> learning_fields() {
                      {.is_needed = true, .is_always_written = true, .meaning = "what the agent acts in"}),
       option("algorithm", &O::algorithm,
              {.names = kAlgorithms,
-              .meaning = "a policy and the value of its states, learned with eligibility traces and bounded steps"}),
+              .meaning = "a policy and the value of its states, or the value of each action by the best next one (`q`) "
+                         "or by the next one that is taken (`sarsa`)"}),
       option("discount", &O::discount,
              {.low = 0, .high = 1, .meaning = "share of the next step's value that counts now (gamma)"}),
       option("lambda", &O::lambda,
              {.low = 0, .high = 1, .meaning = "share of the traces that a step keeps, beside `discount`"}),
       option("entropy", &O::entropy,
-             {.low = 0, .high = 1000, .meaning = "weight of the entropy of the policy, which keeps it exploring"}),
+             {.low = 0,
+              .high = 1000,
+              .meaning = "weight of the entropy of the policy, which keeps it exploring",
+              .applies = "algorithm=actor_critic"}),
       option("actor_bound", &O::actor_bound,
-             {.low = 0, .high = 1e6, .meaning = "kappa, bound of the actor's steps: larger is smaller steps"}),
+             {.low = 0,
+              .high = 1e6,
+              .meaning = "kappa, bound of the actor's steps: larger is smaller steps",
+              .applies = "algorithm=actor_critic"}),
       option("critic_bound", &O::critic_bound, {.low = 0, .high = 1e6, .meaning = "the same of the critic's"}),
+  };
+}
+
+std::vector<ReinforcementTable::Field> explore_fields() {
+  using O = ReinforcementOptions;
+  constexpr const char* kByValues = "algorithm=q|sarsa";
+  return {
+      option("explore_begin", &O::explore_begin,
+             {.low = 0, .high = 1, .meaning = "share of actions at random, at first", .applies = kByValues}),
+      option("explore_end", &O::explore_end,
+             {.low = 0, .high = 1, .meaning = "the same in the end", .applies = kByValues}),
+      option("explore_steps", &O::explore_steps,
+             {.unit = "steps", .meaning = "steps in which it goes from one to the other", .applies = kByValues}),
   };
 }
 
@@ -59,15 +79,19 @@ std::vector<ReinforcementTable::Field> place_fields() {
       option("seed", &O::seed, {.is_always_written = true, .meaning = "episodes and exploration"}),
       option("steps", &O::steps, {.unit = "steps", .meaning = "steps of a run of `weft live`; 0: until it is stopped"}),
       option("input", &O::input, {.meaning = "port of the observations; empty: the only one"}),
-      option("actor", &O::actor, {.meaning = "output with a value for each action, whose softmax is the policy"}),
-      option("critic", &O::critic, {.meaning = "output of one value, that of the state"}),
+      option("actor", &O::actor,
+             {.meaning = "output with a value for each action, whose softmax is the policy",
+              .applies = "algorithm=actor_critic"}),
+      option("critic", &O::critic,
+             {.meaning = "output of one value, that of the state; of `q` and `sarsa` of a value for each action"}),
   };
 }
 
 const ReinforcementTable& reinforcement_table() {
   static const ReinforcementTable table([] {
     std::vector<ReinforcementTable::Field> fields = learning_fields();
-    for (auto& field : place_fields()) fields.push_back(std::move(field));
+    for (auto& more : {explore_fields(), place_fields()})
+      for (const auto& field : more) fields.push_back(field);
     return fields;
   }());
   return table;

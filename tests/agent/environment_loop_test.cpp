@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,18 @@ mesh::NetworkSpec network(const std::string& reinforcement, std::size_t hidden =
                                      "learning": {"late": "meet", "patience": 1, "traces": true, "optimizer": )" +
                                      optimizer + R"(}, "reinforcement": )" + reinforcement + "}",
                                  "loop"));
+}
+
+/// One output: a value for each action. Observations and rewards are as they are.
+mesh::NetworkSpec by_values(const std::string& algorithm, std::size_t hidden) {
+  auto spec = network(R"({"environment": {"type": "cartpole"}, "seed": 5, "critic": "policy", "discount": 0.9,
+    "lambda": 0.5, "normalize": false, "scale_rewards": false, "explore_end": 0.1, "explore_steps": 80,
+    "algorithm": ")" + algorithm +
+                          "\"}",
+                      hidden);
+  spec.layers.pop_back();
+  spec.outputs.pop_back();
+  return spec;
 }
 
 constexpr const char* kCartPole = R"({"environment": {"type": "cartpole"}, "seed": 5})";
@@ -167,6 +180,77 @@ TEST(EnvironmentLoop, LearnsAsTheEquationsSay) {
   const std::vector<Numbers> wanted{actor.w, actor.b, critic.w, critic.b};
   for (std::size_t i = 0; i < wanted.size(); ++i)
     for (std::size_t j = 0; j < wanted[i].size(); ++j) EXPECT_NEAR(read(i)[j], wanted[i][j], 1e-4) << i << ", " << j;
+}
+
+/// The same with values of actions: q by the best next action, sarsa by the next one that is taken.
+void expect_values_learned(const std::string& algorithm) {
+  const bool is_q = algorithm == "q";
+  const auto spec = by_values(algorithm, 0);
+  auto made = must(ReplayableMesh::begin(spec, true, shape(1)));
+  mesh::WeightStore& store = mesh::MeshAccess::weights(made.mesh());
+  const auto read = [&](std::size_t p) {
+    const auto values = store.read(store.parameters()[p]);
+    return Numbers(values.begin(), values.end());
+  };
+  Linear critic(read(0), read(1));
+  const auto world = make_environment({EnvironmentKind::cartpole});
+  std::uint64_t episode = 0, explored = 0;
+  Numbers x;
+  const auto look = [&] { x.assign(world->observation().begin(), world->observation().end()); };
+  std::optional<std::uint32_t> next;
+  const auto draw = [&](std::uint64_t step, const Numbers& values) {
+    const double share = step >= 80 ? 0.1 : 1.0 + (0.1 - 1.0) * static_cast<double>(step) / 80;
+    RandomStream random(5, step, RandomPurpose::explore);
+    if (random.next_uniform() < share) return random.next_below(2);
+    return values[1] > values[0] ? 1u : 0u;
+  };
+  for (std::uint64_t step = 0; step < 160; ++step) {
+    if (x.empty()) {
+      world->reset(5, episode++);
+      next.reset();
+      look();
+    }
+    const Numbers values = critic.of(x), seen = x;
+    const std::uint32_t action = next.value_or(draw(step, values));
+    const bool is_best = values[action] == std::max(values[0], values[1]);
+    explored += !is_best;
+    const Outcome outcome = world->step({action, {}});
+    look();
+    double after = 0;
+    next.reset();
+    if (!outcome.terminated) {
+      const Numbers others = critic.of(x);
+      if (!is_q) next = draw(step + 1, others);
+      after = is_q ? std::max(others[0], others[1]) : others[*next];
+    }
+    const double error = outcome.reward + 0.9 * after - values[action];
+    const bool ends = outcome.terminated || outcome.truncated;
+    critic.rise(seen, {action == 0 ? 1.0 : 0.0, action == 1 ? 1.0 : 0.0}, error, is_q && !is_best ? 0.0 : 0.9 * 0.5, 2,
+                ends);
+    if (ends) x.clear();
+    must(made.loop()->run(1));
+    ASSERT_EQ(std::vector(made.loop()->environment().state().begin(), made.loop()->environment().state().end()),
+              std::vector(world->state().begin(), world->state().end()))
+        << "another action in step " << step;
+  }
+  EXPECT_GT(episode, 3u);
+  EXPECT_GT(explored, 10u);
+  for (std::size_t j = 0; j < critic.w.size(); ++j) EXPECT_NEAR(read(0)[j], critic.w[j], 1e-4) << j;
+  for (std::size_t j = 0; j < critic.b.size(); ++j) EXPECT_NEAR(read(1)[j], critic.b[j], 1e-4) << j;
+}
+
+TEST(EnvironmentLoop, LearnsValuesOfActionsByTheBestNextOne) { expect_values_learned("q"); }
+TEST(EnvironmentLoop, LearnsValuesOfActionsByTheNextOne) { expect_values_learned("sarsa"); }
+
+TEST(EnvironmentLoop, SavesTheActionThatIsDrawnAhead) {
+  for (const char* const algorithm : {"q", "sarsa"}) {
+    auto one = must(ReplayableMesh::begin(by_values(algorithm, 8), true, shape(1)));
+    must(one.loop()->run(90));
+    const std::string before = to_string(one.hash());
+    const std::vector<std::byte> bytes = one.loop()->save();
+    must(one.loop()->load(bytes));
+    EXPECT_EQ(to_string(one.hash()), before);
+  }
 }
 
 TEST(EnvironmentLoop, EndsInTheSameStateOnEveryMachineShape) {
