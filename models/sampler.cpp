@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
+#include <unordered_map>
 
 namespace weft::models {
 namespace {
@@ -23,33 +25,37 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
   return (static_cast<double>(stream.next_u32()) + 0.5) * 0x1p-32;
 }
 
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
+/// Times that each token is among the last `window` of some.
+std::unordered_map<text::TokenId, std::size_t> counts_of(std::span<const text::TokenId> ids, std::size_t window) {
+  std::unordered_map<text::TokenId, std::size_t> counts;
+  for (const text::TokenId id : window == 0 ? ids : ids.last(std::min(window, ids.size()))) ++counts[id];
+  return counts;
+}
+
 }  // namespace
 
-Result<text::TokenId> Sampler::pick(std::span<const float> logits, std::uint64_t position) {
-  std::size_t largest = 0;
+Result<text::TokenId> Sampler::pick(std::span<const float> logits, const TokenHistory& before, std::uint64_t position,
+                                    const Mask& allows) {
+  candidates_.clear();
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (std::isnan(logits[i]))
       return fail(Errc::not_finite,
                   "logit " + std::to_string(i) + " of token " + std::to_string(position) + " is not a number");
-    if (logits[i] > logits[largest]) largest = i;
+    candidates_.push_back({logits[i], 0, static_cast<text::TokenId>(i)});
   }
-  if (options_.temperature <= 0) return static_cast<text::TokenId>(largest);
-  candidates_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) candidates_.push_back({logits[i], 0, static_cast<text::TokenId>(i)});
-  const std::size_t most = options_.top_k == 0 ? logits.size() : std::min(options_.top_k, logits.size());
-  std::partial_sort(
-      candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(most), candidates_.end(),
-      [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; });
-  candidates_.resize(most);
   const kernels::FlushSubnormals exact;
+  add_bias();
+  ban_repeated(before.ids);
+  penalize(before);
+  take_largest(allows);
+  if (candidates_.empty())
+    return fail(Errc::not_found, "token " + std::to_string(position) + ": no token of the vocabulary may come here");
+  if (options_.temperature <= 0) return candidates_.front().id;
+  keep_typical();
   keep_likely();
-  const auto by = static_cast<float>(1 / options_.temperature);
-  double total = 0;
-  for (Candidate& each : candidates_) {
-    each.share = kernels::math::exp((each.logit - candidates_.front().logit) * by);
-    total += static_cast<double>(each.share);
-  }
-  const double wanted = uniform(options_.seed, position) * total;
+  const double wanted = uniform(options_.seed, position) * weigh(static_cast<float>(1 / options_.temperature));
   double sum = 0;
   for (const Candidate& each : candidates_) {
     sum += static_cast<double>(each.share);
@@ -58,12 +64,93 @@ Result<text::TokenId> Sampler::pick(std::span<const float> logits, std::uint64_t
   return candidates_.back().id;
 }
 
-void Sampler::keep_likely() {
+void Sampler::add_bias() {
+  for (const auto& [id, bias] : options_.logit_bias)
+    if (id < candidates_.size()) candidates_[id].logit += bias;
+}
+
+/// Of tokens that followed the last n - 1 tokens before, none may follow them again.
+void Sampler::ban_repeated(std::span<const text::TokenId> ids) {
+  const std::size_t n = options_.no_repeat_ngram;
+  if (n == 0 || ids.size() < n) return;
+  const auto last = ids.last(n - 1);
+  for (std::size_t i = 0; i + n <= ids.size(); ++i)
+    if (const text::TokenId id = ids[i + n - 1];
+        id < candidates_.size() && std::equal(last.begin(), last.end(), ids.begin() + static_cast<std::ptrdiff_t>(i)))
+      candidates_[id].logit = kBanned;
+}
+
+void Sampler::penalize(const TokenHistory& before) {
+  const auto repetition = static_cast<float>(options_.repetition_penalty),
+             presence = static_cast<float>(options_.presence_penalty),
+             frequency = static_cast<float>(options_.frequency_penalty);
+  if (repetition != 1)
+    for (const auto& [id, count] : counts_of(before.ids, options_.penalty_window)) {
+      if (id >= candidates_.size()) continue;
+      float& logit = candidates_[id].logit;
+      logit = logit <= 0 ? logit * repetition : logit / repetition;
+    }
+  if (presence == 0 && frequency == 0) return;
+  const auto counted = options_.penalizes_prompt ? before.ids : before.ids.subspan(before.prompt);
+  for (const auto& [id, count] : counts_of(counted, options_.penalty_window))
+    if (id < candidates_.size()) candidates_[id].logit -= static_cast<float>(count) * frequency + presence;
+}
+
+/// The largest that may come, in order: so many as are wanted, and not asking about more.
+void Sampler::take_largest(const Mask& allows) {
+  const auto comes_later = [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
+  };
+  const std::size_t most = options_.temperature <= 0 ? 1 : options_.top_k == 0 ? candidates_.size() : options_.top_k;
+  std::make_heap(candidates_.begin(), candidates_.end(), comes_later);
+  std::vector<Candidate> kept;
+  for (auto end = candidates_.end(); end != candidates_.begin() && kept.size() < most;) {
+    std::pop_heap(candidates_.begin(), end, comes_later);
+    --end;
+    if (end->logit == kBanned) break;
+    if (!allows || allows(end->id)) kept.push_back(*end);
+  }
+  candidates_ = std::move(kept);
+}
+
+/// Shares in parts of the largest candidate's; gives their sum.
+double Sampler::weigh(float by) {
   double total = 0;
   for (Candidate& each : candidates_) {
-    each.share = kernels::math::exp(each.logit - candidates_.front().logit);
+    each.share = kernels::math::exp((each.logit - candidates_.front().logit) * by);
     total += static_cast<double>(each.share);
   }
+  return total;
+}
+
+/// Those whose information is nearest to the entropy, until their shares exceed `typical_p`.
+void Sampler::keep_typical() {
+  if (options_.typical_p >= 1) return;
+  const double total = weigh(1);
+  const auto log_total = static_cast<double>(kernels::math::log(static_cast<float>(total)));
+  const auto information = [&](const Candidate& each) {
+    return log_total - static_cast<double>(each.logit - candidates_.front().logit);
+  };
+  double entropy = 0;
+  for (const Candidate& each : candidates_)
+    if (each.share > 0) entropy += static_cast<double>(each.share) / total * information(each);
+  std::vector<std::pair<double, std::size_t>> order;  // by distance, then in the order of the logits
+  for (std::size_t i = 0; i < candidates_.size(); ++i)
+    order.emplace_back(std::abs(information(candidates_[i]) - entropy), i);
+  std::sort(order.begin(), order.end());
+  double sum = 0;
+  std::size_t kept = 0;
+  while (kept < order.size() && sum <= options_.typical_p * total)
+    sum += static_cast<double>(candidates_[order[kept++].second].share);
+  order.resize(std::max<std::size_t>(kept, 1));
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<Candidate> typical;
+  for (const auto& [distance, i] : order) typical.push_back(candidates_[i]);
+  candidates_ = std::move(typical);
+}
+
+void Sampler::keep_likely() {
+  const double total = weigh(1);
   std::size_t kept = candidates_.size();
   if (options_.top_p < 1) {
     double sum = 0;

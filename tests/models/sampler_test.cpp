@@ -2,10 +2,15 @@
 
 #include "models/sampler.hpp"
 
+#include "core/philox.hpp"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -59,6 +64,147 @@ TEST(Sampler, DrawsByPositionAlone) {
   for (std::uint64_t i = 0; i < 50; ++i) forwards.push_back(*one.pick(kLogits, i));
   for (std::uint64_t i = 50; i-- > 0;) backwards.insert(backwards.begin(), *other.pick(kLogits, i));
   EXPECT_EQ(forwards, backwards);
+}
+
+/// A sampler written apart, in binary64 with the library's functions. Nothing where a choice hangs on the last digits.
+std::optional<text::TokenId> reference(std::vector<double> logits, const std::vector<text::TokenId>& ids,
+                                       std::size_t prompt, const SamplerOptions& o) {
+  constexpr double kNear = 1e-5;
+  for (const auto& [id, bias] : o.logit_bias) logits[id] += static_cast<double>(bias);
+  const std::size_t n = o.no_repeat_ngram;
+  std::set<text::TokenId> banned;
+  for (std::size_t i = 0; n > 0 && i + n <= ids.size(); ++i)
+    if (std::vector<text::TokenId>(ids.begin() + static_cast<long>(i), ids.begin() + static_cast<long>(i + n - 1)) ==
+        std::vector<text::TokenId>(ids.end() - static_cast<long>(n - 1), ids.end()))
+      banned.insert(ids[i + n - 1]);
+  for (std::size_t id = 0; id < logits.size(); ++id) {
+    std::size_t all = 0, counted = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] != id || (o.penalty_window != 0 && i + o.penalty_window < ids.size())) continue;
+      ++all;
+      counted += o.penalizes_prompt || i >= prompt ? 1 : 0;
+    }
+    if (all > 0) logits[id] *= logits[id] <= 0 ? o.repetition_penalty : 1 / o.repetition_penalty;
+    logits[id] -= static_cast<double>(counted) * o.frequency_penalty + (counted > 0 ? o.presence_penalty : 0);
+  }
+  struct Item {
+    double logit, p = 0;
+    text::TokenId id;
+  };
+  std::vector<Item> items;
+  for (text::TokenId id = 0; id < logits.size(); ++id)
+    if (!banned.contains(id) && logits[id] > -1e300) items.push_back({logits[id], 0, id});
+  const auto falls = [](const Item& a, const Item& b) { return a.logit > b.logit; };
+  std::stable_sort(items.begin(), items.end(), falls);
+  if (items.empty()) return std::nullopt;
+  for (std::size_t i = 0; i + 1 < items.size(); ++i)
+    if (items[i].logit - items[i + 1].logit < kNear) return std::nullopt;
+  if (o.temperature <= 0) return items.front().id;
+  if (o.top_k > 0 && o.top_k < items.size()) items.resize(o.top_k);
+  const auto normalize = [&](double t) {
+    double sum = 0;
+    for (Item& each : items) sum += each.p = std::exp((each.logit - items.front().logit) / t);
+    for (Item& each : items) each.p /= sum;
+  };
+  const auto keep_until = [&](double share, bool exceeds) {  // false: the answer is too near
+    double sum = 0;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      sum += items[i].p;
+      if (std::abs(sum - share) < kNear && i + 1 < items.size()) return false;
+      if (exceeds ? sum > share : sum >= share) {
+        items.resize(i + 1);
+        break;
+      }
+    }
+    return true;
+  };
+  normalize(1);
+  if (o.typical_p < 1) {
+    double entropy = 0;
+    for (const Item& each : items) entropy -= each.p > 0 ? each.p * std::log(each.p) : 0;
+    const auto distance = [&](const Item& each) { return std::abs(-std::log(each.p) - entropy); };
+    std::stable_sort(items.begin(), items.end(),
+                     [&](const Item& a, const Item& b) { return distance(a) < distance(b); });
+    for (std::size_t i = 0; i + 1 < items.size(); ++i)
+      if (distance(items[i + 1]) - distance(items[i]) < kNear) return std::nullopt;
+    if (!keep_until(o.typical_p, true)) return std::nullopt;
+    std::stable_sort(items.begin(), items.end(), falls);
+    normalize(1);
+  }
+  if (o.top_p < 1 && !keep_until(o.top_p, false)) return std::nullopt;
+  if (o.min_p > 0)
+    for (std::size_t i = 1; i < items.size(); ++i) {
+      const double far = items[i].p / items[0].p - o.min_p;
+      if (std::abs(far) < kNear) return std::nullopt;
+      if (far < 0) items.resize(i);
+    }
+  normalize(o.temperature);
+  RandomStream stream(o.seed, 0, static_cast<RandomPurpose>(16));
+  stream.seek(ids.size());
+  const double u = (stream.next_u32() + 0.5) / 4294967296.0;
+  double sum = 0;
+  for (const Item& each : items) {
+    sum += each.p;
+    if (std::abs(sum - u) < kNear) return std::nullopt;
+    if (sum >= u) return each.id;
+  }
+  return items.back().id;
+}
+
+TEST(Sampler, DoesWhatAReferenceDoes) {
+  std::mt19937 random(22);
+  const auto draw = [&](double low, double high) { return std::uniform_real_distribution<double>(low, high)(random); };
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  int compared = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const std::size_t vocabulary = 4 + below(60);
+    std::vector<float> logits(vocabulary);
+    for (float& each : logits) each = static_cast<float>(draw(-8, 8));
+    std::vector<text::TokenId> ids(below(40));
+    for (text::TokenId& id : ids) id = static_cast<text::TokenId>(below(vocabulary / 2 + 1));
+    SamplerOptions o;
+    const auto sometimes = [&](auto& option, auto value, auto off) { option = below(2) == 0 ? value : off; };
+    o.temperature = below(10) == 0 ? 0 : draw(0.3, 2);
+    sometimes(o.top_k, 1 + below(vocabulary), std::size_t{0});
+    sometimes(o.top_p, draw(0.05, 1), 1.0);
+    sometimes(o.min_p, draw(0, 0.3), 0.0);
+    sometimes(o.typical_p, draw(0.05, 0.99), 1.0);
+    sometimes(o.repetition_penalty, draw(0.5, 2), 1.0);
+    sometimes(o.presence_penalty, draw(-2, 2), 0.0);
+    sometimes(o.frequency_penalty, draw(-1, 1), 0.0);
+    sometimes(o.penalty_window, 1 + below(20), std::size_t{0});
+    sometimes(o.no_repeat_ngram, 1 + below(3), std::size_t{0});
+    o.penalizes_prompt = below(2) == 0;
+    o.seed = random();
+    for (std::size_t b = below(3); b > 0; --b) {
+      const auto id = static_cast<text::TokenId>(below(vocabulary));
+      o.logit_bias.emplace_back(id, below(3) == 0 ? -INFINITY : static_cast<float>(draw(-3, 3)));
+    }
+    const std::size_t prompt = ids.empty() ? 0 : below(ids.size());
+    const auto wanted = reference({logits.begin(), logits.end()}, ids, prompt, o);
+    if (!wanted) continue;
+    ++compared;
+    const auto id = Sampler(o).pick(logits, {ids, prompt});
+    ASSERT_TRUE(id) << id.error().text();
+    ASSERT_EQ(*id, *wanted) << "row " << i;
+  }
+  EXPECT_GT(compared, 3000);
+}
+
+TEST(Sampler, LooksForCandidatesThatAMaskAllows) {
+  const auto odd = [](text::TokenId id) { return id % 2 == 1; };
+  std::set<text::TokenId> drawn_ids;
+  std::vector<text::TokenId> before;
+  Sampler sampler({.temperature = 1, .top_k = 2, .top_p = 1, .min_p = 0});
+  for (int i = 0; i < 200; ++i) {
+    before.push_back(0);
+    drawn_ids.insert(*sampler.pick(kLogits, {before}, odd));
+  }
+  EXPECT_EQ(drawn_ids, (std::set<text::TokenId>{1, 3})) << "the two largest of 1 and 3";
+  EXPECT_EQ(*Sampler({.temperature = 0}).pick(kLogits, TokenHistory{}, [](text::TokenId id) { return id == 2; }), 2u);
+  const auto none = Sampler({}).pick(kLogits, TokenHistory{}, [](text::TokenId) { return false; });
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code(), Errc::not_found);
 }
 
 TEST(Sampler, RefusesANan) {
