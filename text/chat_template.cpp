@@ -21,7 +21,7 @@ namespace {
 using jinja::Value;
 
 /// JSON as values of a template, its texts marked as given.
-Result<Value> value_of(jinja::Machine& machine, const Json& json) {
+jinja::Maybe<Value> value_of(jinja::Machine& machine, const Json& json) {
   if (json.is_null()) return Value::none();
   if (json.is_bool()) return Value::of_bool(json.get<bool>());
   if (json.is_real()) return Value::of_real(json.get<double>());
@@ -49,20 +49,17 @@ Result<Value> value_of(jinja::Machine& machine, const Json& json) {
   return Value(machine.own(std::move(made)));
 }
 
-Status set_variables(jinja::Machine& machine, jinja::Scope& scope, const ChatInput& input) {
-  const auto set = [&](std::string_view name, const Json& json) -> Status {
-    auto value = value_of(machine, json);
-    if (!value) return fail(std::move(value).error().within(name));
-    scope.set(name, *value);
+jinja::Maybe<void> set_variables(jinja::Machine& machine, jinja::Scope& scope, const ChatInput& input) {
+  const auto set = [&](std::string_view name, const Json& json) -> jinja::Maybe<void> {
+    WEFT_TRY(const Value value, value_of(machine, json));
+    scope.set(name, value);
     return {};
   };
-  const auto set_own = [&](std::string_view name, const std::string& text) -> Status {
+  const auto set_own = [&](std::string_view name, const std::string& text) -> jinja::Maybe<void> {
     WEFT_TRY(const Value value, machine.text(replace_invalid(text)));
     scope.set(name, value);
     return {};
   };
-  WEFT_CHECK(check_json(input.messages));
-  for (const Json* each : {&input.tools, &input.documents, &input.extra}) WEFT_CHECK(check_json(*each));
   for (const auto& [name, token] : input.tokens) WEFT_CHECK(set_own(name, token));
   if (!input.bos.empty()) WEFT_CHECK(set_own("bos_token", input.bos));
   if (!input.eos.empty()) WEFT_CHECK(set_own("eos_token", input.eos));
@@ -101,9 +98,10 @@ std::vector<std::string_view> ChatTemplate::built_in_names() {
 Result<RenderedChat> ChatTemplate::render_marked(const ChatInput& input) const {
   jinja::Machine machine(parts_->tree.source, input.now);
   jinja::Scope globals;
-  WEFT_CHECK(set_variables(machine, globals, input));
   jinja::Interpreter interpreter(machine, globals);
-  WEFT_CHECK(interpreter.run(parts_->tree.body));
+  for (const Json* each : {&input.messages, &input.tools, &input.documents, &input.extra})
+    WEFT_CHECK(check_json(*each));
+  if (!set_variables(machine, globals, input) || !interpreter.run(parts_->tree.body)) return machine.failure();
   RenderedChat made;
   made.text = std::move(interpreter.out.bytes);
   const std::string& marks = interpreter.out.marks;

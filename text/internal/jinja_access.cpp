@@ -8,11 +8,11 @@
 namespace weft::text::jinja {
 namespace {
 
-Failure undefined_used(const Machine& machine, const Value& value) {
-  return machine.fail("'" + (value.name ? *value.name : std::string("a value")) + "' is undefined");
+Stopped undefined_used(Machine& machine, const Value& value) {
+  return machine.fail({"'", (value.name ? *value.name : std::string("a value")), "' is undefined"});
 }
 
-Result<Value> loop_member(Machine& machine, const Loop& loop, const std::string& name) {
+Maybe<Value> loop_member(Machine& machine, const Loop& loop, const std::string& name) {
   const auto whole = [](std::size_t value) { return Value::of_integer(static_cast<std::int64_t>(value)); };
   const std::size_t count = loop.items->size();
   if (name == "index") return whole(loop.index + 1);
@@ -25,7 +25,7 @@ Result<Value> loop_member(Machine& machine, const Loop& loop, const std::string&
   if (name == "depth" || name == "depth0") return whole(name == "depth" ? 1 : 0);  // Jinja counts recursive ones alone
   if (name == "previtem") return loop.index == 0 ? Value::undefined(name) : (*loop.items)[loop.index - 1];
   if (name == "nextitem") return loop.index + 1 == count ? Value::undefined(name) : (*loop.items)[loop.index + 1];
-  return machine.fail("loop." + name + " is not known here", Errc::unsupported);
+  return machine.fail({"loop.", name, " is not known here"}, Errc::unsupported);
 }
 
 /// The place of a Python index; nothing where it is outside.
@@ -36,7 +36,7 @@ std::optional<std::size_t> place_of(std::int64_t index, std::size_t size) {
   return static_cast<std::size_t>(index);
 }
 
-Result<Value> member_of(Machine& machine, const Value& value, const Value& key) {
+Maybe<Value> member_of(Machine& machine, const Value& value, const Value& key) {
   for (const auto& [name, member] : value.dict->items) {
     WEFT_TRY(const bool is_it, machine.is_equal(name, key));
     if (is_it) return member;
@@ -47,7 +47,7 @@ Result<Value> member_of(Machine& machine, const Value& value, const Value& key) 
 
 }  // namespace
 
-Result<Value> attribute_of(Machine& machine, const Value& value, const std::string& name) {
+Maybe<Value> attribute_of(Machine& machine, const Value& value, const std::string& name) {
   WEFT_CHECK(machine.charge());
   if (value.is_undefined()) return undefined_used(machine, value);
   if (value.kind == Kind::loop) return loop_member(machine, *value.loop, name);
@@ -64,7 +64,7 @@ Result<Value> attribute_of(Machine& machine, const Value& value, const std::stri
   return Value::undefined(name);
 }
 
-Result<Value> item_of(Machine& machine, const Value& value, const Value& key) {
+Maybe<Value> item_of(Machine& machine, const Value& value, const Value& key) {
   WEFT_CHECK(machine.charge());
   if (value.is_undefined()) return undefined_used(machine, value);
   if (value.kind == Kind::dict) return member_of(machine, value, key);
@@ -81,13 +81,13 @@ Result<Value> item_of(Machine& machine, const Value& value, const Value& key) {
   return key.is_text() ? attribute_of(machine, value, key.text->bytes) : Value();
 }
 
-Result<Value> slice_of(Machine& machine, const Value& value, const Value& from, const Value& to, const Value& step) {
+Maybe<Value> slice_of(Machine& machine, const Value& value, const Value& from, const Value& to, const Value& step) {
   if (value.is_undefined()) return undefined_used(machine, value);
   if (!value.is_text() && value.kind != Kind::list)
-    return machine.fail("a value of type " + std::string(type_name(value)) + " cannot be sliced");
+    return machine.fail({"a value of type ", type_name(value), " cannot be sliced"});
   for (const Value* each : {&from, &to, &step})
     if (!each->is_whole() && !each->is_none())
-      return machine.fail("slice indices must be integers, not " + std::string(type_name(*each)));
+      return machine.fail({"slice indices must be integers, not ", type_name(*each)});
   const std::int64_t by = step.is_whole() ? step.as_whole() : 1;
   if (by == 0) return machine.fail("the step of a slice is 0");
   std::vector<std::size_t> at_bytes;
@@ -117,10 +117,10 @@ Result<Value> slice_of(Machine& machine, const Value& value, const Value& from, 
   return machine.list(std::move(items), value.list->is_tuple);
 }
 
-Result<bool> contains(Machine& machine, const Value& value, const Value& member) {
+Maybe<bool> contains(Machine& machine, const Value& value, const Value& member) {
   if (value.is_text()) {
     if (!member.is_text())
-      return machine.fail("'in <string>' requires string as left operand, not " + std::string(type_name(member)));
+      return machine.fail({"'in <string>' requires string as left operand, not ", type_name(member)});
     WEFT_CHECK(machine.charge(1 + value.bytes().size() / Machine::kBytesAStep));
     return value.bytes().find(member.bytes()) != std::string_view::npos;
   }
@@ -139,7 +139,7 @@ Result<bool> contains(Machine& machine, const Value& value, const Value& member)
     return false;
   }
   if (value.is_undefined()) return false;
-  return machine.fail("a value of type " + std::string(type_name(value)) + " is not iterable");
+  return machine.fail({"a value of type ", type_name(value), " is not iterable"});
 }
 
 }  // namespace weft::text::jinja

@@ -13,10 +13,10 @@ std::string_view sign_of(Operation operation) noexcept {
   return kSigns[static_cast<std::size_t>(operation)];
 }
 
-Failure beyond(const Machine& machine) { return machine.fail("a whole number beyond 64 bits", Errc::too_large); }
+Stopped beyond(Machine& machine) { return machine.fail("a whole number beyond 64 bits", Errc::too_large); }
 
 /// Python's whole division and remainder: rounded down, and of the sign of the divisor.
-Result<Value> divide_whole(Machine& machine, std::int64_t a, std::int64_t b, bool is_remainder) {
+Maybe<Value> divide_whole(Machine& machine, std::int64_t a, std::int64_t b, bool is_remainder) {
   if (b == -1) {
     if (a == INT64_MIN && !is_remainder) return beyond(machine);
     return Value::of_integer(is_remainder ? 0 : -a);
@@ -26,7 +26,7 @@ Result<Value> divide_whole(Machine& machine, std::int64_t a, std::int64_t b, boo
   return Value::of_integer(is_remainder ? (is_below ? rest + b : rest) : (is_below ? quotient - 1 : quotient));
 }
 
-Result<Value> power_of(Machine& machine, std::int64_t base, std::int64_t exponent) {
+Maybe<Value> power_of(Machine& machine, std::int64_t base, std::int64_t exponent) {
   std::int64_t made = 1;
   if (base == 0 || base == 1 || base == -1) {
     const bool is_odd = exponent % 2 != 0;
@@ -37,7 +37,7 @@ Result<Value> power_of(Machine& machine, std::int64_t base, std::int64_t exponen
   return Value::of_integer(made);
 }
 
-Result<Value> compute_whole(Machine& machine, Operation operation, std::int64_t a, std::int64_t b) {
+Maybe<Value> compute_whole(Machine& machine, Operation operation, std::int64_t a, std::int64_t b) {
   std::int64_t made = 0;
   bool overflows = false;
   switch (operation) {
@@ -81,7 +81,7 @@ Value compute_real(Operation operation, double a, double b) {
 }
 
 /// text * count and list * count.
-Result<Value> repeat(Machine& machine, const Value& value, std::int64_t count) {
+Maybe<Value> repeat(Machine& machine, const Value& value, std::int64_t count) {
   const std::size_t size = value.is_text() ? value.bytes().size() : value.list->items.size();
   const std::uint64_t times = count < 0 ? 0 : static_cast<std::uint64_t>(count);
   if (size > 0 && times > kMostText / size) return machine.fail("a text or list of more than 16 Mi", Errc::too_large);
@@ -97,7 +97,7 @@ Result<Value> repeat(Machine& machine, const Value& value, std::int64_t count) {
   return machine.list(std::move(items), value.list->is_tuple);
 }
 
-Result<Value> join_lists(Machine& machine, const List& a, const List& b) {
+Maybe<Value> join_lists(Machine& machine, const List& a, const List& b) {
   std::vector<Value> items = a.items;
   items.insert(items.end(), b.items.begin(), b.items.end());
   return machine.list(std::move(items), a.is_tuple);
@@ -105,11 +105,11 @@ Result<Value> join_lists(Machine& machine, const List& a, const List& b) {
 
 }  // namespace
 
-Result<Value> compute(Machine& machine, Operation operation, const Value& a, const Value& b) {
+Maybe<Value> compute(Machine& machine, Operation operation, const Value& a, const Value& b) {
   WEFT_CHECK(machine.charge());
   for (const Value* each : {&a, &b})
     if (each->is_undefined())
-      return machine.fail("'" + (each->name ? *each->name : std::string("a value")) + "' is undefined");
+      return machine.fail({"'", (each->name ? *each->name : std::string("a value")), "' is undefined"});
   if (a.is_number() && b.is_number()) {
     const bool divides =
         operation == Operation::divide || operation == Operation::divide_whole || operation == Operation::remainder;
@@ -133,11 +133,10 @@ Result<Value> compute(Machine& machine, Operation operation, const Value& a, con
   if (operation == Operation::remainder && a.is_text())
     return b.kind == Kind::list && b.list->is_tuple ? format_percent(machine, a, b.list->items)
                                                     : format_percent(machine, a, std::span(&b, 1));
-  return machine.fail("'" + std::string(sign_of(operation)) + "' is not known between " + std::string(type_name(a)) +
-                      " and " + std::string(type_name(b)));
+  return machine.fail({"'", sign_of(operation), "' is not known between ", type_name(a), " and ", type_name(b)});
 }
 
-Result<bool> compare(Machine& machine, Operation operation, const Value& a, const Value& b) {
+Maybe<bool> compare(Machine& machine, Operation operation, const Value& a, const Value& b) {
   switch (operation) {
     case Operation::in:
       return contains(machine, b, a);
@@ -156,7 +155,7 @@ Result<bool> compare(Machine& machine, Operation operation, const Value& a, cons
   }
   for (const Value* each : {&a, &b})
     if (each->is_undefined())
-      return machine.fail("'" + (each->name ? *each->name : std::string("a value")) + "' is undefined");
+      return machine.fail({"'", (each->name ? *each->name : std::string("a value")), "' is undefined"});
   WEFT_TRY(const int order, machine.order(a, b));
   switch (operation) {
     case Operation::less:

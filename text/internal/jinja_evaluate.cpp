@@ -9,7 +9,7 @@ namespace weft::text::jinja {
 
 using Form = Expression::Form;
 
-Result<Value> Interpreter::evaluate(const Expression& expression) {
+Maybe<Value> Interpreter::evaluate(const Expression& expression) {
   WEFT_CHECK(machine_.charge());
   if (active_ >= kMostActive) return machine_.fail("more than 300 levels at once", Errc::too_large);
   ++active_;
@@ -20,13 +20,13 @@ Result<Value> Interpreter::evaluate(const Expression& expression) {
 }
 
 /// A part, and then the place of the whole again, so that failures name it.
-Result<Value> Interpreter::evaluate_part(const Expression& expression, std::size_t part) {
+Maybe<Value> Interpreter::evaluate_part(const Expression& expression, std::size_t part) {
   auto value = evaluate(*expression.parts[part]);
   if (value) machine_.at = expression.at;
   return value;
 }
 
-Result<Value> Interpreter::compute_form(const Expression& expression) {
+Maybe<Value> Interpreter::compute_form(const Expression& expression) {
   switch (expression.form) {
     case Form::constant:
       return expression.value;
@@ -74,7 +74,7 @@ Result<Value> Interpreter::compute_form(const Expression& expression) {
   return Value();
 }
 
-Result<Value> Interpreter::name_of(const Expression& expression) {
+Maybe<Value> Interpreter::name_of(const Expression& expression) {
   if (const Value* const found = scope_->find(expression.text)) return *found;
   const Routine* const routine = find_function(expression.text);
   if (!routine) return Value::undefined(expression.text);
@@ -83,7 +83,7 @@ Result<Value> Interpreter::name_of(const Expression& expression) {
   return Value(static_cast<const Function*>(machine_.own(std::move(function))));
 }
 
-Result<Value> Interpreter::list_of(const Expression& expression) {
+Maybe<Value> Interpreter::list_of(const Expression& expression) {
   std::vector<Value> items;
   for (std::size_t i = 0; i < expression.parts.size(); ++i) {
     WEFT_TRY(const Value item, evaluate_part(expression, i));
@@ -92,13 +92,12 @@ Result<Value> Interpreter::list_of(const Expression& expression) {
   return machine_.list(std::move(items), expression.form == Form::tuple);
 }
 
-Result<Value> Interpreter::dict_of(const Expression& expression) {
+Maybe<Value> Interpreter::dict_of(const Expression& expression) {
   Dict made;
   for (std::size_t i = 0; i < expression.parts.size(); i += 2) {
     WEFT_TRY(const Value key, evaluate_part(expression, i));
     WEFT_TRY(const Value value, evaluate_part(expression, i + 1));
-    if (key.kind == Kind::list || key.kind == Kind::dict)
-      return machine_.fail("a key of type " + std::string(type_name(key)));
+    if (key.kind == Kind::list || key.kind == Kind::dict) return machine_.fail({"a key of type ", type_name(key)});
     bool is_new = true;
     for (auto& [known, old] : made.items) {
       WEFT_TRY(const bool equal, machine_.is_equal(known, key));
@@ -110,7 +109,7 @@ Result<Value> Interpreter::dict_of(const Expression& expression) {
   return Value(machine_.own(std::move(made)));
 }
 
-Result<Value> Interpreter::sliced(const Expression& expression) {
+Maybe<Value> Interpreter::sliced(const Expression& expression) {
   Value bounds[3] = {Value::none(), Value::none(), Value::none()};
   WEFT_TRY(const Value of, evaluate_part(expression, 0));
   for (std::size_t i = 0; i < 3; ++i)
@@ -120,7 +119,7 @@ Result<Value> Interpreter::sliced(const Expression& expression) {
   return slice_of(machine_, of, bounds[0], bounds[1], bounds[2]);
 }
 
-Result<Arguments> Interpreter::arguments_of(const Expression& expression) {
+Maybe<Arguments> Interpreter::arguments_of(const Expression& expression) {
   Arguments arguments;
   for (std::size_t i = 1; i < expression.parts.size(); ++i) {
     WEFT_TRY(const Value value, evaluate_part(expression, i));
@@ -134,12 +133,11 @@ Result<Arguments> Interpreter::arguments_of(const Expression& expression) {
   return arguments;
 }
 
-Result<Value> Interpreter::called(const Expression& expression, const Value& caller) {
+Maybe<Value> Interpreter::called(const Expression& expression, const Value& caller) {
   WEFT_TRY(const Value callee, evaluate_part(expression, 0));
   if (callee.is_undefined())
-    return machine_.fail("'" + (callee.name ? *callee.name : std::string("a value")) + "' is undefined");
-  if (callee.kind != Kind::function)
-    return machine_.fail("a value of type " + std::string(type_name(callee)) + " is not callable");
+    return machine_.fail({"'", (callee.name ? *callee.name : std::string("a value")), "' is undefined"});
+  if (callee.kind != Kind::function) return machine_.fail({"a value of type ", type_name(callee), " is not callable"});
   WEFT_TRY(const Arguments arguments, arguments_of(expression));
   const Function& function = *callee.function;
   if (function.macro) return call_macro(function, arguments, caller);
@@ -147,7 +145,7 @@ Result<Value> Interpreter::called(const Expression& expression, const Value& cal
   return call(machine_, *function.routine, function.self, arguments);
 }
 
-Result<Value> Interpreter::filtered(const Expression& expression, const Value* input) {
+Maybe<Value> Interpreter::filtered(const Expression& expression, const Value* input) {
   Value value;
   if (expression.parts[0]) {
     // In a filter block the first of several filters has no input of its own.
@@ -161,22 +159,22 @@ Result<Value> Interpreter::filtered(const Expression& expression, const Value* i
   return call(machine_, *expression.routine, value, arguments);
 }
 
-Result<Value> Interpreter::tested(const Expression& expression) {
+Maybe<Value> Interpreter::tested(const Expression& expression) {
   WEFT_TRY(const Value value, evaluate_part(expression, 0));
   WEFT_TRY(const Arguments arguments, arguments_of(expression));
   return call(machine_, *expression.routine, value, arguments);
 }
 
-Result<Value> Interpreter::negated(const Expression& expression) {
+Maybe<Value> Interpreter::negated(const Expression& expression) {
   WEFT_TRY(const Value value, evaluate_part(expression, 0));
   if (expression.form == Form::negation) return Value::of_bool(!is_true(value));
-  if (!value.is_number()) return machine_.fail("a sign before a value of type " + std::string(type_name(value)));
+  if (!value.is_number()) return machine_.fail({"a sign before a value of type ", type_name(value)});
   if (expression.form == Form::positive) return value.is_whole() ? Value::of_integer(value.as_whole()) : value;
   if (!value.is_whole()) return Value::of_real(-value.real);
   return compute(machine_, Operation::subtract, Value::of_integer(0), value);
 }
 
-Result<Value> Interpreter::calculated(const Expression& expression) {
+Maybe<Value> Interpreter::calculated(const Expression& expression) {
   WEFT_TRY(Value value, evaluate_part(expression, 0));
   for (std::size_t i = 0; i < expression.operations.size(); ++i) {
     WEFT_TRY(const Value next, evaluate_part(expression, i + 1));
@@ -185,7 +183,7 @@ Result<Value> Interpreter::calculated(const Expression& expression) {
   return value;
 }
 
-Result<Value> Interpreter::joined(const Expression& expression) {
+Maybe<Value> Interpreter::joined(const Expression& expression) {
   Text made;
   for (std::size_t i = 0; i < expression.parts.size(); ++i) {
     WEFT_TRY(const Value part, evaluate_part(expression, i));
@@ -196,7 +194,7 @@ Result<Value> Interpreter::joined(const Expression& expression) {
 }
 
 /// and, or: the first value that decides, or the last.
-Result<Value> Interpreter::chained(const Expression& expression, bool until) {
+Maybe<Value> Interpreter::chained(const Expression& expression, bool until) {
   Value value;
   for (std::size_t i = 0; i < expression.parts.size(); ++i) {
     WEFT_TRY(value, evaluate_part(expression, i));
@@ -205,7 +203,7 @@ Result<Value> Interpreter::chained(const Expression& expression, bool until) {
   return value;
 }
 
-Result<Value> Interpreter::compared(const Expression& expression) {
+Maybe<Value> Interpreter::compared(const Expression& expression) {
   WEFT_TRY(Value left, evaluate_part(expression, 0));
   for (std::size_t i = 0; i < expression.operations.size(); ++i) {
     WEFT_TRY(const Value right, evaluate_part(expression, i + 1));
@@ -216,7 +214,7 @@ Result<Value> Interpreter::compared(const Expression& expression) {
   return Value::of_bool(true);
 }
 
-Result<Value> Interpreter::chosen(const Expression& expression) {
+Maybe<Value> Interpreter::chosen(const Expression& expression) {
   WEFT_TRY(const Value condition, evaluate_part(expression, 1));
   if (is_true(condition)) return evaluate_part(expression, 0);
   if (!expression.parts[2]) return Value();

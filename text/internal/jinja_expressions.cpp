@@ -55,28 +55,30 @@ bool ExpressionParser::skip_name(std::string_view name) noexcept {
   if (is_it) skip();
   return is_it;
 }
-Failure ExpressionParser::refuse(const std::string& text, Errc code) const {
-  return fail_at(source_, current().at, code, text);
+Stopped ExpressionParser::refuse_at(std::size_t at, const std::string& text, Errc code) {
+  error_ = fail_at(source_, at, code, text).error;
+  return {};
 }
-Failure ExpressionParser::unexpected(std::string_view expected) const {
+Stopped ExpressionParser::refuse(const std::string& text, Errc code) { return refuse_at(current().at, text, code); }
+Stopped ExpressionParser::unexpected(std::string_view expected) {
   return refuse("found " + described(current()) + (expected.empty() ? "" : ", expected ") + std::string(expected));
 }
-Status ExpressionParser::expect_sign(std::string_view sign) {
+Maybe<void> ExpressionParser::expect_sign(std::string_view sign) {
   if (!skip_sign(sign)) return unexpected("'" + std::string(sign) + "'");
   return {};
 }
-Status ExpressionParser::expect(TokenKind kind, std::string_view what) {
+Maybe<void> ExpressionParser::expect(TokenKind kind, std::string_view what) {
   if (current().kind != kind) return unexpected(what);
   skip();
   return {};
 }
-Result<std::string> ExpressionParser::expect_name() {
+Maybe<std::string> ExpressionParser::expect_name() {
   if (current().kind != TokenKind::name) return unexpected("a name");
   std::string name = current().text;
   skip();
   return name;
 }
-Status ExpressionParser::enter() {
+Maybe<void> ExpressionParser::enter() {
   if (levels_ >= kMostLevels) return refuse("more than 100 levels", Errc::too_large);
   ++levels_;
   return {};
@@ -88,15 +90,15 @@ ExpressionPtr ExpressionParser::make(Form form) const {
   made->at = current().at;
   return made;
 }
-Result<ExpressionPtr> ExpressionParser::finish(ExpressionPtr made) const {
+Maybe<ExpressionPtr> ExpressionParser::finish(ExpressionPtr made) {
   for (const ExpressionPtr& part : made->parts)
     if (part) made->depth = std::max(made->depth, part->depth + 1);
   for (const auto& [name, part] : made->named) made->depth = std::max(made->depth, part->depth + 1);
-  if (made->depth > kMostLevels) return fail_at(source_, made->at, Errc::too_large, "more than 100 levels");
+  if (made->depth > kMostLevels) return refuse_at(made->at, "more than 100 levels", Errc::too_large);
   return made;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_tuple(bool conditional) {
+Maybe<ExpressionPtr> ExpressionParser::parse_tuple(bool conditional) {
   ExpressionPtr tuple = make(Form::tuple);
   bool is_tuple = false;
   for (;;) {
@@ -112,14 +114,14 @@ Result<ExpressionPtr> ExpressionParser::parse_tuple(bool conditional) {
   return std::move(tuple->parts[0]);
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_expression(bool conditional) {
+Maybe<ExpressionPtr> ExpressionParser::parse_expression(bool conditional) {
   WEFT_CHECK(enter());
   auto made = conditional ? parse_conditional() : parse_or();
   leave();
   return made;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_conditional() {
+Maybe<ExpressionPtr> ExpressionParser::parse_conditional() {
   WEFT_TRY(ExpressionPtr value, parse_or());
   while (is_name("if")) {
     ExpressionPtr made = make(Form::conditional);
@@ -136,7 +138,7 @@ Result<ExpressionPtr> ExpressionParser::parse_conditional() {
   return value;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_words(Form form, std::string_view word, Part part) {
+Maybe<ExpressionPtr> ExpressionParser::parse_words(Form form, std::string_view word, Part part) {
   WEFT_TRY(ExpressionPtr first, (this->*part)());
   if (!is_name(word)) return first;
   ExpressionPtr made = make(form);
@@ -147,14 +149,14 @@ Result<ExpressionPtr> ExpressionParser::parse_words(Form form, std::string_view 
   }
   return finish(std::move(made));
 }
-Result<ExpressionPtr> ExpressionParser::parse_or() {
+Maybe<ExpressionPtr> ExpressionParser::parse_or() {
   return parse_words(Form::any_of, "or", &ExpressionParser::parse_and);
 }
-Result<ExpressionPtr> ExpressionParser::parse_and() {
+Maybe<ExpressionPtr> ExpressionParser::parse_and() {
   return parse_words(Form::all_of, "and", &ExpressionParser::parse_not);
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_not() {
+Maybe<ExpressionPtr> ExpressionParser::parse_not() {
   if (!is_name("not")) return parse_comparison();
   ExpressionPtr made = make(Form::negation);
   skip();
@@ -166,7 +168,7 @@ Result<ExpressionPtr> ExpressionParser::parse_not() {
   return finish(std::move(made));
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_comparison() {
+Maybe<ExpressionPtr> ExpressionParser::parse_comparison() {
   constexpr std::pair<std::string_view, Operation> kSigns[] = {{"==", Operation::equal},  {"!=", Operation::not_equal},
                                                                {"<", Operation::less},    {"<=", Operation::at_most},
                                                                {">", Operation::greater}, {">=", Operation::at_least}};
@@ -192,9 +194,8 @@ Result<ExpressionPtr> ExpressionParser::parse_comparison() {
   return finish(std::move(made));
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_signs(Form form,
-                                                    std::vector<std::pair<std::string_view, Operation>> signs,
-                                                    Part part) {
+Maybe<ExpressionPtr> ExpressionParser::parse_signs(Form form, std::vector<std::pair<std::string_view, Operation>> signs,
+                                                   Part part) {
   WEFT_TRY(ExpressionPtr first, (this->*part)());
   ExpressionPtr made = make(form);
   for (;;) {
@@ -209,14 +210,14 @@ Result<ExpressionPtr> ExpressionParser::parse_signs(Form form,
   made->parts.insert(made->parts.begin(), std::move(first));
   return finish(std::move(made));
 }
-Result<ExpressionPtr> ExpressionParser::parse_sum() {
+Maybe<ExpressionPtr> ExpressionParser::parse_sum() {
   return parse_signs(Form::arithmetic, {{"+", Operation::add}, {"-", Operation::subtract}},
                      &ExpressionParser::parse_concat);
 }
-Result<ExpressionPtr> ExpressionParser::parse_concat() {
+Maybe<ExpressionPtr> ExpressionParser::parse_concat() {
   return parse_signs(Form::concat, {{"~", Operation::add}}, &ExpressionParser::parse_product);
 }
-Result<ExpressionPtr> ExpressionParser::parse_product() {
+Maybe<ExpressionPtr> ExpressionParser::parse_product() {
   return parse_signs(Form::arithmetic,
                      {{"*", Operation::multiply},
                       {"/", Operation::divide},
@@ -224,11 +225,11 @@ Result<ExpressionPtr> ExpressionParser::parse_product() {
                       {"%", Operation::remainder}},
                      &ExpressionParser::parse_power);
 }
-Result<ExpressionPtr> ExpressionParser::parse_power() {
+Maybe<ExpressionPtr> ExpressionParser::parse_power() {
   return parse_signs(Form::arithmetic, {{"**", Operation::power}}, &ExpressionParser::parse_signed);
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_unary(bool with_filters) {
+Maybe<ExpressionPtr> ExpressionParser::parse_unary(bool with_filters) {
   ExpressionPtr made;
   if (is_sign("-") || is_sign("+")) {
     made = make(is_sign("-") ? Form::negative : Form::positive);
@@ -246,7 +247,7 @@ Result<ExpressionPtr> ExpressionParser::parse_unary(bool with_filters) {
   return with_filters ? parse_tests_and_filters(std::move(made)) : std::move(made);
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_primary() {
+Maybe<ExpressionPtr> ExpressionParser::parse_primary() {
   switch (current().kind) {
     case TokenKind::name: {
       if (is_reserved(current().text)) return unexpected("an expression");
@@ -282,7 +283,7 @@ Result<ExpressionPtr> ExpressionParser::parse_primary() {
   return inside;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_constant() {
+Maybe<ExpressionPtr> ExpressionParser::parse_constant() {
   ExpressionPtr made = make(Form::constant);
   if (current().kind == TokenKind::integer) made->value = Value::of_integer(current().integer);
   if (current().kind == TokenKind::real) made->value = Value::of_real(current().real);
@@ -293,7 +294,7 @@ Result<ExpressionPtr> ExpressionParser::parse_constant() {
   return made;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_list() {
+Maybe<ExpressionPtr> ExpressionParser::parse_list() {
   ExpressionPtr made = make(Form::list);
   skip();
   while (!is_sign("]")) {
@@ -305,7 +306,7 @@ Result<ExpressionPtr> ExpressionParser::parse_list() {
   return finish(std::move(made));
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_dict() {
+Maybe<ExpressionPtr> ExpressionParser::parse_dict() {
   ExpressionPtr made = make(Form::dict);
   skip();
   while (!is_sign("}")) {
@@ -320,7 +321,7 @@ Result<ExpressionPtr> ExpressionParser::parse_dict() {
   return finish(std::move(made));
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_members(ExpressionPtr of) {
+Maybe<ExpressionPtr> ExpressionParser::parse_members(ExpressionPtr of) {
   for (;;) {
     if (is_sign("[")) {
       WEFT_TRY(of, parse_subscript(std::move(of)));
@@ -346,7 +347,7 @@ Result<ExpressionPtr> ExpressionParser::parse_members(ExpressionPtr of) {
   }
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_subscript(ExpressionPtr of) {
+Maybe<ExpressionPtr> ExpressionParser::parse_subscript(ExpressionPtr of) {
   ExpressionPtr made = make(Form::item);
   skip();
   made->parts.push_back(std::move(of));
@@ -366,7 +367,7 @@ Result<ExpressionPtr> ExpressionParser::parse_subscript(ExpressionPtr of) {
   return finish(std::move(made));
 }
 
-Status ExpressionParser::parse_arguments(Expression& of) {
+Maybe<void> ExpressionParser::parse_arguments(Expression& of) {
   WEFT_CHECK(expect_sign("("));
   while (!is_sign(")")) {
     if (is_sign("*") || is_sign("**")) return refuse("arguments by * and ** are not known here", Errc::unsupported);
@@ -389,13 +390,12 @@ Status ExpressionParser::parse_arguments(Expression& of) {
   return {};
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_filters(ExpressionPtr of) {
+Maybe<ExpressionPtr> ExpressionParser::parse_filters(ExpressionPtr of) {
   do {
     ExpressionPtr made = make(Form::filter);
     WEFT_TRY(made->text, expect_name());
     made->routine = find_filter(made->text);
-    if (!made->routine)
-      return fail_at(source_, made->at, Errc::unsupported, "filter '" + made->text + "' is not known here");
+    if (!made->routine) return refuse_at(made->at, "filter '" + made->text + "' is not known here", Errc::unsupported);
     made->parts.push_back(std::move(of));
     if (is_sign("(")) WEFT_CHECK(parse_arguments(*made));
     WEFT_TRY(of, finish(std::move(made)));
@@ -403,7 +403,7 @@ Result<ExpressionPtr> ExpressionParser::parse_filters(ExpressionPtr of) {
   return of;
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_tests_and_filters(ExpressionPtr of) {
+Maybe<ExpressionPtr> ExpressionParser::parse_tests_and_filters(ExpressionPtr of) {
   for (;;) {
     if (skip_sign("|")) {
       WEFT_TRY(of, parse_filters(std::move(of)));
@@ -420,15 +420,14 @@ Result<ExpressionPtr> ExpressionParser::parse_tests_and_filters(ExpressionPtr of
   }
 }
 
-Result<ExpressionPtr> ExpressionParser::parse_test(ExpressionPtr of) {
+Maybe<ExpressionPtr> ExpressionParser::parse_test(ExpressionPtr of) {
   skip();
   ExpressionPtr negation = is_name("not") ? make(Form::negation) : nullptr;
   if (negation) skip();
   ExpressionPtr made = make(Form::test);
   WEFT_TRY(made->text, expect_name());
   made->routine = find_test(made->text);
-  if (!made->routine)
-    return fail_at(source_, made->at, Errc::unsupported, "test '" + made->text + "' is not known here");
+  if (!made->routine) return refuse_at(made->at, "test '" + made->text + "' is not known here", Errc::unsupported);
   made->parts.push_back(std::move(of));
   const TokenKind kind = current().kind;
   const bool takes_one = kind == TokenKind::text || kind == TokenKind::integer || kind == TokenKind::real ||

@@ -15,26 +15,26 @@ namespace {
 
 using Bound = Routine::Bound;
 
-Result<Value> filter_default(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_default(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   if (!value.is_undefined() && (is_true(value) || !is_true(bound[1]))) return value;
   if (bound[0].is_undefined()) return machine.text("");
   return bound[0];
 }
-Result<Value> filter_string(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_string(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   return string_of(machine, value);
 }
-Result<Value> filter_trim(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_trim(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   const auto [begin, end] = stripped(text.bytes(), bound[0], true, true);
   return cut_out(machine, text, begin, end);
 }
 template <Casing kCasing>
-Result<Value> filter_case(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_case(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   return in_case(machine, text, kCasing);
 }
 /// Words begin after white space, - and opening brackets, as Jinja's filter has it; not as str.title.
-Result<Value> filter_title(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_title(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   const std::string_view bytes = text.bytes();
   Text made;
@@ -47,14 +47,14 @@ Result<Value> filter_title(Machine& machine, const Value& value, const Bound&, c
   }
   return machine.keep(std::move(made));
 }
-Result<Value> filter_replace(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_replace(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   WEFT_TRY(const Value from, string_of(machine, bound[0]));
   WEFT_TRY(const Value to, string_of(machine, bound[1]));
   return replace_all(machine, text, from, to, bound[2]);
 }
-Result<Value> filter_indent(Machine& machine, const Value& text, const Bound& bound, const Arguments&) {
-  if (!text.is_text()) return machine.fail("indent of a value of type " + std::string(type_name(text)));
+Maybe<Value> filter_indent(Machine& machine, const Value& text, const Bound& bound, const Arguments&) {
+  if (!text.is_text()) return machine.fail({"indent of a value of type ", type_name(text)});
   Text before;
   if (bound[0].is_text())
     before = *bound[0].text;
@@ -80,7 +80,7 @@ Result<Value> filter_indent(Machine& machine, const Value& text, const Bound& bo
   }
   return machine.keep(std::move(made));
 }
-Result<Value> filter_escape(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_escape(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   Text made;
   for (std::size_t at = 0; at < text.bytes().size(); ++at) {
@@ -94,7 +94,7 @@ Result<Value> filter_escape(Machine& machine, const Value& value, const Bound&, 
   }
   return machine.keep(std::move(made));
 }
-Result<Value> filter_tojson(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_tojson(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   JsonStyle style;
   style.ascii = is_true(bound[0]);
   style.sorts = is_true(bound[3]);
@@ -115,14 +115,14 @@ Result<Value> filter_tojson(Machine& machine, const Value& value, const Bound& b
   WEFT_CHECK(add_json(machine, made, value, style));
   return machine.keep(std::move(made));
 }
-Result<Value> filter_length(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_length(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   const auto whole = [](std::size_t size) { return Value::of_integer(static_cast<std::int64_t>(size)); };
   WEFT_CHECK(machine.charge(value.is_text() ? value.bytes().size() / Machine::kBytesAStep : 0));
   if (value.is_text()) return whole(boundaries_of(value.bytes()).size() - 1);
   if (value.is_undefined()) return whole(0);
   if (value.kind == Kind::list) return whole(value.list->items.size());
   if (value.kind == Kind::dict && !value.dict->is_namespace) return whole(value.dict->items.size());
-  return machine.fail("a value of type " + std::string(type_name(value)) + " has no length");
+  return machine.fail({"a value of type ", type_name(value), " has no length"});
 }
 
 /// The number that a text spells, white space around it aside; nothing where it spells none.
@@ -141,7 +141,7 @@ std::optional<Number> parsed(std::string_view text, int base = 10) {
   return number;
 }
 
-Result<Value> filter_int(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_int(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   const Value fallback = bound[0].is_undefined() ? Value::of_integer(0) : bound[0];
   if (value.is_whole()) return Value::of_integer(value.as_whole());
   double real = 0;
@@ -160,20 +160,20 @@ Result<Value> filter_int(Machine& machine, const Value& value, const Bound& boun
   if (!(std::fabs(real) < 0x1p63)) return machine.fail("a whole number beyond 64 bits", Errc::too_large);
   return Value::of_integer(static_cast<std::int64_t>(real));
 }
-Result<Value> filter_float(Machine&, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_float(Machine&, const Value& value, const Bound& bound, const Arguments&) {
   if (value.is_number()) return Value::of_real(value.as_real());
   if (value.is_text())
     if (const auto number = parsed<double>(value.bytes())) return Value::of_real(*number);
   return bound[0].is_undefined() ? Value::of_real(0) : bound[0];
 }
-Result<Value> filter_abs(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_abs(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   if (value.kind == Kind::real) return Value::of_real(std::fabs(value.real));
-  if (!value.is_whole()) return machine.fail("abs of a value of type " + std::string(type_name(value)));
+  if (!value.is_whole()) return machine.fail({"abs of a value of type ", type_name(value)});
   if (value.as_whole() == INT64_MIN) return machine.fail("a whole number beyond 64 bits", Errc::too_large);
   return Value::of_integer(std::abs(value.as_whole()));
 }
-Result<Value> filter_round(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
-  if (!value.is_number()) return machine.fail("round of a value of type " + std::string(type_name(value)));
+Maybe<Value> filter_round(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+  if (!value.is_number()) return machine.fail({"round of a value of type ", type_name(value)});
   const std::int64_t digits = bound[0].is_whole() ? bound[0].as_whole() : 0;
   const std::string_view method = bound[1].is_text() ? bound[1].bytes() : "common";
   if (digits < 0 || digits > 300) return machine.fail("round: digits from 0 to 300", Errc::unsupported);
@@ -189,7 +189,7 @@ Result<Value> filter_round(Machine& machine, const Value& value, const Bound& bo
   const double scaled = value.as_real() * scale;
   return Value::of_real((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
 }
-Result<Value> filter_format(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
+Maybe<Value> filter_format(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
   if (!all.named.empty()) return machine.fail("format: names are not known here", Errc::unsupported);
   WEFT_TRY(const Value text, string_of(machine, value));
   return format_percent(machine, text, all.values);

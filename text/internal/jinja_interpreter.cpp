@@ -34,18 +34,18 @@ Scope& Interpreter::inner(Scope* around) {
   return *machine_.own(std::move(made));
 }
 
-Status Interpreter::run(const Block& block) {
+Maybe<void> Interpreter::run(const Block& block) {
   WEFT_TRY([[maybe_unused]] const Flow flow, execute(block));
   return {};
 }
 
-Status Interpreter::write(const Value& value) {
+Maybe<void> Interpreter::write(const Value& value) {
   add_string(out, value);
   if (out.bytes.size() > kMostText) return machine_.fail("more than 16 MiB of output", Errc::too_large);
   return machine_.charge(value.is_text() ? value.bytes().size() / Machine::kBytesAStep : 1);
 }
 
-Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
+Maybe<Interpreter::Flow> Interpreter::execute(const Block& block) {
   for (const Statement& statement : block) {
     machine_.at = statement.at;
     WEFT_CHECK(machine_.charge());
@@ -58,7 +58,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Block& block) {
   return Flow::on;
 }
 
-Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
+Maybe<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
   switch (statement.kind) {
     case Tag::data:
       WEFT_CHECK(write(Value(&statement.literal)));
@@ -103,7 +103,7 @@ Result<Interpreter::Flow> Interpreter::execute(const Statement& statement) {
   return Flow::on;
 }
 
-Result<Interpreter::Flow> Interpreter::execute_condition(const Statement& statement) {
+Maybe<Interpreter::Flow> Interpreter::execute_condition(const Statement& statement) {
   for (std::size_t i = 0; i < statement.parts.size(); ++i) {
     WEFT_TRY(const Value value, evaluate(*statement.parts[i]));
     if (is_true(value)) return execute(statement.bodies[i]);
@@ -111,7 +111,7 @@ Result<Interpreter::Flow> Interpreter::execute_condition(const Statement& statem
   return execute(statement.bodies.back());
 }
 
-Result<std::vector<Value>> Interpreter::chosen_items(const Statement& statement) {
+Maybe<std::vector<Value>> Interpreter::chosen_items(const Statement& statement) {
   WEFT_TRY(const Value sequence, evaluate(*statement.parts[0]));
   machine_.at = statement.at;
   WEFT_TRY(std::vector<Value> items, machine_.items_of(sequence));
@@ -127,7 +127,7 @@ Result<std::vector<Value>> Interpreter::chosen_items(const Statement& statement)
   return chosen;
 }
 
-Result<Interpreter::Flow> Interpreter::execute_loop(const Statement& statement) {
+Maybe<Interpreter::Flow> Interpreter::execute_loop(const Statement& statement) {
   WEFT_TRY(const std::vector<Value> items, chosen_items(statement));
   Scope* const outer = scope_;
   if (items.empty()) {
@@ -141,7 +141,7 @@ Result<Interpreter::Flow> Interpreter::execute_loop(const Statement& statement) 
   return Flow::on;
 }
 
-Result<Interpreter::Flow> Interpreter::execute_items(const Statement& statement, const std::vector<Value>& items) {
+Maybe<Interpreter::Flow> Interpreter::execute_items(const Statement& statement, const std::vector<Value>& items) {
   Scope* const outer = scope_;
   List kept;
   kept.items = items;
@@ -159,7 +159,7 @@ Result<Interpreter::Flow> Interpreter::execute_items(const Statement& statement,
   return Flow::on;
 }
 
-Result<Interpreter::Flow> Interpreter::execute_with(const Statement& statement) {
+Maybe<Interpreter::Flow> Interpreter::execute_with(const Statement& statement) {
   Scope& scope = inner(scope_);
   for (const auto& [name, value] : statement.parameters) {
     WEFT_TRY(const Value made, evaluate(*value));
@@ -171,11 +171,11 @@ Result<Interpreter::Flow> Interpreter::execute_with(const Statement& statement) 
   return flow;
 }
 
-Status Interpreter::assign(const Target& target, const Value& value) {
+Maybe<void> Interpreter::assign(const Target& target, const Value& value) {
   if (!target.member.empty()) {
     const Value* const found = scope_->find(target.names[0]);
     if (!found || found->kind != Kind::dict || !found->dict->is_namespace)
-      return machine_.fail("cannot assign attribute on non-namespace object '" + target.names[0] + "'");
+      return machine_.fail({"cannot assign attribute on non-namespace object '", target.names[0], "'"});
     Dict& members = *found->dict;
     if (Value* const member = members.find(target.member)) {
       *member = value;
@@ -191,13 +191,13 @@ Status Interpreter::assign(const Target& target, const Value& value) {
   }
   WEFT_TRY(const std::vector<Value> items, machine_.items_of(value));
   if (items.size() != target.names.size())
-    return machine_.fail("a sequence of " + std::to_string(items.size()) + " for " +
-                         std::to_string(target.names.size()) + " names");
+    return machine_.fail(
+        {"a sequence of ", std::to_string(items.size()), " for ", std::to_string(target.names.size()), " names"});
   for (std::size_t i = 0; i < items.size(); ++i) scope_->set(target.names[i], items[i]);
   return {};
 }
 
-Result<Value> Interpreter::text_of(const Block& body, Scope& scope) {
+Maybe<Value> Interpreter::text_of(const Block& body, Scope& scope) {
   Text before = std::exchange(out, Text());
   Scope* const outer = std::exchange(scope_, &scope);
   auto flow = execute(body);
@@ -207,13 +207,13 @@ Result<Value> Interpreter::text_of(const Block& body, Scope& scope) {
   return machine_.keep(std::move(made));
 }
 
-Result<Value> Interpreter::filtered_body(const Statement& statement, const Expression* filters) {
+Maybe<Value> Interpreter::filtered_body(const Statement& statement, const Expression* filters) {
   WEFT_TRY(const Value text, text_of(statement.bodies[0], inner(scope_)));
   if (!filters) return text;
   return filtered(*filters, &text);
 }
 
-Status Interpreter::assign_block(const Statement& statement) {
+Maybe<void> Interpreter::assign_block(const Statement& statement) {
   WEFT_TRY(const Value value, filtered_body(statement, statement.parts[0].get()));
   return assign(statement.target, value);
 }
@@ -225,21 +225,20 @@ Value Interpreter::macro_of(const Statement& statement) {
   return Value(static_cast<const Function*>(machine_.own(std::move(made))));
 }
 
-Result<Value> Interpreter::call_macro(const Function& macro, const Arguments& arguments, const Value& caller) {
+Maybe<Value> Interpreter::call_macro(const Function& macro, const Arguments& arguments, const Value& caller) {
   const Statement& of = *macro.macro;
   if (active_ >= kMostActive) return machine_.fail("more than 300 levels at once", Errc::too_large);
   if (arguments.values.size() > of.parameters.size())
-    return machine_.fail("macro '" + of.text + "' takes not more than " + std::to_string(of.parameters.size()) +
-                         " arguments");
+    return machine_.fail(
+        {"macro '", of.text, "' takes not more than ", std::to_string(of.parameters.size()), " arguments"});
   Scope& scope = inner(macro.scope);
   for (std::size_t i = 0; i < arguments.values.size(); ++i) scope.set(of.parameters[i].first, arguments.values[i]);
   for (const auto& [name, value] : arguments.named) {
     const auto parameter = std::find_if(of.parameters.begin(), of.parameters.end(),
                                         [&, &known = name](const auto& each) { return each.first == known; });
-    if (parameter == of.parameters.end())
-      return machine_.fail("macro '" + of.text + "' has no argument '" + std::string(name) + "'");
+    if (parameter == of.parameters.end()) return machine_.fail({"macro '", of.text, "' has no argument '", name, "'"});
     if (parameter - of.parameters.begin() < static_cast<std::ptrdiff_t>(arguments.values.size()))
-      return machine_.fail("macro '" + of.text + "': argument '" + std::string(name) + "' is there twice");
+      return machine_.fail({"macro '", of.text, "': argument '", name, "' is there twice"});
     scope.set(parameter->first, value);
   }
   if (!caller.is_undefined()) scope.set("caller", caller);
@@ -258,7 +257,7 @@ Result<Value> Interpreter::call_macro(const Function& macro, const Arguments& ar
   return text_of(of.bodies[0], scope);
 }
 
-Status Interpreter::execute_call(const Statement& statement) {
+Maybe<void> Interpreter::execute_call(const Statement& statement) {
   WEFT_TRY(const Value text, called(*statement.parts[0], macro_of(statement)));
   return write(text);
 }

@@ -31,47 +31,47 @@ class Interpreter {
 
   Interpreter(Machine& machine, Scope& globals) : machine_(machine), scope_(&globals) {}
 
-  Status run(const Block& block);
+  Maybe<void> run(const Block& block);
   Text out;
 
  private:
   enum class Flow { on, leaves, goes_on };
 
-  Result<Flow> execute(const Block& block);
-  Result<Flow> execute(const Statement& statement);
-  Result<Flow> execute_condition(const Statement& statement);
-  Result<Flow> execute_loop(const Statement& statement);
-  Result<Flow> execute_items(const Statement& statement, const std::vector<Value>& items);
-  Result<Flow> execute_with(const Statement& statement);
-  Result<std::vector<Value>> chosen_items(const Statement& statement);
-  Status assign(const Target& target, const Value& value);
-  Status assign_block(const Statement& statement);
-  Status write(const Value& value);
+  Maybe<Flow> execute(const Block& block);
+  Maybe<Flow> execute(const Statement& statement);
+  Maybe<Flow> execute_condition(const Statement& statement);
+  Maybe<Flow> execute_loop(const Statement& statement);
+  Maybe<Flow> execute_items(const Statement& statement, const std::vector<Value>& items);
+  Maybe<Flow> execute_with(const Statement& statement);
+  Maybe<std::vector<Value>> chosen_items(const Statement& statement);
+  Maybe<void> assign(const Target& target, const Value& value);
+  Maybe<void> assign_block(const Statement& statement);
+  Maybe<void> write(const Value& value);
   /// The text of a body in a scope around it.
-  Result<Value> text_of(const Block& body, Scope& scope);
-  Result<Value> filtered_body(const Statement& statement, const Expression* filters);
+  Maybe<Value> text_of(const Block& body, Scope& scope);
+  Maybe<Value> filtered_body(const Statement& statement, const Expression* filters);
   Value macro_of(const Statement& statement);
-  Result<Value> call_macro(const Function& macro, const Arguments& arguments, const Value& caller);
-  Status execute_call(const Statement& statement);
+  Maybe<Value> call_macro(const Function& macro, const Arguments& arguments, const Value& caller);
+  Maybe<void> execute_call(const Statement& statement);
   Scope& inner(Scope* around);
 
-  Result<Value> evaluate(const Expression& expression);
-  Result<Value> evaluate_part(const Expression& expression, std::size_t part);
-  Result<Value> compute_form(const Expression& expression);
-  Result<Value> name_of(const Expression& expression);
-  Result<Value> list_of(const Expression& expression);
-  Result<Value> dict_of(const Expression& expression);
-  Result<Value> sliced(const Expression& expression);
-  Result<Value> called(const Expression& expression, const Value& caller);
-  Result<Value> filtered(const Expression& expression, const Value* input);
-  Result<Value> tested(const Expression& expression);
-  Result<Value> negated(const Expression& expression);
-  Result<Value> calculated(const Expression& expression);
-  Result<Value> joined(const Expression& expression);
-  Result<Value> chained(const Expression& expression, bool until);
-  Result<Value> compared(const Expression& expression);
-  Result<Value> chosen(const Expression& expression);
-  Result<Arguments> arguments_of(const Expression& expression);
+  Maybe<Value> evaluate(const Expression& expression);
+  Maybe<Value> evaluate_part(const Expression& expression, std::size_t part);
+  Maybe<Value> compute_form(const Expression& expression);
+  Maybe<Value> name_of(const Expression& expression);
+  Maybe<Value> list_of(const Expression& expression);
+  Maybe<Value> dict_of(const Expression& expression);
+  Maybe<Value> sliced(const Expression& expression);
+  Maybe<Value> called(const Expression& expression, const Value& caller);
+  Maybe<Value> filtered(const Expression& expression, const Value* input);
+  Maybe<Value> tested(const Expression& expression);
+  Maybe<Value> negated(const Expression& expression);
+  Maybe<Value> calculated(const Expression& expression);
+  Maybe<Value> joined(const Expression& expression);
+  Maybe<Value> chained(const Expression& expression, bool until);
+  Maybe<Value> compared(const Expression& expression);
+  Maybe<Value> chosen(const Expression& expression);
+  Maybe<Arguments> arguments_of(const Expression& expression);
 
   Machine& machine_;
   Scope* scope_;

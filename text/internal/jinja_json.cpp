@@ -41,7 +41,7 @@ std::string json_number(double value) {
 }
 
 /// A key that is no text, as json.dumps spells it.
-Result<std::string> json_key(Machine& machine, const Value& key) {
+Maybe<std::string> json_key(Machine& machine, const Value& key) {
   switch (key.kind) {
     case Kind::none:
       return std::string("null");
@@ -52,7 +52,7 @@ Result<std::string> json_key(Machine& machine, const Value& key) {
     case Kind::real:
       return json_number(key.real);
     default:
-      return machine.fail("keys of JSON cannot be of type " + std::string(type_name(key)));
+      return machine.fail({"keys of JSON cannot be of type ", type_name(key)});
   }
 }
 
@@ -63,8 +63,8 @@ void add_break(Text& to, const JsonStyle& style, std::size_t depth) {
   for (std::size_t i = 0; i < depth; ++i) to.add(*style.indent);
 }
 
-Status add_json_list(Machine& machine, Text& to, const List& list, const JsonStyle& style, std::size_t depth) {
-  if (list.items.empty()) return to.add("[]"), Status();
+Maybe<void> add_json_list(Machine& machine, Text& to, const List& list, const JsonStyle& style, std::size_t depth) {
+  if (list.items.empty()) return to.add("[]"), Maybe<void>();
   to.add("[");
   for (std::size_t i = 0; i < list.items.size(); ++i) {
     if (i > 0) to.add(style.between);
@@ -76,8 +76,8 @@ Status add_json_list(Machine& machine, Text& to, const List& list, const JsonSty
   return {};
 }
 
-Status add_json_dict(Machine& machine, Text& to, const Dict& dict, const JsonStyle& style, std::size_t depth) {
-  if (dict.items.empty()) return to.add("{}"), Status();
+Maybe<void> add_json_dict(Machine& machine, Text& to, const Dict& dict, const JsonStyle& style, std::size_t depth) {
+  if (dict.items.empty()) return to.add("{}"), Maybe<void>();
   auto items = dict.items;
   if (style.sorts) {
     for (const auto& [key, value] : items)
@@ -105,7 +105,7 @@ Status add_json_dict(Machine& machine, Text& to, const Dict& dict, const JsonSty
 
 }  // namespace
 
-Status add_json(Machine& machine, Text& to, const Value& value, const JsonStyle& style, std::size_t depth) {
+Maybe<void> add_json(Machine& machine, Text& to, const Value& value, const JsonStyle& style, std::size_t depth) {
   WEFT_CHECK(machine.charge());
   if (depth > 100) return machine.fail("tojson: more than 100 levels", Errc::too_large);
   if (to.bytes.size() > kMostText) return machine.fail("a text of more than 16 MiB", Errc::too_large);
@@ -131,7 +131,7 @@ Status add_json(Machine& machine, Text& to, const Value& value, const JsonStyle&
       if (!value.dict->is_namespace) return add_json_dict(machine, to, *value.dict, style, depth);
       [[fallthrough]];
     default:
-      return machine.fail("a value of type " + std::string(type_name(value)) + " has no JSON");
+      return machine.fail({"a value of type ", type_name(value), " has no JSON"});
   }
 }
 

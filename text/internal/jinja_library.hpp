@@ -16,17 +16,17 @@ const Routine* find_method(const Value& self, std::string_view name) noexcept;
 
 /// value.name and value[key], as Jinja looks them up: undefined where there is none.
 /// @error invalid_argument: a value that is undefined itself
-Result<Value> attribute_of(Machine& machine, const Value& value, const std::string& name);
-Result<Value> item_of(Machine& machine, const Value& value, const Value& key);
+Maybe<Value> attribute_of(Machine& machine, const Value& value, const std::string& name);
+Maybe<Value> item_of(Machine& machine, const Value& value, const Value& key);
 /// value[from:to:step]; none: not given.
-Result<Value> slice_of(Machine& machine, const Value& value, const Value& from, const Value& to, const Value& step);
+Maybe<Value> slice_of(Machine& machine, const Value& value, const Value& from, const Value& to, const Value& step);
 
 /// a + b and its like, as Python computes. @error invalid_argument: values that Python does not; too_large: 64 bits
-Result<Value> compute(Machine& machine, Operation operation, const Value& a, const Value& b);
+Maybe<Value> compute(Machine& machine, Operation operation, const Value& a, const Value& b);
 /// a < b and its like. @error as Machine::order
-Result<bool> compare(Machine& machine, Operation operation, const Value& a, const Value& b);
+Maybe<bool> compare(Machine& machine, Operation operation, const Value& a, const Value& b);
 /// member in value: a part of a text, an item of a list, a key. @error invalid_argument: a value that holds nothing
-Result<bool> contains(Machine& machine, const Value& value, const Value& member);
+Maybe<bool> contains(Machine& machine, const Value& value, const Value& member);
 
 /// json.dumps, of the options of transformers' filter tojson.
 struct JsonStyle {
@@ -34,9 +34,9 @@ struct JsonStyle {
   std::optional<std::string> indent{};
   std::string between = ", ", after_key = ": ";
 };
-Status add_json(Machine& machine, Text& to, const Value& value, const JsonStyle& style, std::size_t depth = 0);
+Maybe<void> add_json(Machine& machine, Text& to, const Value& value, const JsonStyle& style, std::size_t depth = 0);
 /// text % values, of a few conversions: s, d, f, x and %%.
-Result<Value> format_percent(Machine& machine, const Value& format, std::span<const Value> values);
+Maybe<Value> format_percent(Machine& machine, const Value& format, std::span<const Value> values);
 
 /// Bytes of a text's characters: the beginnings, and its size at the end.
 std::vector<std::size_t> boundaries_of(std::string_view text);
@@ -44,11 +44,11 @@ std::vector<std::size_t> boundaries_of(std::string_view text);
 std::pair<std::size_t, std::size_t> stripped(std::string_view text, const Value& characters, bool left, bool right);
 /// Lines as str.splitlines has them.
 std::vector<std::pair<std::size_t, std::size_t>> lines_of(std::string_view text);
-Result<Value> replace_all(Machine& machine, const Value& text, const Value& from, const Value& to, const Value& count);
-Result<Value> cut_out(Machine& machine, const Value& text, std::size_t begin, std::size_t end);
+Maybe<Value> replace_all(Machine& machine, const Value& text, const Value& from, const Value& to, const Value& count);
+Maybe<Value> cut_out(Machine& machine, const Value& text, std::size_t begin, std::size_t end);
 /// str(value) as a value.
-Result<Value> string_of(Machine& machine, const Value& value);
+Maybe<Value> string_of(Machine& machine, const Value& value);
 enum class Casing : std::uint8_t { upper, lower, capitalized, title };
-Result<Value> in_case(Machine& machine, const Value& text, Casing casing);
+Maybe<Value> in_case(Machine& machine, const Value& text, Casing casing);
 
 }  // namespace weft::text::jinja

@@ -10,11 +10,18 @@
 
 namespace weft::text::jinja {
 
-Failure Machine::fail(std::string_view text, Errc code) const {
-  return fail_at(source_, at, code, printable(text, 400));
+Stopped Machine::fail(std::string_view text, Errc code) {
+  error_ = fail_at(source_, at, code, printable(text, 400)).error;
+  return {};
 }
 
-Status Machine::charge(std::size_t count) {
+Stopped Machine::fail(std::initializer_list<std::string_view> parts, Errc code) {
+  std::string text;
+  for (const std::string_view part : parts) text += part;
+  return fail(text, code);
+}
+
+Maybe<void> Machine::charge(std::size_t count) {
   if (count > steps_) {
     steps_ = 0;
     return fail("more than 1000000 steps", Errc::too_large);
@@ -23,19 +30,19 @@ Status Machine::charge(std::size_t count) {
   return {};
 }
 
-Result<Value> Machine::keep(Text made) {
+Maybe<Value> Machine::keep(Text made) {
   if (made.bytes.size() > kMostText) return fail("a text of more than 16 MiB", Errc::too_large);
   WEFT_CHECK(charge(1 + made.bytes.size() / kBytesAStep));
   return Value(own(std::move(made)));
 }
 
-Result<Value> Machine::text(std::string_view bytes, bool given) {
+Maybe<Value> Machine::text(std::string_view bytes, bool given) {
   Text made;
   made.add(bytes, given);
   return keep(std::move(made));
 }
 
-Result<Value> Machine::list(std::vector<Value> items, bool is_tuple) {
+Maybe<Value> Machine::list(std::vector<Value> items, bool is_tuple) {
   WEFT_CHECK(charge(1 + items.size()));
   List made;
   made.items = std::move(items);
@@ -43,22 +50,20 @@ Result<Value> Machine::list(std::vector<Value> items, bool is_tuple) {
   return Value(own(std::move(made)));
 }
 
-Result<bool> Machine::is_equal(const Value& a, const Value& b) {
+Maybe<bool> Machine::is_equal(const Value& a, const Value& b) {
   const bool equal = jinja::is_equal(a, b, steps_);
   WEFT_CHECK(charge());
   return equal;
 }
 
-Result<int> Machine::order(const Value& a, const Value& b, std::string_view operation) {
+Maybe<int> Machine::order(const Value& a, const Value& b, std::string_view operation) {
   const int order = order_of(a, b, steps_);
   WEFT_CHECK(charge());
-  if (order == 2)
-    return fail("'" + std::string(operation) + "' is not known between " + std::string(type_name(a)) + " and " +
-                std::string(type_name(b)));
+  if (order == 2) return fail({"'", operation, "' is not known between ", type_name(a), " and ", type_name(b)});
   return order;
 }
 
-Result<std::vector<Value>> Machine::items_of(const Value& value) {
+Maybe<std::vector<Value>> Machine::items_of(const Value& value) {
   std::vector<Value> items;
   switch (value.kind) {
     case Kind::undefined:
@@ -80,13 +85,13 @@ Result<std::vector<Value>> Machine::items_of(const Value& value) {
       break;
     }
     default:
-      return fail("a value of type " + std::string(type_name(value)) + " is not iterable");
+      return fail({"a value of type ", type_name(value), " is not iterable"});
   }
   WEFT_CHECK(charge(items.size()));
   return items;
 }
 
-Result<Value> call(Machine& machine, const Routine& routine, const Value& self, const Arguments& arguments) {
+Maybe<Value> call(Machine& machine, const Routine& routine, const Value& self, const Arguments& arguments) {
   WEFT_CHECK(machine.charge());
   Routine::Bound bound{};
   if (routine.is_open) return routine.run(machine, self, bound, arguments);
@@ -94,31 +99,29 @@ Result<Value> call(Machine& machine, const Routine& routine, const Value& self, 
   const auto end = std::find(routine.parameters.begin(), routine.parameters.end(), "");
   const auto most = static_cast<std::size_t>(end - routine.parameters.begin());
   if (arguments.values.size() > most)
-    return machine.fail(name + ": " + std::to_string(arguments.values.size()) + " arguments, at most " +
-                        std::to_string(most));
+    return machine.fail(
+        {name, ": ", std::to_string(arguments.values.size()), " arguments, at most ", std::to_string(most)});
   std::copy(arguments.values.begin(), arguments.values.end(), bound.begin());
   std::size_t given = arguments.values.size();
   for (const auto& [key, value] : arguments.named) {
     const auto place = std::find(routine.parameters.begin(), end, key);
-    if (place == end) return machine.fail(name + ": has no argument '" + std::string(key) + "'");
+    if (place == end) return machine.fail({name, ": has no argument '", key, "'"});
     const auto index = static_cast<std::size_t>(place - routine.parameters.begin());
-    if (index < arguments.values.size())
-      return machine.fail(name + ": argument '" + std::string(key) + "' is there twice");
+    if (index < arguments.values.size()) return machine.fail({name, ": argument '", key, "' is there twice"});
     bound[index] = value;
     given = std::max(given, index + 1);
   }
-  if (given < routine.required)
-    return machine.fail(name + ": argument '" + std::string(routine.parameters[given]) + "' is missing");
+  if (given < routine.required) return machine.fail({name, ": argument '", routine.parameters[given], "' is missing"});
   return routine.run(machine, self, bound, arguments);
 }
 
-Result<Value> cut_out(Machine& machine, const Value& text, std::size_t begin, std::size_t end) {
+Maybe<Value> cut_out(Machine& machine, const Value& text, std::size_t begin, std::size_t end) {
   Text made;
   made.add(*text.text, begin, end);
   return machine.keep(std::move(made));
 }
 
-Result<Value> string_of(Machine& machine, const Value& value) {
+Maybe<Value> string_of(Machine& machine, const Value& value) {
   if (value.is_text()) return value;
   Text made;
   add_string(made, value);

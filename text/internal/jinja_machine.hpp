@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "text/internal/jinja_maybe.hpp"
 #include "text/internal/jinja_value.hpp"
 
 #include "core/result.hpp"
@@ -9,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,14 +29,17 @@ class Machine {
   Machine(std::string_view source, std::optional<std::int64_t> clock) : now(clock), source_(source) {}
 
   /// A failure at the place that is computed. Texts of others are shown safely and cut.
-  Failure fail(std::string_view text, Errc code = Errc::invalid_argument) const;
+  Stopped fail(std::string_view text, Errc code = Errc::invalid_argument);
+  Stopped fail(std::initializer_list<std::string_view> parts, Errc code = Errc::invalid_argument);
+  /// The failure, once something has returned Stopped.
+  Failure failure() { return weft::fail(std::move(*error_)); }
   /// @error too_large: more than 10^6 steps
-  Status charge(std::size_t count = 1);
+  Maybe<void> charge(std::size_t count = 1);
   /// A text that is finished. @error too_large: more than 16 MiB, or its steps
-  Result<Value> keep(Text made);
-  Result<Value> text(std::string_view bytes, bool given = false);
+  Maybe<Value> keep(Text made);
+  Maybe<Value> text(std::string_view bytes, bool given = false);
   /// @error too_large: a step for each item
-  Result<Value> list(std::vector<Value> items, bool is_tuple = false);
+  Maybe<Value> list(std::vector<Value> items, bool is_tuple = false);
   template <class T>
   T* own(T made) {
     auto owned = std::make_unique<T>(std::move(made));
@@ -43,11 +48,11 @@ class Machine {
     return pointer;
   }
 
-  Result<bool> is_equal(const Value& a, const Value& b);
+  Maybe<bool> is_equal(const Value& a, const Value& b);
   /// a < b as `sign` says: -1, 0, 1. @error invalid_argument: values that Python does not order
-  Result<int> order(const Value& a, const Value& b, std::string_view operation = "<");
+  Maybe<int> order(const Value& a, const Value& b, std::string_view operation = "<");
   /// Values that Python iterates over: items, keys or characters. @error invalid_argument: a value that is not iterable
-  Result<std::vector<Value>> items_of(const Value& value);
+  Maybe<std::vector<Value>> items_of(const Value& value);
 
   std::size_t at = 0;                     // in the source
   const std::optional<std::int64_t> now;  // seconds of the clock; else the local time
@@ -56,6 +61,7 @@ class Machine {
   std::string_view source_;
   std::size_t steps_ = kMostSteps;
   std::vector<std::unique_ptr<Object>> objects_;
+  std::optional<Error> error_;
 };
 
 struct Arguments {
@@ -68,7 +74,7 @@ struct Arguments {
 struct Routine {
   using Bound = std::array<Value, 5>;
   std::string_view name;
-  Result<Value> (*run)(Machine& machine, const Value& self, const Bound& bound, const Arguments& all);
+  Maybe<Value> (*run)(Machine& machine, const Value& self, const Bound& bound, const Arguments& all);
   std::size_t required = 0;
   std::array<std::string_view, 5> parameters{};
   bool is_open = false;
@@ -84,6 +90,6 @@ struct Function : Object {
   Scope* scope = nullptr;
 };
 
-Result<Value> call(Machine& machine, const Routine& routine, const Value& self, const Arguments& arguments);
+Maybe<Value> call(Machine& machine, const Routine& routine, const Value& self, const Arguments& arguments);
 
 }  // namespace weft::text::jinja

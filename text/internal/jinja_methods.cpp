@@ -13,16 +13,16 @@ namespace {
 using Bound = Routine::Bound;
 
 template <bool kLeft, bool kRight>
-Result<Value> text_strip(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_strip(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   const auto [begin, end] = stripped(self.bytes(), bound[0], kLeft, kRight);
   return cut_out(machine, self, begin, end);
 }
 template <Casing kCasing>
-Result<Value> text_case(Machine& machine, const Value& self, const Bound&, const Arguments&) {
+Maybe<Value> text_case(Machine& machine, const Value& self, const Bound&, const Arguments&) {
   return in_case(machine, self, kCasing);
 }
 template <bool kAtBegin>
-Result<Value> text_has_end(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_has_end(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   const auto fits = [&](const Value& part) {
     return kAtBegin ? self.bytes().starts_with(part.bytes()) : self.bytes().ends_with(part.bytes());
   };
@@ -35,20 +35,20 @@ Result<Value> text_has_end(Machine& machine, const Value& self, const Bound& bou
   }
   return Value::of_bool(found);
 }
-Result<Value> text_replace(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_replace(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   return replace_all(machine, self, bound[0], bound[1], bound[2]);
 }
 /// Characters before a byte, as a whole number.
 Value characters_before(const Value& text, std::size_t bytes) {
   return Value::of_integer(static_cast<std::int64_t>(boundaries_of(text.bytes().substr(0, bytes)).size() - 1));
 }
-Result<Value> text_find(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_find(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   if (!bound[0].is_text()) return machine.fail("find takes a text");
   WEFT_CHECK(machine.charge(self.bytes().size() / Machine::kBytesAStep));
   const std::size_t found = self.bytes().find(bound[0].bytes());
   return found == std::string_view::npos ? Value::of_integer(-1) : characters_before(self, found);
 }
-Result<Value> text_count(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_count(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   if (!bound[0].is_text()) return machine.fail("count takes a text");
   WEFT_CHECK(machine.charge(self.bytes().size() / Machine::kBytesAStep));
   const std::string_view part = bound[0].bytes();
@@ -98,7 +98,7 @@ std::vector<Span> split_at_spaces(std::string_view text, std::size_t most, bool 
   return parts;
 }
 template <bool kFromRight>
-Result<Value> text_split(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_split(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   const bool by_spaces = bound[0].is_undefined() || bound[0].is_none();
   if (!by_spaces && (!bound[0].is_text() || bound[0].bytes().empty())) return machine.fail("split: empty separator");
   const std::size_t most =
@@ -112,7 +112,7 @@ Result<Value> text_split(Machine& machine, const Value& self, const Bound& bound
   }
   return machine.list(std::move(parts));
 }
-Result<Value> text_splitlines(Machine& machine, const Value& self, const Bound&, const Arguments&) {
+Maybe<Value> text_splitlines(Machine& machine, const Value& self, const Bound&, const Arguments&) {
   std::vector<Value> lines;
   for (const auto& [begin, end] : lines_of(self.bytes())) {
     WEFT_TRY(const Value line, cut_out(machine, self, begin, end));
@@ -120,18 +120,18 @@ Result<Value> text_splitlines(Machine& machine, const Value& self, const Bound&,
   }
   return machine.list(std::move(lines));
 }
-Result<Value> text_join(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> text_join(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   WEFT_TRY(const std::vector<Value> items, machine.items_of(bound[0]));
   Text made;
   for (std::size_t i = 0; i < items.size() && made.bytes.size() <= kMostText; ++i) {
-    if (!items[i].is_text()) return machine.fail("join takes texts, not " + std::string(type_name(items[i])));
+    if (!items[i].is_text()) return machine.fail({"join takes texts, not ", type_name(items[i])});
     if (i > 0) made.add(*self.text);
     made.add(*items[i].text);
   }
   return machine.keep(std::move(made));
 }
 /// "{}".format(...): fields by order, number or name, without format specifications.
-Result<Value> text_format(Machine& machine, const Value& self, const Bound&, const Arguments& all) {
+Maybe<Value> text_format(Machine& machine, const Value& self, const Bound&, const Arguments& all) {
   const std::string_view bytes = self.bytes();
   Text made;
   std::size_t next = 0;
@@ -159,18 +159,18 @@ Result<Value> text_format(Machine& machine, const Value& self, const Bound&, con
       found = index < all.values.size() ? &all.values[index] : nullptr;
     for (const auto& [name, value] : all.named)
       if (name == field) found = &value;
-    if (!found) return machine.fail("format: field '{" + std::string(field) + "}' is not known, or has no value");
+    if (!found) return machine.fail({"format: field '{", field, "}' is not known, or has no value"});
     add_string(made, *found);
   }
   return machine.keep(std::move(made));
 }
 
-Result<Value> list_append(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> list_append(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   WEFT_CHECK(machine.charge());
   self.list->items.push_back(bound[0]);
   return Value::none();
 }
-Result<Value> list_pop(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> list_pop(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   auto& items = self.list->items;
   const auto count = static_cast<std::int64_t>(items.size());
   std::int64_t index = bound[0].is_whole() ? bound[0].as_whole() : -1;
@@ -181,14 +181,14 @@ Result<Value> list_pop(Machine& machine, const Value& self, const Bound& bound, 
   WEFT_CHECK(machine.charge(1 + items.size() / Machine::kBytesAStep));
   return taken;
 }
-Result<Value> list_index(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> list_index(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   for (std::size_t i = 0; i < self.list->items.size(); ++i) {
     WEFT_TRY(const bool equal, machine.is_equal(self.list->items[i], bound[0]));
     if (equal) return Value::of_integer(static_cast<std::int64_t>(i));
   }
   return machine.fail("index: the value is not in the list");
 }
-Result<Value> list_count(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> list_count(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   std::int64_t count = 0;
   for (const Value& item : self.list->items) {
     WEFT_TRY(const bool equal, machine.is_equal(item, bound[0]));
@@ -197,14 +197,14 @@ Result<Value> list_count(Machine& machine, const Value& self, const Bound& bound
   return Value::of_integer(count);
 }
 
-Result<Value> dict_get(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> dict_get(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   for (const auto& [key, member] : self.dict->items) {
     WEFT_TRY(const bool equal, machine.is_equal(key, bound[0]));
     if (equal) return member;
   }
   return bound[1].is_undefined() ? Value::none() : bound[1];
 }
-Result<Value> dict_pop(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
+Maybe<Value> dict_pop(Machine& machine, const Value& self, const Bound& bound, const Arguments&) {
   auto& items = self.dict->items;
   for (std::size_t i = 0; i < items.size(); ++i) {
     WEFT_TRY(const bool equal, machine.is_equal(items[i].first, bound[0]));
@@ -217,21 +217,21 @@ Result<Value> dict_pop(Machine& machine, const Value& self, const Bound& bound, 
   return bound[1];
 }
 template <bool kKeys>
-Result<Value> dict_side(Machine& machine, const Value& self, const Bound&, const Arguments&) {
+Maybe<Value> dict_side(Machine& machine, const Value& self, const Bound&, const Arguments&) {
   std::vector<Value> items;
   for (const auto& [key, member] : self.dict->items) items.push_back(kKeys ? key : member);
   return machine.list(std::move(items));
 }
-Result<Value> dict_items(Machine& machine, const Value& self, const Bound&, const Arguments& all) {
+Maybe<Value> dict_items(Machine& machine, const Value& self, const Bound&, const Arguments& all) {
   return call(machine, *find_filter("items"), self, all);
 }
 
-Result<Value> function_raise(Machine& machine, const Value&, const Bound& bound, const Arguments&) {
+Maybe<Value> function_raise(Machine& machine, const Value&, const Bound& bound, const Arguments&) {
   Text message;
   add_string(message, bound[0]);
-  return machine.fail("the template refuses this conversation: " + message.bytes);
+  return machine.fail({"the template refuses this conversation: ", message.bytes});
 }
-Result<Value> function_range(Machine& machine, const Value&, const Bound& bound, const Arguments& all) {
+Maybe<Value> function_range(Machine& machine, const Value&, const Bound& bound, const Arguments& all) {
   for (const Value& value : all.values)
     if (!value.is_whole()) return machine.fail("range takes whole numbers");
   const bool has_one = all.values.size() == 1;
@@ -247,7 +247,7 @@ Result<Value> function_range(Machine& machine, const Value&, const Bound& bound,
   return machine.list(std::move(items));
 }
 template <bool kNamespace>
-Result<Value> function_dict(Machine& machine, const Value&, const Bound&, const Arguments& all) {
+Maybe<Value> function_dict(Machine& machine, const Value&, const Bound&, const Arguments& all) {
   Dict made;
   made.is_namespace = kNamespace;
   if (!all.values.empty()) {
@@ -266,7 +266,7 @@ Result<Value> function_dict(Machine& machine, const Value&, const Bound&, const 
   WEFT_CHECK(machine.charge(1 + made.items.size()));
   return Value(machine.own(std::move(made)));
 }
-Result<Value> function_time(Machine& machine, const Value&, const Bound& bound, const Arguments&) {
+Maybe<Value> function_time(Machine& machine, const Value&, const Bound& bound, const Arguments&) {
   if (!bound[0].is_text()) return machine.fail("strftime_now takes a format");
   const std::time_t now = machine.now ? static_cast<std::time_t>(*machine.now) : std::time(nullptr);
   std::tm parts{};

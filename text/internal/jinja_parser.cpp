@@ -19,7 +19,7 @@ class BlockParser {
   BlockParser(std::string_view source, std::vector<Token> tokens) : at_(source, std::move(tokens)) {}
 
   /// Statements up to a tag of one of these names, which is skipped, its end not; `ends` empty: to the end.
-  Result<Block> parse_block(std::initializer_list<std::string_view> ends, std::string* found = nullptr) {
+  Maybe<Block> parse_block(std::initializer_list<std::string_view> ends, std::string* found = nullptr) {
     WEFT_CHECK(at_.enter());
     Block block;
     for (;;) {
@@ -55,24 +55,26 @@ class BlockParser {
     return block;
   }
 
+  Failure failure() { return at_.failure(); }
+
  private:
-  static Status add_part(Statement& to, Result<ExpressionPtr> part) {
+  static Maybe<void> add_part(Statement& to, Maybe<ExpressionPtr> part) {
     WEFT_TRY(ExpressionPtr made, std::move(part));
     to.parts.push_back(std::move(made));
     return {};
   }
   /// The end of a tag, then statements up to the tag `end`.
-  Status add_body(Statement& to, std::initializer_list<std::string_view> ends, std::string* found = nullptr) {
+  Maybe<void> add_body(Statement& to, std::initializer_list<std::string_view> ends, std::string* found = nullptr) {
     WEFT_CHECK(at_.expect(TokenKind::tag_end, "%}"));
     WEFT_TRY(Block body, parse_block(ends, found));
     to.bodies.push_back(std::move(body));
     return {};
   }
 
-  Status parse_tag(Statement& made, const std::string& name) {
+  Maybe<void> parse_tag(Statement& made, const std::string& name) {
     struct Row {
       std::string_view name;
-      Status (BlockParser::*parse)(Statement&);
+      Maybe<void> (BlockParser::*parse)(Statement&);
     };
     constexpr Row kRows[] = {
         {"if", &BlockParser::parse_if},       {"for", &BlockParser::parse_for},
@@ -84,13 +86,13 @@ class BlockParser {
     const auto row =
         std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& each) { return each.name == name; });
     if (row == std::end(kRows))
-      return name.empty() ? Status(at_.unexpected("a tag"))
-                          : Status(at_.refuse("tag '" + name + "' is not known here", Errc::unsupported));
+      return name.empty() ? Maybe<void>(at_.unexpected("a tag"))
+                          : Maybe<void>(at_.refuse("tag '" + name + "' is not known here", Errc::unsupported));
     at_.skip();
     return (this->*row->parse)(made);
   }
 
-  Status parse_if(Statement& made) {
+  Maybe<void> parse_if(Statement& made) {
     made.kind = Tag::condition;
     for (std::string end = "elif"; end == "elif";) {
       WEFT_CHECK(add_part(made, at_.parse_tuple(false)));
@@ -101,7 +103,7 @@ class BlockParser {
     return {};
   }
 
-  Status parse_for(Statement& made) {
+  Maybe<void> parse_for(Statement& made) {
     made.kind = Tag::loop;
     WEFT_CHECK(parse_target(made.target, false));
     if (!at_.skip_name("in")) return at_.unexpected("in");
@@ -119,16 +121,16 @@ class BlockParser {
     made.bodies.emplace_back();
     return {};
   }
-  Status leave_loop(Statement& made, Tag kind) {
+  Maybe<void> leave_loop(Statement& made, Tag kind) {
     made.kind = kind;
     if (loops_ == 0) return at_.refuse("break and continue stand in loops alone");
     return {};
   }
-  Status parse_break(Statement& made) { return leave_loop(made, Tag::leave); }
-  Status parse_continue(Statement& made) { return leave_loop(made, Tag::next); }
+  Maybe<void> parse_break(Statement& made) { return leave_loop(made, Tag::leave); }
+  Maybe<void> parse_continue(Statement& made) { return leave_loop(made, Tag::next); }
 
   /// One name, a member of one, or several names with commas between, in parentheses or not.
-  Status parse_target(Target& target, bool takes_member) {
+  Maybe<void> parse_target(Target& target, bool takes_member) {
     const bool is_inside = at_.skip_sign("(");
     do {
       if (!target.names.empty()) target.is_tuple = true;
@@ -141,10 +143,10 @@ class BlockParser {
       }
     } while (at_.skip_sign(","));
     if (target.names.empty()) return at_.unexpected("a name");
-    return is_inside ? at_.expect_sign(")") : Status();
+    return is_inside ? at_.expect_sign(")") : Maybe<void>();
   }
 
-  Status parse_set(Statement& made) {
+  Maybe<void> parse_set(Statement& made) {
     WEFT_CHECK(parse_target(made.target, true));
     if (at_.skip_sign("=")) {
       made.kind = Tag::set;
@@ -159,13 +161,13 @@ class BlockParser {
   }
 
   /// A body that no break or continue leaves.
-  Status add_scoped_body(Statement& made, std::string_view end) {
+  Maybe<void> add_scoped_body(Statement& made, std::string_view end) {
     const std::size_t loops = std::exchange(loops_, 0);
     WEFT_CHECK(add_body(made, {end}));
     loops_ = loops;
     return {};
   }
-  Status parse_parameters(Statement& made) {
+  Maybe<void> parse_parameters(Statement& made) {
     WEFT_CHECK(at_.expect_sign("("));
     while (!at_.is_sign(")")) {
       WEFT_TRY(std::string name, at_.expect_name());
@@ -181,13 +183,13 @@ class BlockParser {
     at_.skip();
     return {};
   }
-  Status parse_macro(Statement& made) {
+  Maybe<void> parse_macro(Statement& made) {
     made.kind = Tag::macro;
     WEFT_TRY(made.text, at_.expect_name());
     WEFT_CHECK(parse_parameters(made));
     return add_scoped_body(made, "endmacro");
   }
-  Status parse_call(Statement& made) {
+  Maybe<void> parse_call(Statement& made) {
     made.kind = Tag::call_block;
     made.text = "caller";
     if (at_.is_sign("(")) WEFT_CHECK(parse_parameters(made));
@@ -195,12 +197,12 @@ class BlockParser {
     if (made.parts[0]->form != Expression::Form::call) return at_.refuse("call takes a call");
     return add_scoped_body(made, "endcall");
   }
-  Status parse_filter(Statement& made) {
+  Maybe<void> parse_filter(Statement& made) {
     made.kind = Tag::filter_block;
     WEFT_CHECK(add_part(made, at_.parse_filters(nullptr)));
     return add_scoped_body(made, "endfilter");
   }
-  Status parse_with(Statement& made) {
+  Maybe<void> parse_with(Statement& made) {
     made.kind = Tag::with;
     while (at_.current().kind != TokenKind::tag_end) {
       if (!made.parameters.empty()) WEFT_CHECK(at_.expect_sign(","));
@@ -211,7 +213,7 @@ class BlockParser {
     }
     return add_body(made, {"endwith"});
   }
-  Status parse_generation(Statement& made) {
+  Maybe<void> parse_generation(Statement& made) {
     made.kind = Tag::plain;
     return add_body(made, {"endgeneration"});
   }
@@ -229,7 +231,10 @@ Result<Tree> parse(std::string source) {
   Tree tree;
   tree.source = with_plain_line_ends(source);
   WEFT_TRY(std::vector<Token> tokens, read_tokens(tree.source));
-  WEFT_TRY(tree.body, BlockParser(tree.source, std::move(tokens)).parse_block({}));
+  BlockParser parser(tree.source, std::move(tokens));
+  auto body = parser.parse_block({});
+  if (!body) return parser.failure();
+  tree.body = *std::move(body);
   return tree;
 }
 

@@ -12,7 +12,7 @@ using Bound = Routine::Bound;
 using Items = std::vector<Value>;
 
 /// A member by a path of names and numbers with dots between, as `attribute=` has it.
-Result<Value> by_path(Machine& machine, Value value, const Value& path) {
+Maybe<Value> by_path(Machine& machine, Value value, const Value& path) {
   if (path.is_whole()) return item_of(machine, value, path);
   if (!path.is_text()) return machine.fail("attribute is no text and no number");
   std::string_view rest = path.bytes();
@@ -34,7 +34,7 @@ struct SortKey {
   Value attribute{};
   bool case_sensitive = false;
 
-  Result<Value> of(Machine& machine, const Value& item) const {
+  Maybe<Value> of(Machine& machine, const Value& item) const {
     Value key = item;
     if (!attribute.is_undefined() && !attribute.is_none()) {
       WEFT_TRY(key, by_path(machine, item, attribute));
@@ -47,7 +47,7 @@ struct SortKey {
 struct Keyed {
   Value key, item;
 };
-Result<std::vector<Keyed>> keyed(Machine& machine, const Items& items, const SortKey& by) {
+Maybe<std::vector<Keyed>> keyed(Machine& machine, const Items& items, const SortKey& by) {
   std::vector<Keyed> all;
   for (const Value& item : items) {
     WEFT_TRY(const Value key, by.of(machine, item));
@@ -57,7 +57,7 @@ Result<std::vector<Keyed>> keyed(Machine& machine, const Items& items, const Sor
 }
 
 /// Merge sort, so that a comparison may fail. Equal ones stay in order, reversed too, as in Python.
-Status sort(Machine& machine, std::vector<Keyed>& items, bool reverse) {
+Maybe<void> sort(Machine& machine, std::vector<Keyed>& items, bool reverse) {
   if (items.size() < 2) return {};
   std::vector<Keyed> left(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(items.size() / 2));
   std::vector<Keyed> right(items.begin() + static_cast<std::ptrdiff_t>(items.size() / 2), items.end());
@@ -75,31 +75,31 @@ Status sort(Machine& machine, std::vector<Keyed>& items, bool reverse) {
   return {};
 }
 
-Result<Value> values_of(Machine& machine, const std::vector<Keyed>& keyed_items) {
+Maybe<Value> values_of(Machine& machine, const std::vector<Keyed>& keyed_items) {
   Items items;
   for (const Keyed& each : keyed_items) items.push_back(each.item);
   return machine.list(std::move(items));
 }
 
-Result<Value> filter_list(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_list(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(Items items, machine.items_of(value));
   return machine.list(std::move(items));
 }
-Result<Value> filter_first(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_first(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Items items, machine.items_of(value));
   return items.empty() ? Value() : items.front();
 }
-Result<Value> filter_last(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_last(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Items items, machine.items_of(value));
   return items.empty() ? Value() : items.back();
 }
-Result<Value> filter_reverse(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_reverse(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   if (value.is_text()) return slice_of(machine, value, Value::none(), Value::none(), Value::of_integer(-1));
   WEFT_TRY(Items items, machine.items_of(value));
   std::reverse(items.begin(), items.end());
   return machine.list(std::move(items));
 }
-Result<Value> filter_join(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_join(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Items items, machine.items_of(value));
   Text made;
   for (std::size_t i = 0; i < items.size() && made.bytes.size() <= kMostText; ++i) {
@@ -112,9 +112,9 @@ Result<Value> filter_join(Machine& machine, const Value& value, const Bound& bou
   }
   return machine.keep(std::move(made));
 }
-Result<Value> filter_items(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> filter_items(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   if (value.is_undefined()) return machine.list({});
-  if (value.kind != Kind::dict) return machine.fail("items of a value of type " + std::string(type_name(value)));
+  if (value.kind != Kind::dict) return machine.fail({"items of a value of type ", type_name(value)});
   Items items;
   for (const auto& [key, member] : value.dict->items) {
     WEFT_TRY(const Value pair, machine.list({key, member}, true));
@@ -122,7 +122,7 @@ Result<Value> filter_items(Machine& machine, const Value& value, const Bound&, c
   }
   return machine.list(std::move(items));
 }
-Result<Value> filter_dictsort(Machine& machine, const Value& value, const Bound& bound, const Arguments& all) {
+Maybe<Value> filter_dictsort(Machine& machine, const Value& value, const Bound& bound, const Arguments& all) {
   const bool by_value = bound[1].is_text() && bound[1].bytes() == "value";
   if (bound[1].is_text() && !by_value && bound[1].bytes() != "key") return machine.fail("dictsort: by is key or value");
   WEFT_TRY(const Value pairs, filter_items(machine, value, bound, all));
@@ -133,13 +133,13 @@ Result<Value> filter_dictsort(Machine& machine, const Value& value, const Bound&
   WEFT_CHECK(sort(machine, items, is_true(bound[2])));
   return values_of(machine, items);
 }
-Result<Value> filter_sort(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_sort(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Items all, machine.items_of(value));
   WEFT_TRY(std::vector<Keyed> items, keyed(machine, all, {bound[2], is_true(bound[1])}));
   WEFT_CHECK(sort(machine, items, is_true(bound[0])));
   return values_of(machine, items);
 }
-Result<Value> filter_unique(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_unique(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Items all, machine.items_of(value));
   WEFT_TRY(const std::vector<Keyed> items, keyed(machine, all, {bound[1], is_true(bound[0])}));
   std::vector<Keyed> kept;
@@ -154,7 +154,7 @@ Result<Value> filter_unique(Machine& machine, const Value& value, const Bound& b
   return values_of(machine, kept);
 }
 template <int kSign>
-Result<Value> filter_extreme(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_extreme(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Items all, machine.items_of(value));
   WEFT_TRY(const std::vector<Keyed> items, keyed(machine, all, {bound[1], is_true(bound[0])}));
   if (items.empty()) return Value();
@@ -165,7 +165,7 @@ Result<Value> filter_extreme(Machine& machine, const Value& value, const Bound& 
   }
   return best.item;
 }
-Result<Value> filter_sum(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_sum(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const Items items, machine.items_of(value));
   Value sum = bound[1].is_undefined() ? Value::of_integer(0) : bound[1];
   for (Value item : items) {
@@ -176,7 +176,7 @@ Result<Value> filter_sum(Machine& machine, const Value& value, const Bound& boun
   }
   return sum;
 }
-Result<Value> filter_batch(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> filter_batch(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   if (!bound[0].is_whole() || bound[0].as_whole() < 1) return machine.fail("batch takes a number from 1");
   const auto size = static_cast<std::size_t>(bound[0].as_whole());
   WEFT_TRY(const Items items, machine.items_of(value));
@@ -195,7 +195,7 @@ Result<Value> filter_batch(Machine& machine, const Value& value, const Bound& bo
 }
 
 /// map(attribute=..., default=...), or map("filter", arguments...).
-Result<Value> filter_map(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
+Maybe<Value> filter_map(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
   WEFT_TRY(const Items items, machine.items_of(value));
   Value attribute, fallback;
   for (const auto& [name, given] : all.named)
@@ -208,7 +208,7 @@ Result<Value> filter_map(Machine& machine, const Value& value, const Bound&, con
   if (by_filter && !all.values[0].is_text()) return machine.fail("map: the name of a filter is a text");
   const Routine* const filter = by_filter ? find_filter(all.values[0].bytes()) : nullptr;
   if (by_filter && !filter)
-    return machine.fail("map: filter '" + std::string(all.values[0].bytes()) + "' is not known", Errc::unsupported);
+    return machine.fail({"map: filter '", all.values[0].bytes(), "' is not known"}, Errc::unsupported);
   Arguments rest{{all.values.begin() + (by_filter ? 1 : 0), all.values.end()},
                  by_filter ? all.named : decltype(all.named){}};
   Items made;
@@ -221,7 +221,7 @@ Result<Value> filter_map(Machine& machine, const Value& value, const Bound&, con
 
 /// select, reject and their forms by attribute: items for which a test holds, or which are true.
 template <bool kKeeps, bool kByAttribute>
-Result<Value> filter_select(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
+Maybe<Value> filter_select(Machine& machine, const Value& value, const Bound&, const Arguments& all) {
   WEFT_TRY(const Items items, machine.items_of(value));
   const std::size_t first = kByAttribute ? 1 : 0;
   if (all.values.size() < first) return machine.fail("selectattr and rejectattr take an attribute");
@@ -230,8 +230,7 @@ Result<Value> filter_select(Machine& machine, const Value& value, const Bound&, 
   if (all.values.size() > first) {
     if (!all.values[first].is_text()) return machine.fail("the name of a test is a text");
     test = find_test(all.values[first].bytes());
-    if (!test)
-      return machine.fail("test '" + std::string(all.values[first].bytes()) + "' is not known", Errc::unsupported);
+    if (!test) return machine.fail({"test '", all.values[first].bytes(), "' is not known"}, Errc::unsupported);
     rest.values.assign(all.values.begin() + static_cast<std::ptrdiff_t>(first) + 1, all.values.end());
   }
   Items kept;

@@ -13,61 +13,61 @@ using Bound = Routine::Bound;
 Value yes(bool value) { return Value::of_bool(value); }
 
 template <Kind kKind>
-Result<Value> is_kind(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_kind(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.kind == kKind);
 }
-Result<Value> is_defined(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_defined(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(!value.is_undefined());
 }
-Result<Value> is_mapping(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_mapping(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.kind == Kind::dict && !value.dict->is_namespace);
 }
 /// True for values that can be iterated over: undefined ones too, as in Jinja.
-Result<Value> is_iterable(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_iterable(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.is_undefined() || value.is_text() || value.kind == Kind::list ||
              (value.kind == Kind::dict && !value.dict->is_namespace));
 }
-Result<Value> is_a_number(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_a_number(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.is_number());
 }
 template <bool kValue>
-Result<Value> is_boolean(Machine&, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_boolean(Machine&, const Value& value, const Bound&, const Arguments&) {
   return yes(value.kind == Kind::boolean && value.boolean == kValue);
 }
-Result<Value> has_remainder(Machine& machine, const Value& value, const Value& by, std::int64_t remainder) {
+Maybe<Value> has_remainder(Machine& machine, const Value& value, const Value& by, std::int64_t remainder) {
   WEFT_TRY(const Value rest, compute(machine, Operation::remainder, value, by));
   WEFT_TRY(const bool equal, machine.is_equal(rest, Value::of_integer(remainder)));
   return yes(equal);
 }
 template <std::int64_t kRemainder>
-Result<Value> is_of_two(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_of_two(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   return has_remainder(machine, value, Value::of_integer(2), kRemainder);
 }
-Result<Value> is_divisible_by(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> is_divisible_by(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   return has_remainder(machine, value, bound[0], 0);
 }
 template <bool kEqual>
-Result<Value> is_equal_to(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> is_equal_to(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const bool equal, machine.is_equal(value, bound[0]));
   return yes(equal == kEqual);
 }
 template <int kSign, bool kOrEqual>
-Result<Value> is_ordered(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> is_ordered(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const int order, machine.order(value, bound[0], kSign < 0 ? "<" : ">"));
   return yes(order == kSign || (kOrEqual && order == 0));
 }
-Result<Value> is_in(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> is_in(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   WEFT_TRY(const bool found, contains(machine, bound[0], value));
   return yes(found);
 }
 template <bool kUpper>
-Result<Value> is_in_case(Machine& machine, const Value& value, const Bound&, const Arguments&) {
+Maybe<Value> is_in_case(Machine& machine, const Value& value, const Bound&, const Arguments&) {
   WEFT_TRY(const Value text, string_of(machine, value));
   bool has_case = false;
   for (std::size_t at = 0; at < text.bytes().size();) has_case |= is_cased(next_code_point(text.bytes(), at));
   return yes(has_case && (kUpper ? upper_case(text.bytes()) : lower_case(text.bytes())) == text.bytes());
 }
-Result<Value> is_same_as(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
+Maybe<Value> is_same_as(Machine& machine, const Value& value, const Bound& bound, const Arguments&) {
   const Value& other = bound[0];
   if (value.kind != other.kind) return yes(false);
   if (value.kind == Kind::list) return yes(value.list == other.list);

@@ -16,13 +16,13 @@ bool ends_line(char32_t c) noexcept {
 }
 
 /// One conversion of a percent format: the flags and width between % and its letter.
-Result<std::string> convert(Machine& machine, const Value& value, const std::string& flags, char letter) {
+Maybe<std::string> convert(Machine& machine, const Value& value, const std::string& flags, char letter) {
   if (flags.size() > 8 || flags.find_first_not_of("0123456789.-+ ") != flags.npos)
-    return machine.fail("%" + flags + letter + " is not known here", Errc::unsupported);
+    return machine.fail({"%", flags, std::string_view(&letter, 1), " is not known here"}, Errc::unsupported);
   std::array<char, 512> made{};
   int size = 0;
   if (letter == 'd' || letter == 'i') {
-    if (!value.is_number()) return machine.fail("%d of a value of type " + std::string(type_name(value)));
+    if (!value.is_number()) return machine.fail({"%d of a value of type ", type_name(value)});
     const long long whole = value.is_whole() ? value.as_whole() : static_cast<long long>(value.real);
     size = std::snprintf(made.data(), made.size(), ("%" + flags + "lld").c_str(), whole);
   } else if (letter == 'x' || letter == 'X') {
@@ -30,11 +30,11 @@ Result<std::string> convert(Machine& machine, const Value& value, const std::str
     size = std::snprintf(made.data(), made.size(), ("%" + flags + "ll" + letter).c_str(),
                          static_cast<unsigned long long>(value.as_whole()));
   } else {
-    if (!value.is_number()) return machine.fail("%f of a value of type " + std::string(type_name(value)));
+    if (!value.is_number()) return machine.fail({"%f of a value of type ", type_name(value)});
     size = std::snprintf(made.data(), made.size(), ("%" + flags + letter).c_str(), value.as_real());
   }
   if (size < 0 || static_cast<std::size_t>(size) >= made.size())
-    return machine.fail("%" + flags + letter + ": more than 511 characters", Errc::too_large);
+    return machine.fail({"%", flags, std::string_view(&letter, 1), ": more than 511 characters"}, Errc::too_large);
   return std::string(made.data(), static_cast<std::size_t>(size));
 }
 
@@ -77,7 +77,7 @@ std::vector<std::pair<std::size_t, std::size_t>> lines_of(std::string_view text)
   return lines;
 }
 
-Result<Value> replace_all(Machine& machine, const Value& text, const Value& from, const Value& to, const Value& count) {
+Maybe<Value> replace_all(Machine& machine, const Value& text, const Value& from, const Value& to, const Value& count) {
   if (!text.is_text() || !from.is_text() || !to.is_text()) return machine.fail("replace takes texts");
   if (!count.is_whole() && !count.is_none() && !count.is_undefined())
     return machine.fail("replace: count is no integer");
@@ -102,7 +102,7 @@ Result<Value> replace_all(Machine& machine, const Value& text, const Value& from
   return machine.keep(std::move(made));
 }
 
-Result<Value> in_case(Machine& machine, const Value& text, Casing casing) {
+Maybe<Value> in_case(Machine& machine, const Value& text, Casing casing) {
   const std::string_view bytes = text.bytes();
   Text made;
   if (casing == Casing::upper || casing == Casing::lower) {
@@ -123,7 +123,7 @@ Result<Value> in_case(Machine& machine, const Value& text, Casing casing) {
   return machine.keep(std::move(made));
 }
 
-Result<Value> format_percent(Machine& machine, const Value& format, std::span<const Value> values) {
+Maybe<Value> format_percent(Machine& machine, const Value& format, std::span<const Value> values) {
   const std::string_view bytes = format.bytes();
   Text made;
   std::size_t used = 0, done = 0;
@@ -141,7 +141,8 @@ Result<Value> format_percent(Machine& machine, const Value& format, std::span<co
     if (used == values.size()) return machine.fail("not enough arguments for format string");
     const Value& value = values[used++];
     if (kind == 's' || kind == 'r') {
-      if (!flags.empty()) return machine.fail("%" + flags + kind + " is not known here", Errc::unsupported);
+      if (!flags.empty())
+        return machine.fail({"%", flags, std::string_view(&kind, 1), " is not known here"}, Errc::unsupported);
       kind == 's' ? add_string(made, value) : add_repr(made, value);
     } else {
       WEFT_TRY(const std::string number, convert(machine, value, flags, kind));
