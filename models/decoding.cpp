@@ -47,6 +47,7 @@ Result<Decoding> Decoding::begin(const mesh::Mesh& mesh, std::size_t context, st
   return Decoding(std::move(batch));
 }
 
+void Decoding::restart() noexcept { batch_.restart(0); }
 std::size_t Decoding::position() const noexcept { return batch_.position(0); }
 std::size_t Decoding::context() const noexcept { return batch_.context(); }
 

@@ -32,6 +32,8 @@ class Decoding {
   /// Takes tokens, at least one, and gives the logits after the last; they stay until the next call.
   /// @error out_of_range: an id outside the vocabulary; full: more tokens than the context holds; not_finite: a logit
   Result<std::span<const float>> accept(std::span<const text::TokenId> ids);
+  /// Forgets all that it has taken, after a failure too.
+  void restart() noexcept;
   /// Tokens that it has taken, and those that it can take.
   std::size_t position() const noexcept;
   std::size_t context() const noexcept;

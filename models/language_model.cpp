@@ -4,19 +4,18 @@
 
 #include "models/import.hpp"
 #include "models/model_files.hpp"
+#include "models/text_writer.hpp"
 
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/entity/entity.hpp"
 #include "formats/gguf/gguf.hpp"
 #include "storage/file_system.hpp"
-#include "text/token_stream.hpp"
 #include "text/tokenizer_file.hpp"
 
 #include "core/json.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -36,7 +35,38 @@ void add_ends(const Json& config, std::vector<text::TokenId>& ends) {
   for (const Json& id : *found) add(id);
 }
 
-/// Tokenizer that the file keeps beside the weights, and the tokens that end a text.
+/// A file that is kept beside the weights, empty where it is not.
+Result<std::string> kept_text(const formats::EntityFile& file, const std::string& name) {
+  if (!file.contains(name)) return std::string();
+  WEFT_TRY(const formats::Tensor kept, file.find(name));
+  return std::string(as_text(kept.bytes));
+}
+
+Status read_kept_chat(const formats::EntityFile& file, const formats::GgufMetadata* gguf, LanguageModel& model) {
+  WEFT_TRY(const std::string source, kept_text(file, "model/chat_template.jinja"));
+  WEFT_TRY(const std::string config, kept_text(file, "model/tokenizer_config.json"));
+  WEFT_TRY(model.chat, read_chat_format({source, config, gguf}, &*model.tokenizer));
+  // A model that was taught to chat ends its turns with it, whatever its description says.
+  const auto end = model.chat.eos.empty() ? std::nullopt : model.tokenizer->find(model.chat.eos);
+  if (end && std::find(model.ends.begin(), model.ends.end(), *end) == model.ends.end()) model.ends.push_back(*end);
+  return {};
+}
+
+/// Chat template beside a tokenizer.json of another program's.
+Status read_chat_beside(storage::FileSystem& files, const std::string& folder, LanguageModel& model) {
+  std::string texts[2];
+  const char* const names[] = {"/chat_template.jinja", "/tokenizer_config.json"};
+  for (std::size_t i = 0; i < 2; ++i) {
+    std::error_code unknown;
+    if (!std::filesystem::is_regular_file(folder + names[i], unknown)) continue;
+    WEFT_TRY(const ByteBuffer bytes, files.read(folder + names[i], std::size_t{128} << 20));
+    texts[i] = as_text(bytes);
+  }
+  WEFT_TRY(model.chat, read_chat_format({texts[0], texts[1]}, &*model.tokenizer));
+  return {};
+}
+
+/// Tokenizer that the file keeps beside the weights, chat template, and the tokens that end a text.
 Status read_kept(const formats::EntityFile& file, LanguageModel& model) {
   const Json& config = file.meta()["model"]["config"];
   add_ends(config, model.ends);
@@ -52,12 +82,14 @@ Status read_kept(const formats::EntityFile& file, LanguageModel& model) {
   if (file.contains("model/tokenizer.json")) {
     WEFT_TRY(const formats::Tensor kept, file.find("model/tokenizer.json"));
     WEFT_TRY(model.tokenizer, text::Tokenizer::from_json(as_text(kept.bytes)));
+    WEFT_CHECK(read_kept_chat(file, nullptr, model));
   } else if (file.contains("model/tokenizer.gguf")) {
     WEFT_TRY(const formats::Tensor kept, file.find("model/tokenizer.gguf"));
     ByteBuffer bytes(kept.bytes.size());
     std::copy(kept.bytes.begin(), kept.bytes.end(), bytes.begin());
     WEFT_TRY(const formats::GgufFile keys, formats::decode_gguf(storage::MappedFile(std::move(bytes)), "tokenizer"));
     WEFT_TRY(model.tokenizer, text::Tokenizer::from_gguf(keys.metadata()));
+    WEFT_CHECK(read_kept_chat(file, &keys.metadata(), model));
     for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
       if (!keys.metadata().contains(key)) continue;
       WEFT_TRY(const std::uint64_t id, keys.metadata().natural(key, UINT32_MAX));
@@ -78,7 +110,7 @@ Status read_tokenizer(storage::FileSystem& files, const std::string& path, Langu
     }
   }
   WEFT_TRY(model.tokenizer, text::load_tokenizer(files, path));
-  return {};
+  return std::filesystem::is_directory(path, unknown) ? read_chat_beside(files, path, model) : Status();
 }
 
 Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::string& path) {
@@ -92,10 +124,6 @@ Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::s
   WEFT_TRY(const ImportedModel imported, import_model(files, path));
   WEFT_TRY(ByteBuffer bytes, collect(imported.content));
   return formats::decode_entity(std::move(bytes), path);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -122,47 +150,12 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
 
 Result<Generated> generate(const LanguageModel& model, std::string_view prompt, const GenerateOptions& options,
                            const std::function<Status(std::string_view)>& give) {
-  Generated made;
-  WEFT_TRY(made.prompt, model.tokenizer->encode(prompt));
-  if (made.prompt.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give --prompt a text");
-  const std::size_t wanted = made.prompt.size() + options.most_tokens, most = model.context ? model.context : wanted;
+  WEFT_TRY(std::vector<text::TokenId> ids, model.tokenizer->encode(prompt));
+  if (ids.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give --prompt a text");
+  const std::size_t wanted = ids.size() + options.most_tokens, most = model.context ? model.context : wanted;
   const std::size_t context = options.context ? options.context : std::min(wanted, most);
-  if (model.context && context > model.context)
-    return fail(Errc::full, "a context of " + std::to_string(context) + " tokens is above the " +
-                                std::to_string(model.context) + " that the model was made for");
-  if (made.prompt.size() >= context)
-    return fail(Errc::full, "the prompt has " + std::to_string(made.prompt.size()) + " tokens, the context " +
-                                std::to_string(context) + "; nothing can be written");
-  WEFT_TRY(Decoding decoding, Decoding::begin(*model.mesh, context, options.max_memory));
-  Sampler sampler(options.sampler);
-  text::TokenStream stream(*model.tokenizer, made.prompt, options.stops);
-  const auto start = std::chrono::steady_clock::now();
-  WEFT_TRY(auto logits, decoding.accept(made.prompt));
-  made.prompt_seconds = seconds_since(start);
-  made.end = "length";
-  const auto emit = [&](const std::string& text) -> Status {
-    made.text += text;
-    return text.empty() ? Status() : give(text);
-  };
-  const auto begun = std::chrono::steady_clock::now();
-  while (made.ids.size() < options.most_tokens) {
-    WEFT_TRY(const text::TokenId id, sampler.pick(logits, decoding.position()));
-    if (!options.ignores_ends && std::find(model.ends.begin(), model.ends.end(), id) != model.ends.end()) {
-      made.end = "end";
-      break;
-    }
-    made.ids.push_back(id);
-    WEFT_CHECK(emit(stream.push(id)));
-    if (stream.is_stopped()) {
-      made.end = "stop";
-      break;
-    }
-    if (made.ids.size() == options.most_tokens || decoding.position() == context) break;
-    WEFT_TRY(logits, decoding.accept(std::span(&made.ids.back(), 1)));
-  }
-  WEFT_CHECK(emit(stream.finish()));
-  made.seconds = seconds_since(begun);
-  return made;
+  WEFT_TRY(TextWriter writer, TextWriter::begin(model, context, options.max_memory));
+  return writer.write(std::move(ids), options, give);
 }
 
 }  // namespace weft::models

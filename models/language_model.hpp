@@ -2,12 +2,14 @@
 
 #pragma once
 
+#include "models/chat_format.hpp"
 #include "models/decoding.hpp"
 #include "models/sampler.hpp"
 
 #include "mesh/mesh.hpp"
 
 #include "storage/fwd.hpp"
+#include "text/grammar.hpp"
 #include "text/tokenizer.hpp"
 
 #include "core/result.hpp"
@@ -23,10 +25,11 @@
 
 namespace weft::models {
 
-/// A language model ready to write: weights, tokenizer, and the tokens that end a text.
+/// A language model ready to write: weights, tokenizer, chat template, and the tokens that end a text.
 struct LanguageModel {
   std::unique_ptr<mesh::Mesh> mesh;
   std::optional<text::Tokenizer> tokenizer;
+  ChatFormat chat;
   std::vector<text::TokenId> ends;
   std::size_t context = 0;  // positions that it was made for; 0: not known
 };
@@ -44,14 +47,18 @@ struct GenerateOptions {
   std::size_t most_tokens = 128;
   std::size_t context = 0;  // 0: the model's, or as many tokens as are wanted where that is less
   std::vector<std::string> stops;
+  std::optional<text::Grammar>
+      grammar;  // that the text follows; a text that is cut off by most_tokens may be unfinished
   bool ignores_ends = false;
   std::uint64_t max_memory = 0;
+  std::function<bool()> is_stopped{};  // asked before each token: true ends the text
 };
 /// Text that was written, and the time that it took.
 struct Generated {
   std::vector<text::TokenId> prompt, ids;
+  std::size_t reused = 0;  // tokens of the prompt that were taken before
   std::string text;
-  std::string_view end;  // "end", a token that ends a text; "stop", a stop string; "length"
+  std::string_view end;  // "end", a token that ends a text; "stop", a stop string; "length"; "interrupted", is_stopped
   double prompt_seconds = 0, seconds = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <set>
 #include <utility>
 
 namespace weft::text {
@@ -52,25 +53,32 @@ class Passage {
     return range != options_.plain.end() && range->first < end;
   }
 
-  /// Tokens in normalized text. Special ones whose bytes were plain before are left out: those in the fragment as it
-  /// was are the same in the same order, else none of them counts.
-  std::vector<Match> find_normalized(std::string_view text, std::string_view fragment, std::size_t at) const {
+  /// Tokens in normalized text. Of a fragment with plain bytes, special ones are those that other bytes spell.
+  Result<std::vector<Match>> find_normalized(std::string_view text, std::string_view fragment, std::size_t at) const {
     std::vector<Match> matches = parts_.normalized.find(text, options_.parse_special);
-    if (!is_plain(at, at + fragment.size())) return matches;
-    const auto is_other = [](const Match& match) { return !match.special; };
-    if (std::all_of(matches.begin(), matches.end(), is_other)) return matches;
-    std::vector<Match> before = parts_.normalized.find(fragment, options_.parse_special), special = matches;
-    std::erase_if(before, is_other);
-    std::erase_if(special, is_other);
-    const bool is_same = std::equal(before.begin(), before.end(), special.begin(), special.end(),
-                                    [](const Match& a, const Match& b) { return a.id == b.id; });
-    std::size_t index = 0;
+    const auto is_special = [](const Match& match) { return match.special; };
+    if (!is_plain(at, at + fragment.size()) || std::none_of(matches.begin(), matches.end(), is_special)) return matches;
+    std::set<std::pair<TokenId, std::size_t>> ends;
+    for (const auto& [id, token] : parts_.added)
+      if (token.special && token.normalized) WEFT_CHECK(add_ends(token, text, fragment, at, ends));
     std::erase_if(matches, [&](const Match& match) {
-      if (!match.special) return false;
-      const std::size_t i = index++;
-      return !is_same || is_plain(at + before[i].content_begin, at + before[i].content_end);
+      return match.special && !ends.contains({match.id, match.content_end});
     });
     return matches;
+  }
+  /// The places in normalized text where a token ends that no plain byte spells.
+  Status add_ends(const AddedToken& token, std::string_view text, std::string_view fragment, std::size_t at,
+                  std::set<std::pair<TokenId, std::size_t>>& ends) const {
+    const std::size_t size = token.content.size();
+    for (std::size_t begin = 0; (begin = fragment.find(token.content, begin)) != fragment.npos; begin += size) {
+      if (is_plain(at + begin, at + begin + size)) continue;
+      std::string before(fragment.substr(0, begin + size));
+      if (parts_.normalizer) {
+        WEFT_TRY(before, parts_.normalizer->apply(before));
+      }
+      if (text.starts_with(before)) ends.emplace(token.id, before.size());
+    }
+    return {};
   }
 
   Status normalize(std::string_view fragment, std::size_t at) {
@@ -79,8 +87,9 @@ class Passage {
     if (parts_.normalizer) {
       WEFT_TRY(text, parts_.normalizer->apply(fragment));
     }
+    WEFT_TRY(const std::vector<Match> matches, find_normalized(text, fragment, at));
     return each_part_of(
-        text, find_normalized(text, fragment, at),
+        text, matches,
         [&](std::size_t begin, std::size_t end) {
           return split({text.substr(begin, end - begin), is_first && begin == 0});
         },
@@ -137,7 +146,7 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) c
   return valid_prefix(text) == text.size() ? text : replace_invalid(text);
 }
 
-std::string Tokenizer::piece(TokenId id) const {
+std::string Tokenizer::token_bytes(TokenId id) const {
   const std::string* const found = token(id);
   if (!found) return {};
   const auto spelled = parts_->spelled.find(id);

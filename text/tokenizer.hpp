@@ -51,7 +51,7 @@ class Tokenizer {
 
   /// The bytes that a token adds to a text that has begun; they may begin or end inside a character. Empty for ids that
   /// stand for nothing.
-  std::string piece(TokenId id) const;
+  std::string token_bytes(TokenId id) const;
 
   std::optional<TokenId> find(std::string_view token) const;
   /// A token as the file spells it; null for ids that stand for nothing.

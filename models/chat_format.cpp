@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/chat_format.hpp"
+
+#include "formats/gguf/gguf_metadata.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace weft::models {
+namespace {
+
+/// A token's text: as it is, or the content of an object.
+std::string text_of_token(const Json& json) {
+  const Json* const content = json.is_object() ? json.find("content") : &json;
+  return content && content->is_string() ? content->text() : "";
+}
+
+void take_template(ChatFormat& format, std::optional<text::ChatTemplate>& place, std::string_view source,
+                   std::string_view where) {
+  auto parsed = text::ChatTemplate::parse(std::string(source));
+  if (parsed)
+    place = *std::move(parsed);
+  else if (format.refused.empty())
+    format.refused = std::string(where) + ": " + parsed.error().text();
+}
+
+/// JSON whose whole numbers of more than 18 digits are real ones: transformers writes 10^30 for "no bound".
+std::string with_real_numbers(std::string_view json) {
+  std::string made;
+  bool is_text = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const auto is_digit = [&](std::size_t at) { return at < json.size() && json[at] >= '0' && json[at] <= '9'; };
+    if (json[i] == '"') is_text = !is_text;
+    if (is_text && json[i] == '\\' && i + 1 < json.size()) made += json[i++];
+    made += json[i];
+    if (is_text || !is_digit(i) || is_digit(i + 1)) continue;
+    const std::size_t digits = made.size() - 1 - std::min(made.find_last_not_of("0123456789"), made.size() - 1);
+    const bool is_whole = i + 1 == json.size() || std::string_view(".eE").find(json[i + 1]) == std::string_view::npos;
+    if (digits > 18 && is_whole && made[made.size() - digits - 1] != '.') made += ".0";
+  }
+  return made;
+}
+
+Status read_tokenizer_config(std::string_view json, ChatFormat& format, bool has_template) {
+  WEFT_TRY(const Json config, parse_json(with_real_numbers(json), "tokenizer_config.json"));
+  for (const auto& [key, value] : config.members()) {
+    if (!key.ends_with("_token")) continue;
+    const std::string text = text_of_token(value);
+    if (key == "bos_token")
+      format.bos = text;
+    else if (key == "eos_token")
+      format.eos = text;
+    else if (!text.empty())
+      format.tokens[key] = text;
+  }
+  const Json* const found = config.is_object() ? config.find("chat_template") : nullptr;
+  if (!found || has_template) return {};
+  constexpr std::string_view kWhere = "tokenizer_config.json, chat_template";
+  if (found->is_string()) take_template(format, format.chat, found->text(), kWhere);
+  if (!found->is_array()) return {};
+  for (const Json& row : *found) {
+    const Json *const name = row.is_object() ? row.find("name") : nullptr, *const source = row.is_object()
+                                                                                               ? row.find("template")
+                                                                                               : nullptr;
+    if (!name || !name->is_string() || !source || !source->is_string()) continue;
+    if (name->text() == "tool_use")
+      take_template(format, format.tools, source->text(), kWhere);
+    else if (name->text() == "default" || found->size() == 1)
+      take_template(format, format.chat, source->text(), kWhere);
+  }
+  return {};
+}
+
+Status read_gguf(const formats::GgufMetadata& metadata, const text::Tokenizer* tokenizer, ChatFormat& format) {
+  WEFT_TRY(const std::string source, metadata.text_or("tokenizer.chat_template", ""));
+  if (!source.empty()) take_template(format, format.chat, source, "tokenizer.chat_template");
+  WEFT_TRY(const std::string tools, metadata.text_or("tokenizer.chat_template.tool_use", ""));
+  if (!tools.empty()) take_template(format, format.tools, tools, "tokenizer.chat_template.tool_use");
+  constexpr std::pair<const char*, const char*> kTokens[] = {{"bos_token", "tokenizer.ggml.bos_token_id"},
+                                                             {"eos_token", "tokenizer.ggml.eos_token_id"},
+                                                             {"unk_token", "tokenizer.ggml.unknown_token_id"},
+                                                             {"pad_token", "tokenizer.ggml.padding_token_id"}};
+  for (const auto& [name, key] : kTokens) {
+    if (!tokenizer || !metadata.contains(key)) continue;
+    WEFT_TRY(const std::uint64_t id, metadata.natural(key, UINT32_MAX));
+    const std::string* const text = tokenizer->token(static_cast<text::TokenId>(id));
+    if (!text) continue;
+    if (std::string_view(name) == "bos_token")
+      format.bos = *text;
+    else if (std::string_view(name) == "eos_token")
+      format.eos = *text;
+    else
+      format.tokens[name] = *text;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ChatFormat> read_chat_format(const ChatFiles& files, const text::Tokenizer* tokenizer) {
+  ChatFormat format;
+  if (files.gguf) WEFT_CHECK(read_gguf(*files.gguf, tokenizer, format));
+  if (!files.chat_template.empty()) take_template(format, format.chat, files.chat_template, "chat_template.jinja");
+  if (!files.tokenizer_config.empty())
+    if (const Status read = read_tokenizer_config(files.tokenizer_config, format, !files.chat_template.empty()); !read)
+      format.refused = read.error().text();
+  if (!format.chat && format.tools) format.chat = format.tools;
+  return format;
+}
+
+Result<std::vector<text::TokenId>> encode_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
+                                               text::ChatInput input) {
+  if (!format.chat) {
+    if (!format.refused.empty()) return fail(Errc::unsupported, "the model's own chat template: " + format.refused);
+    std::string names;
+    for (const std::string_view name : text::ChatTemplate::built_in_names())
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    return fail(Errc::not_found, "the model has no chat template; those that are built in: " + names);
+  }
+  if (input.bos.empty()) input.bos = format.bos;
+  if (input.eos.empty()) input.eos = format.eos;
+  for (const auto& [name, text] : format.tokens) input.tokens.emplace(name, text);
+  const bool has_tools = input.tools.is_array() && !input.tools.empty();
+  WEFT_TRY(const text::RenderedChat rendered,
+           (has_tools && format.tools ? *format.tools : *format.chat).render_marked(input));
+  // The template spells the tokens around a text.
+  return tokenizer.encode(rendered.text, {.add_special = false, .parse_special = true, .plain = rendered.given});
+}
+
+}  // namespace weft::models
