@@ -12,7 +12,7 @@ namespace {
 
 // Handlers run on any thread.
 std::atomic<int> noted{0};
-std::atomic<bool> hung_up{false};
+std::atomic<bool> hung_up{false}, interrupted{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 extern "C" void note_signal(int signal) {
@@ -20,6 +20,7 @@ extern "C" void note_signal(int signal) {
   if (!noted.compare_exchange_strong(none, signal)) _exit(128 + signal);
 }
 extern "C" void note_hangup(int) { hung_up.store(true); }
+extern "C" void note_interrupt(int) { interrupted.store(true); }
 
 void handle(int signal, void (*handler)(int)) noexcept {
   struct sigaction action = {};
@@ -39,6 +40,10 @@ void watch_signals() noexcept {
 
 int noted_signal() noexcept { return noted.load(); }
 const std::atomic<int>& signal_flag() noexcept { return noted; }
+
+void watch_interrupts() noexcept { handle(SIGINT, note_interrupt); }
+bool is_interrupted() noexcept { return interrupted.load(); }
+void forget_interrupt() noexcept { interrupted.store(false); }
 
 void watch_hangups() noexcept { handle(SIGHUP, note_hangup); }
 bool take_hangup() noexcept { return hung_up.exchange(false); }

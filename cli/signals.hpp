@@ -13,6 +13,12 @@ void watch_signals() noexcept;
 int noted_signal() noexcept;
 const std::atomic<int>& signal_flag() noexcept;
 
+/// From now on each SIGINT is noted instead of ending the process.
+void watch_interrupts() noexcept;
+/// True where one was noted since it was forgotten.
+bool is_interrupted() noexcept;
+void forget_interrupt() noexcept;
+
 /// From now on SIGHUP is noted instead of ending the process.
 void watch_hangups() noexcept;
 /// True once after a SIGHUP, or several.

@@ -48,6 +48,7 @@ Verb add_options(CLI::App& program);
 Verb add_tokenize(CLI::App& program);
 Verb add_import(CLI::App& program);
 Verb add_generate(CLI::App& program);
+Verb add_chat(CLI::App& program);
 Verb add_export(CLI::App& program);
 Verb add_view(CLI::App& program);
 Verb add_serve(CLI::App& program);

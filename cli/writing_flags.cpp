@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/writing_flags.hpp"
+
+#include "cli/number.hpp"
+#include "cli/terminal.hpp"
+#include "cli/text_format.hpp"
+
+#include "storage/file_system.hpp"
+
+#include "core/printable.hpp"
+
+#include <sys/resource.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+using models::GenerateOptions;
+using models::SamplerOptions;
+
+std::string or_else(const std::string& help, double value) { return help + "; " + shown(value); }
+std::string or_number(const std::string& help, std::uint64_t value) { return help + "; " + std::to_string(value); }
+
+void add_candidate_flags(CLI::App& verb, SamplerOptions& draw) {
+  constexpr double kMostShare = SamplerOptions::kMostShare;
+  add_option(verb, "temperature", draw.temperature,
+             or_else("Spread of the draw; 0: always the likeliest token", draw.temperature))
+      .within(0.0, SamplerOptions::kMostTemperature);
+  add_option(verb, "top-k", draw.top_k, or_number("Tokens that are drawn from, at most; 0: all", draw.top_k))
+      .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
+  add_option(verb, "typical-p", draw.typical_p,
+             or_else("Tokens of the usual surprise that are kept until their shares exceed this", draw.typical_p))
+      .within(0.0, kMostShare);
+  add_option(verb, "top-p", draw.top_p,
+             or_else("Likeliest tokens that are kept until their shares reach this", draw.top_p))
+      .within(0.0, kMostShare);
+  add_option(verb, "min-p", draw.min_p, or_else("Least share of a token, in parts of the likeliest one's", draw.min_p))
+      .within(0.0, kMostShare);
+  add_option(verb, "seed", draw.seed, or_number("Number that the draws follow from", draw.seed));
+}
+
+void add_repetition_flags(CLI::App& verb, SamplerOptions& draw, std::vector<std::string>& biases) {
+  constexpr double kMost = SamplerOptions::kMostPenalty;
+  add_option(verb, "repetition-penalty", draw.repetition_penalty,
+             or_else("Divides logits of tokens that were there (multiplies those below 0)", draw.repetition_penalty))
+      .within(SamplerOptions::kLeastRepetition, kMost);
+  add_option(verb, "presence-penalty", draw.presence_penalty,
+             or_else("Taken off logits of tokens that were there", draw.presence_penalty))
+      .within(-kMost, kMost);
+  add_option(verb, "frequency-penalty", draw.frequency_penalty,
+             or_else("Taken off logits of tokens for each time that they were there", draw.frequency_penalty))
+      .within(-kMost, kMost);
+  add_option(verb, "penalty-window", draw.penalty_window,
+             or_number("Tokens that penalties look back; 0: all", draw.penalty_window))
+      .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
+  add_option(verb, "no-repeat-ngram", draw.no_repeat_ngram,
+             or_number("Tokens of an n-gram that must not come twice; 0: none", draw.no_repeat_ngram))
+      .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
+  add_option(verb, "logit-bias", biases, "A token's number, = and what is added to its logit (-inf: never); several")
+      .type_name("ID=BIAS")
+      .one_a_flag();
+}
+
+Result<std::pair<text::TokenId, float>> read_bias(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const auto refuse = [&] {
+    return fail(Errc::invalid_argument, "--logit-bias: found " + in_quotes(text) +
+                                            ", expected a token's number, = and a number or -inf, such as 42=-1.5");
+  };
+  if (equals == text.npos) return refuse();
+  const std::string_view id_text = std::string_view(text).substr(0, equals),
+                         bias_text = std::string_view(text).substr(equals + 1);
+  text::TokenId id = 0;
+  float bias = 0;
+  const auto id_end = std::from_chars(id_text.data(), id_text.data() + id_text.size(), id);
+  if (id_end.ec != std::errc{} || id_end.ptr != id_text.data() + id_text.size()) return refuse();
+  if (bias_text == "-inf") return std::pair(id, -std::numeric_limits<float>::infinity());
+  const auto bias_end = std::from_chars(bias_text.data(), bias_text.data() + bias_text.size(), bias);
+  if (bias_end.ec != std::errc{} || bias_end.ptr != bias_text.data() + bias_text.size() || !std::isfinite(bias))
+    return refuse();
+  return std::pair(id, bias);
+}
+
+double rate_of(std::size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+
+/// The largest memory that the process had, in bytes.
+std::uint64_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
+}
+
+}  // namespace
+
+void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
+  GenerateOptions& to = flags.options;
+  add_argument(verb, "MODEL", flags.model, "What weft import made, or a folder or GGUF file that it takes").required();
+  add_option(verb, "tokens", to.most_tokens, or_number("Tokens to write, at most", to.most_tokens))
+      .within(std::uint64_t{1}, GenerateOptions::kMostTokens);
+  add_candidate_flags(verb, to.sampler);
+  add_repetition_flags(verb, to.sampler, flags.biases);
+  add_option(verb, "stop", to.stops, "A text that ends what is written; it may be given several times").one_a_flag();
+  add_option(verb, "grammar", flags.grammar, "A GBNF file that the text follows").type_name("FILE");
+  add_option(verb, "json-schema", flags.schema, "A JSON schema's file; the text is JSON that it takes")
+      .type_name("FILE");
+  add_option(verb, "tokenizer", flags.tokenizer, "Where the tokenizer is; the model's own");
+  add_flag(verb, "ignore-end", to.ignores_ends, "Go on after the token that ends a text");
+  add_max_memory(verb, to.max_memory);
+}
+
+Status read_writing_flags(WritingFlags& flags) {
+  for (const std::string& text : flags.biases) {
+    WEFT_TRY(const auto bias, read_bias(text));
+    flags.options.sampler.logit_bias.push_back(bias);
+  }
+  if (flags.grammar.empty() && flags.schema.empty()) return {};
+  if (!flags.grammar.empty() && !flags.schema.empty())
+    return fail(Errc::invalid_argument, "--grammar and --json-schema: give one of them");
+  const std::string& path = flags.grammar.empty() ? flags.schema : flags.grammar;
+  WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, std::size_t{1} << 20));
+  if (!flags.grammar.empty()) {
+    WEFT_TRY(flags.options.grammar, text::Grammar::parse(as_text(bytes), path));
+    return {};
+  }
+  WEFT_TRY(const Json schema, parse_json(as_text(bytes), path));
+  auto grammar = text::Grammar::from_json_schema(schema);
+  if (!grammar) return fail(std::move(grammar).error().within(path));
+  flags.options.grammar = *std::move(grammar);
+  return {};
+}
+
+Result<models::LanguageModel> load_model(const WritingFlags& flags) {
+  mesh::MeshOptions mesh;
+  mesh.threads = 1;
+  mesh.max_memory = flags.options.max_memory;
+  return models::load_language_model(storage::real_file_system(), flags.model, flags.tokenizer, mesh);
+}
+
+void print_written(std::string_view text) {
+  if (!Terminal::of(STDOUT_FILENO).is_terminal) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  } else {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find_first_of("\n\t", at), text.size());
+      std::fputs(escaped(text.substr(at, end - at)).c_str(), stdout);
+      if (end < text.size()) std::putchar(text[end]);
+      at = end + 1;
+    }
+  }
+  std::fflush(stdout);
+}
+
+void WritingTimes::add(const models::Generated& made) {
+  prompt += made.prompt.size();
+  reused += made.reused;
+  written += made.ids.size();
+  prompt_seconds += made.prompt_seconds;
+  seconds += made.seconds;
+}
+
+std::string WritingTimes::shown() const {
+  char rates[64];
+  std::snprintf(rates, sizeof rates, "%.0f and %.0f a second, ", rate_of(prompt - reused, prompt_seconds),
+                rate_of(written, seconds));
+  return std::to_string(prompt) + (reused > 0 ? " (" + std::to_string(reused) + " kept)" : "") + " + " +
+         std::to_string(written) + " tokens, " + rates + byte_size(peak_memory()) + " at most";
+}
+
+void WritingTimes::add_to(Json& object) const {
+  object["prompt_tokens_per_second"] = rate_of(prompt - reused, prompt_seconds);
+  object["tokens_per_second"] = rate_of(written, seconds);
+  object["peak_memory_bytes"] = peak_memory();
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`weft chat` and the sampling options of `weft generate`, with a trained model of ../shared/data.
+
+  chat_test.py WEFT
+JSON that was written under a schema is checked by python3-jsonschema. Without the shared data: skipped, and counted.
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT.parent / "shared/data/language/tinystories-656k"
+BYTES = ROOT.parent / "shared/data/stories260K/derived"  # a model with tokens for all bytes, so that it can write JSON
+WEFT = pathlib.Path(sys.argv.pop(1)).resolve()
+
+SCHEMAS = [
+    {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "age": {"type": "integer"}, "pets": {
+        "type": "array", "items": {"enum": ["cat", "dog", None, 3.5]}, "minItems": 1, "maxItems": 3}},
+     "required": ["name", "pets"], "additionalProperties": False},
+    {"anyOf": [{"type": "boolean"}, {"const": {"a": [1, "b"]}}, {"type": "array", "items": {"type": "null"}, "maxItems": 2}]},
+    {"type": "array", "items": {"$ref": "#/$defs/pair"}, "minItems": 2, "maxItems": 2, "$defs": {"pair": {
+        "type": "object", "properties": {"x": {"type": "number"}, "y": {"type": ["null", "boolean"]}}, "required": ["y"]}}},
+]
+
+
+def run(*arguments, text="", code=0):
+    done = subprocess.run([WEFT, *map(str, arguments)], input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, (arguments, done.returncode, done.stderr)
+    return done
+
+
+def generate(*arguments, model=MODEL):
+    return json.loads(run("generate", model, "--prompt", "Once upon a time", "--json", *arguments).stdout)
+
+
+def chat(text, *arguments):
+    done = run("chat", MODEL, "--template", "chatml", "--tokens", 12, "--json", *arguments, text=text)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@unittest.skipUnless(MODEL.is_dir(), "no ../shared/data")
+class Chat(unittest.TestCase):
+    def test_keeps_what_was_said(self):
+        first, second, third, fourth = chat("Hello!\n\nMore.\n/reset\nHello!\nMore.\n")
+        self.assertEqual(first["text"], third["text"], "/reset begins anew")
+        self.assertEqual(second["text"], fourth["text"])
+        self.assertEqual(first["kept"], 0)
+        self.assertGreater(second["kept"], 0, "tokens of the first turn are not computed anew")
+        self.assertEqual(third["kept"], 0)
+        self.assertGreater(first["peak_memory_bytes"], 1 << 20)
+        other = chat("Hello!\n", "--system", "Be brief.")
+        self.assertNotEqual(other[0]["text"], first["text"])
+
+    def test_streams_text_and_tells_times(self):
+        done = run("chat", MODEL, "--template", "raw", "--tokens", 5, text="Once upon a time\nThen\n")
+        self.assertEqual(len(done.stdout.splitlines()), 2, done.stdout)
+        self.assertRegex(done.stderr, r"^weft: 2 answers, \d+ .*\+ 10 tokens, \d+ and \d+ a second, .*B at most\n$")
+
+    def test_ends_an_answer_by_ctrl_c(self):
+        process = subprocess.Popen([WEFT, "chat", MODEL, "--template", "raw", "--ignore-end", "--tokens", "400"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process.stdin.write(b"Once upon a time\n/reset\n" * 8)
+        process.stdin.close()
+        os.read(process.stdout.fileno(), 1)
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        told = process.stderr.read().decode()
+        process.stdout.close()
+        process.stderr.close()
+        self.assertEqual(process.wait(60), 0, told)
+        self.assertIn("8 answers", told)
+        self.assertNotIn(f"+ {8 * 400} tokens", told, "one of them was cut")
+
+    def test_takes_templates_from_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.jinja"
+            path.write_text("{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}")
+            self.assertTrue(run("chat", MODEL, "--template", path, "--tokens", 4, text="Once").stdout.strip())
+            path.write_text("{{ raise_exception('no ' ~ messages[0].content) }}")
+            self.assertIn("refuses this conversation: no Once", run("chat", MODEL, "--template", path, text="Once", code=2).stderr)
+            path.write_text("{% nosuch %}")
+            self.assertIn(f"{path}: chat template:1:4: tag 'nosuch'", run("chat", MODEL, "--template", path, text="x", code=3).stderr)
+        self.assertIn("chatml, llama2", run("chat", MODEL, text="x", code=3).stderr, "the model has none")
+        self.assertIn("chatml, llama2", run("chat", MODEL, "--template", "none", text="x", code=3).stderr)
+
+    def test_writes_json_that_a_schema_takes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "schema.json"
+            for schema in SCHEMAS:
+                path.write_text(json.dumps(schema))
+                for seed in range(3):
+                    made = generate("--json-schema", path, "--seed", seed, "--tokens", 400, "--temperature", 1.2, model=BYTES)
+                    self.assertEqual(made["end"], "end", made["text"])
+                    jsonschema.validate(json.loads(made["text"]), schema)
+            path.write_text('{"type": "array"}')
+            told = run("generate", MODEL, "--prompt", "x", "--json-schema", path, code=3).stderr
+            self.assertIn("no token of the vocabulary may come here", told, "it has none with [")
+            path.write_text('{"type": "string", "pattern": "a"}')
+            told = run("generate", MODEL, "--prompt", "x", "--json-schema", path, code=3).stderr
+            self.assertIn(f"{path}: schema.pattern: this keyword is not known here", told)
+
+    def test_writes_what_a_grammar_takes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "g.gbnf"
+            path.write_text('root ::= " " ("yes" | "no") ("!" | "?"){2}')
+            self.assertRegex(generate("--grammar", path)["text"], r"^ (yes|no)[!?]{2}$")
+            path.write_text('root ::= root "a"')
+            self.assertIn("left recursion", run("generate", MODEL, "--prompt", "x", "--grammar", path, code=3).stderr)
+            both = run("generate", MODEL, "--prompt", "x", "--grammar", path, "--json-schema", path, code=2)
+            self.assertIn("give one of them", both.stderr)
+
+    def test_samples_as_it_is_told(self):
+        plain = generate("--temperature", 0, "--tokens", 6)
+        banned = generate("--temperature", 0, "--tokens", 6, "--logit-bias", f"{plain['ids'][0]}=-inf")
+        self.assertNotIn(plain["ids"][0], banned["ids"])
+        forced = generate("--temperature", 0, "--tokens", 3, "--logit-bias", "77=1e6", "--logit-bias", "78=1e5")
+        self.assertEqual(forced["ids"], [77] * 3)
+        turned = generate("--temperature", 0, "--tokens", 9, "--logit-bias", "77=10", "--logit-bias", "78=9.5", "--top-k", 0,
+                          "--logit-bias", "79=9", "--frequency-penalty", 1, "--presence-penalty", 1, "--penalty-window", 0)
+        self.assertGreater(len(set(turned["ids"])), 3)
+        once = generate("--temperature", 0, "--tokens", 100, "--no-repeat-ngram", 2, "--ignore-end")
+        pairs = list(zip(once["ids"], once["ids"][1:]))
+        self.assertEqual(len(pairs), len(set(pairs)), "no pair comes twice")
+        self.assertNotEqual(generate("--typical-p", 0.2, "--seed", 3)["ids"], generate("--seed", 3)["ids"])
+        self.assertNotEqual(generate("--repetition-penalty", 1.5, "--seed", 3)["ids"], generate("--seed", 3)["ids"])
+        for bad in ("5", "x=1", "5=", "5=nan", "5=inf", "-5=1"):
+            told = run("generate", MODEL, "--prompt", "x", f"--logit-bias={bad}", code=2).stderr
+            self.assertIn(bad, told)
+
+
+if __name__ == "__main__":
+    unittest.main()
