@@ -9,6 +9,7 @@
 
 #include "core/json.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,6 +34,46 @@ Status check_within(const char* what, double value, double least, double most) {
                                       " is not between " + std::to_string(least) + " and " + std::to_string(most));
 }
 
+Status read_penalties(const weft_generate_options& given, models::SamplerOptions& sampler) {
+  using models::SamplerOptions;
+  if (given.typical_p != 0) sampler.typical_p = given.typical_p;
+  if (given.repetition_penalty != 0) sampler.repetition_penalty = given.repetition_penalty;
+  sampler.presence_penalty = given.presence_penalty;
+  sampler.frequency_penalty = given.frequency_penalty;
+  if (given.penalty_window != 0)
+    sampler.penalty_window = given.penalty_window == UINT64_MAX ? 0 : static_cast<std::size_t>(given.penalty_window);
+  sampler.no_repeat_ngram = static_cast<std::size_t>(given.no_repeat_ngram);
+  constexpr double kMost = SamplerOptions::kMostPenalty;
+  WEFT_CHECK(check_within("typical_p", sampler.typical_p, 0, SamplerOptions::kMostShare));
+  WEFT_CHECK(check_within("repetition_penalty", sampler.repetition_penalty, SamplerOptions::kLeastRepetition, kMost));
+  WEFT_CHECK(check_within("presence_penalty", sampler.presence_penalty, -kMost, kMost));
+  WEFT_CHECK(check_within("frequency_penalty", sampler.frequency_penalty, -kMost, kMost));
+  WEFT_TRY(const auto ids, array_of(given.bias_ids, given.bias_count, "bias_ids"));
+  WEFT_TRY(const auto biases, array_of(given.biases, given.bias_count, "biases"));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!std::isfinite(biases[i]) && !(biases[i] < 0))
+      return fail(Errc::out_of_range,
+                  "generate options: bias " + std::to_string(i) + " is not finite and not -INFINITY");
+    sampler.logit_bias.emplace_back(ids[i], biases[i]);
+  }
+  return {};
+}
+
+Status read_grammar(const weft_generate_options& given, models::GenerateOptions& made) {
+  if (given.grammar && given.json_schema)
+    return fail(Errc::invalid_argument, "generate options: grammar and json_schema; one of them at most");
+  if (given.grammar) {
+    WEFT_TRY(const std::string_view source, text_of(given.grammar, "grammar"));
+    WEFT_TRY(made.grammar, text::Grammar::parse(source));
+  }
+  if (given.json_schema) {
+    WEFT_TRY(const std::string_view source, text_of(given.json_schema, "json_schema"));
+    WEFT_TRY(const Json schema, parse_json(source, "json_schema"));
+    WEFT_TRY(made.grammar, text::Grammar::from_json_schema(schema));
+  }
+  return {};
+}
+
 Result<models::GenerateOptions> generate_options_of(const weft_generate_options* options) {
   WEFT_TRY(const weft_generate_options given, struct_of(options, "generate options"));
   models::GenerateOptions made;
@@ -44,6 +85,8 @@ Result<models::GenerateOptions> generate_options_of(const weft_generate_options*
   WEFT_CHECK(check_within("temperature", sampler.temperature, 0, models::SamplerOptions::kMostTemperature));
   WEFT_CHECK(check_within("top_p", sampler.top_p, 0, models::SamplerOptions::kMostShare));
   WEFT_CHECK(check_within("min_p", sampler.min_p, 0, models::SamplerOptions::kMostShare));
+  WEFT_CHECK(read_penalties(given, sampler));
+  WEFT_CHECK(read_grammar(given, made));
   if (given.is_greedy) sampler.temperature = 0;
   sampler.seed = given.seed;
   for (const auto& [what, value] : {std::pair("tokens", given.tokens), std::pair("context", given.context)})

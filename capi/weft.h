@@ -401,8 +401,8 @@ WEFT_API weft_status weft_model_tokenize(weft_model* model, const char* text, ui
 WEFT_API weft_status weft_model_detokenize(weft_model* model, const uint32_t* ids, size_t count, char* buffer,
                                            size_t capacity, size_t* out_needed);
 
-/* Defaults and bounds are those of `weft generate` (docs/cli.md); 0 of tokens, temperature, top_k, top_p, min_p is the
- * default. */
+/* Defaults and bounds are those of `weft generate` (docs/cli.md); 0 of tokens, temperature, top_k, top_p, min_p,
+ * penalty_window is the default. */
 typedef struct weft_generate_options {
   size_t size;
   uint64_t tokens;    /* to write, at most */
@@ -417,6 +417,17 @@ typedef struct weft_generate_options {
   int is_greedy;    /* 1: always the likeliest token */
   int ignores_ends; /* 1: goes on after a token that ends a text */
   uint64_t max_memory;
+  double typical_p;          /* tokens of the usual surprise, until their shares exceed this; 0: all */
+  double repetition_penalty; /* divides logits of tokens that were there, multiplies those below 0; 0: none */
+  double presence_penalty;   /* taken off logits of tokens that were there */
+  double frequency_penalty;  /* and for each time that they were there */
+  uint64_t penalty_window;   /* tokens that penalties look back; UINT64_MAX: all */
+  uint64_t no_repeat_ngram;  /* tokens of an n-gram that must not come twice; 0: none */
+  const uint32_t* bias_ids;  /* tokens and what is added to their logits; -INFINITY: never */
+  const float* biases;
+  size_t bias_count;
+  const char* grammar;     /* GBNF that the text follows (docs/grammars.md); NULL: none */
+  const char* json_schema; /* a JSON schema; the text is JSON that it takes; NULL: none */
 } weft_generate_options;
 
 /* Gets text as it becomes certain, whole characters only; anything but 0 stops: WEFT_INTERRUPTED. */

@@ -131,6 +131,12 @@ class Models(unittest.TestCase):
             self.assertEqual(model.generate("Once", tokens=20, top_p=0, seed=3)["ids"], greedy)
             loose = model.generate("Once", tokens=20, temperature=5.0, top_k=0, top_p=1, min_p=0, seed=3)["ids"]
             self.assertNotEqual(loose, model.generate("Once", tokens=20, temperature=5.0, seed=3)["ids"])
+
+            self.assertEqual(model.generate("Once", tokens=3, temperature=0, logit_bias={77: 1e6})["ids"], [77] * 3)
+            made = model.generate("Once", tokens=99, json_schema={"type": "array", "items": {"const": 7}, "minItems": 2,
+                                                                        "maxItems": 3})
+            self.assertEqual(set(json.loads(made["text"])), {7}, made)
+            self.assertEqual(model.generate("Once", grammar='root ::= " hi"')["text"], " hi")
         self.assertRaises(OSError, weft.LanguageModel, "/no/where")
 
 

@@ -5,6 +5,7 @@
 
 #include "calls.hpp"
 #include "tests/support/shared_data.hpp"
+#include <cmath>
 #include <fstream>
 #include <iterator>
 
@@ -61,6 +62,39 @@ TEST(CModel, WritesTheTextOfTheReference) {
   EXPECT_EQ(result_of(model)["text"].get<std::string>(), streamed);  // as it was
   WEFT_EXPECT_OK(weft_model_destroy(model));
   WEFT_EXPECT_FAILS(weft_model_destroy(model), WEFT_BAD_HANDLE, "destroyed");
+}
+
+TEST(CModel, TakesBiasesAndGrammars) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  weft_model* const model = load();
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.is_greedy = options.ignores_ends = 1;
+  options.tokens = 3;
+  const std::uint32_t ids[] = {77, 78};
+  const float biases[] = {1e6f, -INFINITY};
+  options.bias_ids = ids;
+  options.biases = biases;
+  options.bias_count = 2;
+  WEFT_ASSERT_OK(weft_model_generate(model, "Once", &options, nullptr, nullptr));
+  EXPECT_EQ(result_of(model)["ids"].get<std::vector<std::uint32_t>>(), (std::vector<std::uint32_t>{77, 77, 77}));
+  options.bias_count = 0;
+  options.tokens = 100;
+  options.json_schema = R"({"type": "array", "items": {"enum": ["a", 12]}, "minItems": 2, "maxItems": 2})";
+  WEFT_ASSERT_OK(weft_model_generate(model, "Once", &options, nullptr, nullptr));
+  const Json made = result_of(model);
+  EXPECT_EQ(made["end"].get<std::string>(), "end");
+  const auto list = parse_json(made["text"].get<std::string>(), "text");
+  ASSERT_TRUE(list) << list.error().text();
+  EXPECT_EQ(list->size(), 2u);
+  options.grammar = "root ::= \"x\"";
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_INVALID_ARGUMENT,
+                    "one of them");
+  options.json_schema = nullptr;
+  options.repetition_penalty = -1;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE,
+                    "repetition_penalty");
+  WEFT_EXPECT_OK(weft_model_destroy(model));
 }
 
 TEST(CModel, TokensGoThereAndBack) {

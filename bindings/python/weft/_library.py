@@ -71,7 +71,10 @@ class GenerateOptions(Sized):
     _fields_ = [("size", c_size_t), ("tokens", c_uint64), ("temperature", c_double), ("top_k", c_uint64),
                 ("top_p", c_double), ("min_p", c_double), ("seed", c_uint64), ("context", c_uint64),
                 ("stops", c_void_p), ("stop_count", c_size_t), ("is_greedy", c_int), ("ignores_ends", c_int),
-                ("max_memory", c_uint64)]
+                ("max_memory", c_uint64), ("typical_p", c_double), ("repetition_penalty", c_double),
+                ("presence_penalty", c_double), ("frequency_penalty", c_double), ("penalty_window", c_uint64),
+                ("no_repeat_ngram", c_uint64), ("bias_ids", c_void_p), ("biases", c_void_p), ("bias_count", c_size_t),
+                ("grammar", c_char_p), ("json_schema", c_char_p)]
 
 
 SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),

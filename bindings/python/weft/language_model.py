@@ -49,12 +49,18 @@ class LanguageModel(Handle):
     def generate(self, prompt: str, *, tokens: Optional[int] = None, temperature: Optional[float] = None,
                  top_k: Optional[int] = None, top_p: Optional[float] = None, min_p: Optional[float] = None,
                  seed: int = 0, context: int = 0, stops: Sequence[str] = (), ignores_ends: bool = False,
-                 max_memory: int = 0, on_text: Optional[Callable[[str], Any]] = None) -> Dict[str, Any]:
+                 max_memory: int = 0, on_text: Optional[Callable[[str], Any]] = None, typical_p: float = 0.0,
+                 repetition_penalty: float = 0.0, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
+                 penalty_window: Optional[int] = None, no_repeat_ngram: int = 0,
+                 logit_bias: Optional[Dict[int, float]] = None, grammar: Optional[str] = None,
+                 json_schema: Optional[Any] = None) -> Dict[str, Any]:
         """Continuation of the prompt: text, ids, prompt_ids, end ("end", "stop", "length"), seconds, prompt_seconds.
 
         The text is a function of model, prompt and options. None: the default of `weft generate` (docs/cli.md).
         temperature 0: always the likeliest token; top_k 0, min_p 0: all; top_p 0: the likeliest alone.
         on_text gets text as it becomes certain; what it raises, KeyboardInterrupt too, stops and is raised.
+        penalty_window 0: penalties look at all tokens. grammar: GBNF that the text follows; json_schema: a schema, as
+        JSON's text or a dict.
         """
         raised: List[BaseException] = []
 
@@ -68,11 +74,19 @@ class LanguageModel(Handle):
             return 0
 
         texts = (ctypes.c_char_p * len(stops))(*[stop.encode() for stop in stops])
+        bias = sorted((logit_bias or {}).items())
+        bias_ids = np.array([token for token, _ in bias], np.uint32)
+        biases = np.array([value for _, value in bias], np.float32)
+        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
         options = _library.GenerateOptions(
             tokens=_given(tokens, tokens), temperature=_given(temperature, temperature),
             top_k=_given(top_k, 2 ** 64 - 1), top_p=_given(top_p, sys.float_info.min), min_p=_given(min_p, -1.0),
             seed=seed, context=context, stops=ctypes.cast(texts, c_void_p), stop_count=len(stops),
-            is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory)
+            is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory,
+            typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty, penalty_window=_given(penalty_window, 2 ** 64 - 1),
+            no_repeat_ngram=no_repeat_ngram, bias_ids=address(bias_ids), biases=address(biases), bias_count=len(bias),
+            grammar=grammar and grammar.encode(), json_schema=schema and schema.encode())
         function = _library.TextFunction(give)
         try:
             lib.model_generate(self._handle, prompt.encode(), ctypes.byref(options), function, None)
