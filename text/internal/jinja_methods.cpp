@@ -152,11 +152,15 @@ Maybe<Value> text_format(Machine& machine, const Value& self, const Bound&, cons
     if (end == bytes.npos) return machine.fail("format: '{' without '}'");
     const std::string_view field = bytes.substr(at + 1, end - at - 1);
     at = end + 1;
-    const Value* found = nullptr;
     std::size_t index = next;
-    const auto read = std::from_chars(field.data(), field.data() + field.size(), index);
-    if (field.empty() ? ++next, true : read.ec == std::errc{} && read.ptr == field.data() + field.size())
-      found = index < all.values.size() ? &all.values[index] : nullptr;
+    bool is_numbered = field.empty();
+    if (is_numbered) {
+      ++next;
+    } else {
+      const auto read = std::from_chars(field.data(), field.data() + field.size(), index);
+      is_numbered = read.ec == std::errc{} && read.ptr == field.data() + field.size();
+    }
+    const Value* found = is_numbered && index < all.values.size() ? &all.values[index] : nullptr;
     for (const auto& [name, value] : all.named)
       if (name == field) found = &value;
     if (!found) return machine.fail({"format: field '{", field, "}' is not known, or has no value"});
