@@ -74,6 +74,8 @@ class ExchangeOfConnection final : public HttpExchange {
       return nullptr;
     }
     auto made = std::make_shared<StreamOfConnection>(connection_, connection->limits().stream_bytes);
+    // Before anything that its sender adds, and before its end: the connection begins it in its own time.
+    if (!head.body.empty()) (void)made->send(std::exchange(head.body, {}));
     const bool first =
         hand_over([head = std::move(head), made](Connection& to, std::uint64_t number, const std::string& of) mutable {
           to.begin_stream(number, of, std::move(head), made);
@@ -527,7 +529,6 @@ void Connection::begin_stream(std::uint64_t number, const std::string& route, Ht
   out_.status = head.status;
   out_.head = head_of(head, !answering_.keeps_alive, true);
   stream_ = std::move(stream);
-  if (!head.body.empty()) (void)stream_->send(std::move(head.body));
   if (answering_.is_head) stream_->end();
   expect(Phase::streaming, limits().write);
   out_.is_writing = true;
