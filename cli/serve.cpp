@@ -41,7 +41,7 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string home, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
-  std::string tokenizer, any_model = "auto";
+  std::string tokenizer, chat_template, any_model = "auto";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
@@ -88,6 +88,17 @@ std::string bridge_root_of(const ServeRequest& request) {
   return std::string(environment("HOME")) + "/.cache/weft/bridge";
 }
 
+/// A chat template that is built in, or that of a file.
+Result<text::ChatTemplate> read_template(const std::string& name_or_file) {
+  for (const std::string_view name : text::ChatTemplate::built_in_names())
+    if (name == name_or_file) return text::ChatTemplate::built_in(name);
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(name_or_file, kMost));
+  auto made = text::ChatTemplate::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!made) return fail(std::move(made).error().within(name_or_file));
+  return made;
+}
+
 Result<server::Service::Options> options_of(const ServeRequest& request, bool is_public) {
   server::Service::Options options;
   options.access = {request.keys, request.key_file, request.origins, request.hosts, !is_public};
@@ -97,6 +108,9 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.models.serving.queue = request.queue;
   options.models.serving.engine = {.slots = request.slots, .context = request.context};
   options.models.tokenizer = request.tokenizer;
+  if (!request.chat_template.empty()) {
+    WEFT_TRY(options.models.chat_template, read_template(request.chat_template));
+  }
   using Fallback = server::ModelTable::Fallback;
   if (request.any_model != "auto")
     options.models.fallback = request.any_model == "on" ? Fallback::always : Fallback::never;
@@ -254,6 +268,9 @@ Verb add_serve(CLI::App& program) {
   add_option(*app, "context", r.context, "Tokens of each text, prompt included; 0: the model's, at most 4096")
       .within(std::uint64_t{0}, models::GenerateOptions::kMostTokens);
   add_option(*app, "tokenizer", r.tokenizer, "Where the tokenizer of language models is; the model's own");
+  add_option(*app, "chat-template", r.chat_template,
+             "How conversations are spelled, a file or a built-in name; the model's")
+      .type_name("FILE|NAME");
   one_of(add_option(*app, "any-model", r.any_model,
                     "A language model answers for unknown names; auto: where it is the only one"),
          {"auto", "on", "off"});

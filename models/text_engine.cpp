@@ -154,7 +154,7 @@ std::string TextEngine::Parts::stop_of(const Text& text) const {
 void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, const Give& give) {
   Text& text = *places[at].text;
   const TextRequest& request = text.request;
-  const auto id = text.sampler.pick(logits, batch.position(at));
+  const auto id = text.sampler.pick(logits, {places[at].taken, request.prompt.size()});
   if (!id) return fail_text(at, fail(id.error()), give);
   TextChunk part;
   if (!request.ignores_ends && std::find(model.ends.begin(), model.ends.end(), *id) != model.ends.end()) {

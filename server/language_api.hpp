@@ -22,6 +22,7 @@ struct LanguageContext {
 /// OpenAI's: `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/embeddings`.
 void add_model_routes(Router& router, LanguageContext& context);
 void add_completion_routes(Router& router, LanguageContext& context);
+void add_chat_routes(Router& router, LanguageContext& context);
 void add_embedding_routes(Router& router, LanguageContext& context);
 /// llama.cpp's: `/props`, `/slots`, `/tokenize`, `/detokenize`, `/completion`.
 void add_llama_routes(Router& router, LanguageContext& context);

@@ -17,6 +17,11 @@ Json internal::llama_settings(const models::TextRequest& text) {
           {"top_k", draw.top_k},
           {"top_p", draw.top_p},
           {"min_p", draw.min_p},
+          {"typical_p", draw.typical_p},
+          {"repeat_penalty", draw.repetition_penalty},
+          {"repeat_last_n", draw.penalty_window},
+          {"presence_penalty", draw.presence_penalty},
+          {"frequency_penalty", draw.frequency_penalty},
           {"stop", text.stops},
           {"n_predict", text.most_tokens},
           {"max_tokens", text.most_tokens},
@@ -37,6 +42,7 @@ void tell_properties(const LanguageContext& context, const Call& call) {
   const auto model = model_of_query(context, call);
   if (!model) return;
   const ModelDescription& is = model->description();
+  const auto& chat = model->model().chat.chat;
   Json slot{{"id", 0},
             {"id_task", -1},
             {"n_ctx", is.context},
@@ -46,7 +52,7 @@ void tell_properties(const LanguageContext& context, const Call& call) {
                                         {"total_slots", is.slots},
                                         {"model_alias", is.name},
                                         {"model_path", is.file},
-                                        {"chat_template", model->chat_template()},
+                                        {"chat_template", chat ? chat->source() : std::string()},
                                         {"chat_template_caps", Json::object()},
                                         {"modalities", {{"vision", false}, {"audio", false}}},
                                         {"build_info", "weft-" + context.version},

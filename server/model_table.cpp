@@ -40,6 +40,10 @@ Result<std::shared_ptr<ServedModel>> ModelTable::load(storage::FileSystem& files
   mesh.max_memory = options_.serving.engine.max_memory;
   try {
     WEFT_TRY(models::LanguageModel model, models::load_language_model(files, path, options_.tokenizer, mesh));
+    if (options_.chat_template) {
+      model.chat.chat = model.chat.tools = options_.chat_template;
+      model.chat.refused.clear();
+    }
     const std::string file = std::filesystem::path(path).filename().string();
     auto served = ServedModel::make(name, file, std::move(model), options_.serving);
     if (!served) return fail(std::move(served).error().within(path));

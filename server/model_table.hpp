@@ -5,12 +5,14 @@
 #include "server/served_model.hpp"
 
 #include "storage/fwd.hpp"
+#include "text/chat_template.hpp"
 
 #include "core/result.hpp"
 
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +28,8 @@ class ModelTable {
   struct Options {
     ServedModel::Options serving{};
     Fallback fallback = Fallback::automatic;
-    std::string tokenizer{};  ///< file or folder of the tokenizer; empty: the model's own
+    std::string tokenizer{};                            ///< file or folder of the tokenizer; empty: the model's own
+    std::optional<text::ChatTemplate> chat_template{};  ///< instead of the models' own
   };
 
   explicit ModelTable(Options options) : options_(std::move(options)) {}

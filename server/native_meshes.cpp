@@ -167,7 +167,7 @@ Json about(const NativeContext& context) {
           {"version", context.version},
           {"features",
            {"meshes", "tick", "forward", "learn", "observe", "sessions", "control", "weights", "events", "completions",
-            "embeddings"}},
+            "chat", "embeddings"}},
           {"allow_weight_update", context.allows_weights},
           {"has_model_directory", !context.model_directory.empty()},
           {"has_home", !context.meshes.options().home.empty()},

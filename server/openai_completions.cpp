@@ -20,7 +20,7 @@ using internal::natural_or;
 using internal::TextCall;
 using models::TextChunk;
 
-constexpr std::size_t kMostTexts = 2048, kMostChoices = 16, kMostTried = 64, kMostLogprobs = 20;
+constexpr std::size_t kMostTexts = 2048, kMostTried = 64;
 
 /// Content of a request.
 struct Completion {
@@ -171,19 +171,20 @@ Result<Completion> read(TextCall& call) {
   JsonReader& body = call.body;
   Completion out;
   models::TextRequest& text = out.text;
-  text.sampler = {.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 0};
-  WEFT_CHECK(internal::read_sampling(body, text));
+  text.sampler.temperature = text.sampler.top_p = 1;
+  text.sampler.top_k = 0, text.sampler.min_p = 0;
+  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::openai, call.model->description().vocabulary, text));
   WEFT_TRY(out.echoes, boolean_or(body, "echo", false));
   WEFT_TRY(text.most_tokens,
            natural_or(body, "max_tokens", 16, out.echoes ? 0 : 1, models::GenerateOptions::kMostTokens));
-  WEFT_TRY(out.choices, natural_or(body, "n", 1, 1, kMostChoices));
+  WEFT_TRY(out.choices, natural_or(body, "n", 1, 1, internal::kMostChoices));
   WEFT_TRY(out.tried, natural_or(body, "best_of", out.choices, out.choices, kMostTried));
   WEFT_CHECK(internal::read_stream(body, out.streams, out.tells_usage));
   if (out.streams && out.tried > out.choices)
     return fail(Errc::invalid_argument, "best_of: more than n cannot be streamed");
   if (given(body, "suffix")) return fail(Errc::unsupported, "suffix: texts are only written onwards");
   if (given(body, "logprobs")) {
-    WEFT_TRY(out.logprobs, natural_or(body, "logprobs", 0, 0, kMostLogprobs));
+    WEFT_TRY(out.logprobs, natural_or(body, "logprobs", 0, 0, internal::kMostLogprobs));
     text.likeliest = *out.logprobs;
     text.scores_prompt = out.echoes;
   }

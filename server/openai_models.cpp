@@ -18,6 +18,7 @@ Json entry(const std::string& name, std::int64_t created, Json meta) {
 Json entry_of(const ServedModel& model) {
   const ModelDescription& is = model.description();
   Json capabilities = Json::array({"completion", "embeddings"});
+  if (model.model().chat.chat) capabilities.push_back("chat");
   return entry(is.name, is.created,
                {{"n_vocab", is.vocabulary},
                 {"n_ctx", is.context},

@@ -26,7 +26,7 @@ namespace weft::server {
 
 /// Facts of a language model that never change.
 struct ModelDescription {
-  std::string name, file, chat_template;  ///< file: its name without folders
+  std::string name, file;  ///< file: its name without folders
   std::int64_t created = 0;
   std::size_t vocabulary = 0, context = 0, trained_context = 0, width = 0, slots = 0;
   std::uint64_t parameters = 0, bytes = 0;
@@ -99,8 +99,6 @@ class ServedModel {
   const ModelDescription& description() const noexcept { return description_; }
   const models::LanguageModel& model() const noexcept { return model_; }
   const text::Tokenizer& tokenizer() const noexcept { return *model_.tokenizer; }
-  /// Text of the model's own chat template; empty: it has none.
-  const std::string& chat_template() const noexcept { return description_.chat_template; }
   const ModelCounters& counters() const noexcept { return counters_; }
   std::shared_ptr<const ModelStatistics> statistics() const;
   std::size_t waiting() const;

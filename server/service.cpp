@@ -129,6 +129,7 @@ Result<std::unique_ptr<Service>> Service::make(Options options) {
   add_cell_routes(parts.router, parts.native);
   add_model_routes(parts.router, parts.language);
   add_completion_routes(parts.router, parts.language);
+  add_chat_routes(parts.router, parts.language);
   add_embedding_routes(parts.router, parts.language);
   add_llama_routes(parts.router, parts.language);
   add_llama_completion_routes(parts.router, parts.language);

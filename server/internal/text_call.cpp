@@ -13,7 +13,7 @@
 namespace weft::server::internal {
 namespace {
 
-constexpr std::size_t kMostStops = 16, kLongestStop = 1024, kLongestPrompt = std::size_t{8} << 20;
+constexpr std::size_t kLongestPrompt = std::size_t{8} << 20;
 
 const char* usual_type(int status) {
   switch (status) {
@@ -58,33 +58,6 @@ HttpResponse refusal_of(const Error& error) {
   const bool is_ours = error.code() == Errc::internal || error.code() == Errc::storage;
   const int status = is_ours ? 500 : error.code() == Errc::unsupported ? 501 : 400;
   return response_of({status, error.text(), param_of(error.text()), std::string(name(error.code()))});
-}
-
-std::optional<JsonValue> given(JsonReader& reader, std::string_view key) {
-  auto found = reader.find(key);
-  if (found && found->is_null()) return std::nullopt;
-  return found;
-}
-
-Result<std::string> string_or(JsonReader& reader, std::string_view key, std::string fallback, std::size_t most) {
-  if (const auto found = given(reader, key)) return found->string(most);
-  return fallback;
-}
-
-Result<bool> boolean_or(JsonReader& reader, std::string_view key, bool fallback) {
-  if (const auto found = given(reader, key)) return found->boolean();
-  return fallback;
-}
-
-Result<std::uint64_t> natural_or(JsonReader& reader, std::string_view key, std::uint64_t fallback, std::uint64_t least,
-                                 std::uint64_t most) {
-  if (const auto found = given(reader, key)) return found->u64(least, most);
-  return fallback;
-}
-
-Result<double> number_or(JsonReader& reader, std::string_view key, double fallback, double least, double most) {
-  if (const auto found = given(reader, key)) return found->f64(least, most);
-  return fallback;
 }
 
 namespace {
@@ -138,20 +111,6 @@ std::function<void(Call)> on_model_or_mesh(LanguageContext& context, ReadText re
   return on_worker(context, std::move(read), true);
 }
 
-Status read_stops(JsonReader& body, std::vector<std::string>& to) {
-  const auto value = given(body, "stop");
-  if (!value) return {};
-  if (value->is_string()) {
-    WEFT_TRY(to.emplace_back(), value->string(kLongestStop));
-    return {};
-  }
-  WEFT_TRY(const auto list, value->array(0, kMostStops));
-  for (const JsonValue& each : list) {
-    WEFT_TRY(to.emplace_back(), each.string(kLongestStop));
-  }
-  return {};
-}
-
 Status read_stream(JsonReader& body, bool& streams, bool& tells_usage) {
   WEFT_TRY(streams, boolean_or(body, "stream", false));
   if (const auto options = given(body, "stream_options")) {
@@ -159,33 +118,6 @@ Status read_stream(JsonReader& body, bool& streams, bool& tells_usage) {
     WEFT_TRY(tells_usage, boolean_or(reader, "include_usage", false));
   }
   return {};
-}
-
-Result<std::uint64_t> read_seed(JsonReader& body) {
-  const auto value = given(body, "seed");
-  const bool is_negative = value && value->raw().is_integer() && !value->raw().is_natural();
-  if (value && !is_negative) return value->u64();
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
-Status read_sampling(JsonReader& body, models::TextRequest& to, double most_temperature) {
-  models::SamplerOptions& draw = to.sampler;
-  constexpr double kMostShare = models::SamplerOptions::kMostShare;
-  WEFT_TRY(draw.temperature, number_or(body, "temperature", draw.temperature, 0, most_temperature));
-  WEFT_TRY(draw.top_p, number_or(body, "top_p", draw.top_p, 0, kMostShare));
-  WEFT_TRY(draw.min_p, number_or(body, "min_p", draw.min_p, 0, kMostShare));
-  WEFT_TRY(draw.top_k, natural_or(body, "top_k", draw.top_k, 0, models::GenerateOptions::kMostTokens));
-  WEFT_TRY(draw.seed, read_seed(body));
-  for (const char* penalty : {"frequency_penalty", "presence_penalty"}) {
-    WEFT_TRY(const double value, number_or(body, penalty, 0, -2, 2));
-    if (value != 0) return fail(Errc::unsupported, std::string(penalty) + ": only 0 is known");
-  }
-  if (const auto bias = given(body, "logit_bias"); bias && !bias->raw().empty())
-    return fail(Errc::unsupported, "logit_bias: none is known");
-  WEFT_TRY(to.ignores_ends, boolean_or(body, "ignore_eos", to.ignores_ends));
-  WEFT_TRY(to.reuses, boolean_or(body, "cache_prompt", to.reuses));
-  return read_stops(body, to.stops);
 }
 
 namespace {

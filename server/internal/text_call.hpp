@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/text_engine.hpp"
+#include "server/internal/sampling.hpp"
 #include "server/internal/text_answer.hpp"
 #include "server/language_api.hpp"
 
@@ -20,6 +21,9 @@
 
 namespace weft::server::internal {
 
+/// Bounds of OpenAI's routes.
+inline constexpr std::size_t kMostChoices = 16, kMostLogprobs = 20;
+
 /// A request that cannot be answered: status, and what stands in OpenAI's error object.
 struct Refusal {
   int status = 400;
@@ -30,14 +34,6 @@ HttpResponse response_of(const Refusal& refusal);
 /// The answer to a body that is wrong: 400, whatever kind of error it is; `param` is the place that its text begins
 /// with.
 HttpResponse refusal_of(const Error& error);
-
-/// The value of a key, where it is there and not null, as clients leave things out.
-std::optional<JsonValue> given(JsonReader& reader, std::string_view key);
-Result<std::string> string_or(JsonReader& reader, std::string_view key, std::string fallback, std::size_t most);
-Result<bool> boolean_or(JsonReader& reader, std::string_view key, bool fallback);
-Result<std::uint64_t> natural_or(JsonReader& reader, std::string_view key, std::uint64_t fallback, std::uint64_t least,
-                                 std::uint64_t most);
-Result<double> number_or(JsonReader& reader, std::string_view key, double fallback, double least, double most);
 
 /// Hands the body of a request to `read` on the thread that reads requests; what it throws back is answered.
 /// `read` gets the body's reader and the model that "model" names, or the mesh.
@@ -54,14 +50,8 @@ std::function<void(Call)> on_model(LanguageContext& context, ReadText read);
 /// The same of what a mesh can do too.
 std::function<void(Call)> on_model_or_mesh(LanguageContext& context, ReadText read);
 
-/// Sampling and bounds that all routes spell alike; the fields of `to` are the defaults.
-Status read_sampling(JsonReader& body, models::TextRequest& to, double most_temperature = 2);
-/// "stop": a text or up to 16. @error as JsonReader
-Status read_stops(JsonReader& body, std::vector<std::string>& to);
 /// "stream", and "include_usage" of "stream_options".
 Status read_stream(JsonReader& body, bool& streams, bool& tells_usage);
-/// A given number, or one that nobody chose where it is absent or negative.
-Result<std::uint64_t> read_seed(JsonReader& body);
 /// "input" or "prompt": a text, a list of texts, of tokens, or of lists of tokens.
 struct Prompt {
   std::string text;  ///< empty where tokens were given

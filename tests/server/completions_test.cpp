@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/stories.hpp"
+#include <algorithm>
 #include <atomic>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -43,7 +45,8 @@ TEST(Completions, AreWhatGenerateWrites) {
   ASSERT_TRUE(model) << model.error().text();
   for (const double temperature : {0.0, 1.0}) {
     models::GenerateOptions options;
-    options.sampler = {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0};
+    options.sampler.temperature = temperature;
+    options.sampler.top_k = 0, options.sampler.top_p = 1, options.sampler.min_p = 0;
     options.sampler.seed = 77;
     options.most_tokens = 30;
     const auto expected = models::generate(*model, "Once upon a time", options, [](auto) { return Status(); });
@@ -141,6 +144,59 @@ TEST(Completions, TellLogprobs) {
   const Json chosen = stories.complete(one);
   ASSERT_EQ(chosen["choices"].size(), 1u);
   EXPECT_EQ(mean_of(chosen["choices"][0]), best);
+}
+
+/// Greedy ids, where a token that was written costs `presence` once and `frequency` each time.
+std::vector<text::TokenId> penalized(const models::LanguageModel& model, std::vector<text::TokenId> ids,
+                                     std::size_t count, float presence, float frequency) {
+  auto decoding = models::Decoding::begin(*model.mesh, 128);
+  std::vector<text::TokenId> written;
+  std::map<text::TokenId, int> counts;
+  std::span<const text::TokenId> now = ids;
+  while (written.size() < count) {
+    const auto logits = decoding->accept(now);
+    std::vector<float> changed(logits->begin(), logits->end());
+    for (const auto& [id, times] : counts) changed[id] -= presence + frequency * static_cast<float>(times);
+    const auto next = static_cast<text::TokenId>(std::max_element(changed.begin(), changed.end()) - changed.begin());
+    written.push_back(next);
+    ++counts[next];
+    now = std::span(&written.back(), 1);
+  }
+  return written;
+}
+
+TEST(Completions, FollowPenaltiesAndBiases) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  Stories stories;
+  const auto& model = stories.model().model();
+  const auto ids = *model.tokenizer->encode("The cat");
+  const auto text_of = [&](std::vector<text::TokenId> written) {
+    std::vector<text::TokenId> all = ids;
+    all.insert(all.end(), written.begin(), written.end());
+    return model.tokenizer->decode(all, true).substr(model.tokenizer->decode(ids, true).size());
+  };
+  const Json request{{"prompt", "The cat"}, {"temperature", 0}, {"max_tokens", 30}, {"ignore_eos", true}};
+  const auto ask = [&](const Json& more) {
+    Json all = request;
+    all.update(more);
+    return stories.complete(all)["choices"][0]["text"].text();
+  };
+  EXPECT_EQ(ask({{"presence_penalty", 1.5}}), text_of(penalized(model, ids, 30, 1.5f, 0)));
+  EXPECT_EQ(ask({{"frequency_penalty", 2}}), text_of(penalized(model, ids, 30, 0, 2)));
+  EXPECT_EQ(ask({{"frequency_penalty", 0.5}, {"presence_penalty", -1}}), text_of(penalized(model, ids, 30, -1, 0.5f)));
+  EXPECT_EQ(ask({{"logit_bias", {{"300", 100}}}}), text_of(std::vector<text::TokenId>(30, 300)));
+  const auto free = penalized(model, ids, 30, 0, 0);
+  Json banned = Json::object();
+  banned[std::to_string(free[0])] = -100;
+  const std::string other = ask({{"logit_bias", banned}});
+  EXPECT_NE(other, text_of(free));
+  const Json llama =
+      stories.ask("/completion", {{"prompt", "The cat"},
+                                  {"temperature", 0},
+                                  {"n_predict", 30},
+                                  {"ignore_eos", true},
+                                  {"logit_bias", Json::array({Json::array({Json(free[0]), Json(false)})})}});
+  EXPECT_EQ(llama["content"].text(), other);
 }
 
 TEST(Completions, StreamWhatTheyWouldAnswer) {
@@ -241,6 +297,9 @@ TEST(Completions, RefuseWhatCannotBe) {
   refused({{"n", 2}, {"best_of", 1}}, 400, "best_of");
   refused({{"best_of", 2}, {"stream", true}}, 400, "best_of");
   refused({{"suffix", "end"}}, 501, "suffix");
+  refused({{"presence_penalty", 3}}, 400, "presence_penalty");
+  refused({{"logit_bias", {{"512", 1}}}}, 400, "logit_bias.512");
+  refused({{"logit_bias", {{"cat", 1}}}}, 400, "logit_bias");
   refused({{"stop", Json::array({Json(1)})}}, 400, "stop[0]");
   refused({{"prompt", 7}}, 400, "prompt");
   refused({{"prompt", Json::array()}}, 400, "prompt");

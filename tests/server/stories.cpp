@@ -44,9 +44,16 @@ Streamed streamed(Reply reply) {
 server::ServedModel::Options Stories::usual() { return {.engine = {.slots = 3, .context = 128}}; }
 
 Stories::Stories(server::ServedModel::Options options)
+    : Stories([&] {
+        server::ModelTable::Options models;
+        models.serving = options;
+        return models;
+      }()) {}
+
+Stories::Stories(server::ModelTable::Options options)
     : serving_([&] {
         server::Service::Options service;
-        service.models.serving = options;
+        service.models = std::move(options);
         return service;
       }()) {
   EXPECT_TRUE(load("stories"));

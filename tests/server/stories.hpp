@@ -34,6 +34,7 @@ Streamed streamed(Reply reply);
 class Stories {
  public:
   explicit Stories(server::ServedModel::Options options = usual());
+  explicit Stories(server::ModelTable::Options options);
   static server::ServedModel::Options usual();
 
   Serving& serving() noexcept { return serving_; }
