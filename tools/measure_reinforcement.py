@@ -3,7 +3,9 @@
 """Measures `weft live`: returns of streaming actor-critic with two networks of 2x128, examples/cartpole.json changed in
 its environment.
 
-  tools/measure_reinforcement.py WEFT ENVIRONMENT [--steps N] [--seeds FIRST:END] [--set KEY=VALUE...]   such as layers.0.layers.0.init='"uniform"'
+  tools/measure_reinforcement.py WEFT ENVIRONMENT [--steps N] [--seeds FIRST:END] [--paper] [--set KEY=VALUE...]
+
+--paper: all layers sparse and lambda 0.8, as the paper has it. --set layers.0.layers.0.init='"uniform"' changes a key.
 
 One line a seed: the first step at which the mean return of 20 episodes in a row reached --reached, the mean return of
 the last 100 episodes, steps a second. Seeds go one after the other on one thread. The last line is the table's row.
@@ -19,6 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 # observations, actions, return that counts as reached
 WORLDS = {"cartpole": (4, 2, 475), "acrobot": (6, 3, -90), "mountain_car": (2, 3, -115), "catch_ball": (50, 3, 0.99),
           "memory_chain": (3, 2, 0.9)}
+
+
+PAPER = ['layers.0.layers.0.init="sparse"', 'layers.1.layers.0.init="sparse"', "reinforcement.lambda=0.8"]
 
 
 def network(environment, changes):
@@ -59,6 +64,7 @@ def main():
     parser.add_argument("--steps", type=int, default=200000)
     parser.add_argument("--seeds", default="0:10")
     parser.add_argument("--reached", type=float)
+    parser.add_argument("--paper", action="store_true")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     wanted = WORLDS[arguments.environment][2] if arguments.reached is None else arguments.reached
@@ -66,7 +72,7 @@ def main():
     firsts, lasts, rates = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "network.json"
-        path.write_text(json.dumps(network(arguments.environment, arguments.set)))
+        path.write_text(json.dumps(network(arguments.environment, PAPER * arguments.paper + arguments.set)))
         for seed in range(first, end):
             episodes, done = run(arguments.weft, path, seed, arguments.steps)
             firsts.append(reached(episodes, wanted))
