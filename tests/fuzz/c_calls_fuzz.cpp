@@ -6,9 +6,12 @@
 
 #include "core/assert.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +41,7 @@ constexpr std::array kSections{R"({"rule": "backprop"})",
                                "{",
                                static_cast<const char*>(nullptr)};
 constexpr std::array kDtypes{"int8", "float32", "bfloat16", "ternary", "none", static_cast<const char*>(nullptr)};
+constexpr std::array kDurabilities{"checkpoint", "interval=1s", "never", static_cast<const char*>(nullptr)};
 constexpr std::array kKeys{"seed", "name", "learning", "none", static_cast<const char*>(nullptr)};
 
 /// Numbers of the program's bytes; 0 once they are used up.
@@ -79,7 +83,7 @@ class Handles {
     to.push_back(handle);
     all_.push_back(handle);
   }
-  std::vector<void*> networks, meshes, learners, snapshots, answers;
+  std::vector<void*> networks, meshes, learners, snapshots, answers, agents;
 
  private:
   std::vector<void*> all_;
@@ -112,15 +116,43 @@ struct Values {
   std::vector<float> floats;
 };
 
+/// Data directories and files of one program of calls, gone before the next.
+class Place {
+ public:
+  // In memory where that is: each agent syncs its journal.
+  Place()
+      : root_((access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) /
+              ("weft_c_calls_" + std::to_string(getpid()))) {
+    remove();
+  }
+  ~Place() { remove(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  std::string at(const char* name) {
+    std::filesystem::create_directories(root_);
+    return (root_ / name).string();
+  }
+
+ private:
+  void remove() {
+    std::error_code error;
+    std::filesystem::remove_all(root_, error);
+  }
+  std::filesystem::path root_;
+};
+
 class Session {
  public:
   explicit Session(Program& program) : program_(program) {}
   ~Session() {
+    if (program_.byte() % 2 == 0)  // before what was made of them, or after it
+      for (void* handle : handles_.agents) (void)weft_agent_close(static_cast<weft_agent*>(handle));
     for (void* handle : handles_.learners) (void)weft_learner_destroy(static_cast<weft_learner*>(handle));
     for (void* handle : handles_.meshes) (void)weft_mesh_destroy(static_cast<weft_mesh*>(handle));
     for (void* handle : handles_.networks) (void)weft_network_destroy(static_cast<weft_network*>(handle));
     for (void* handle : handles_.snapshots) (void)weft_snapshot_destroy(static_cast<weft_snapshot*>(handle));
     for (void* handle : handles_.answers) (void)weft_answer_destroy(static_cast<weft_answer*>(handle));
+    for (void* handle : handles_.agents) (void)weft_agent_close(static_cast<weft_agent*>(handle));
   }
   void step();
 
@@ -130,6 +162,7 @@ class Session {
   weft_learner* learner() { return handles_.pick<weft_learner>(handles_.learners, program_); }
   weft_snapshot* snapshot() { return handles_.pick<weft_snapshot>(handles_.snapshots, program_); }
   weft_answer* answer() { return handles_.pick<weft_answer>(handles_.answers, program_); }
+  weft_agent* agent() { return handles_.pick<weft_agent>(handles_.agents, program_); }
   weft_coord place() { return {0, 0, program_.byte() % 4u, program_.byte() % 8u == 0 ? 1u : 0u}; }
   std::size_t session() { return static_cast<std::size_t>(program_.number(3)); }
   template <class Handle>
@@ -144,8 +177,13 @@ class Session {
   void learn(bool is_late);
   void sessions();
   void bytes();
+  void open_agent();
+  void agent_call();
+  void files();
+  void reads();
 
   Program& program_;
+  Place place_;
   Handles handles_;
   std::vector<std::uint64_t> tickets_{0};
 };
@@ -288,11 +326,95 @@ void Session::bytes() {
   keep(handles_.meshes, weft_mesh_load_bytes(file.data(), file.size(), &options, &made), made);
 }
 
+void Session::open_agent() {
+  if (handles_.agents.size() >= 4) return;
+  weft_mesh_options mesh_options{};
+  mesh_options.size = sizeof mesh_options;
+  mesh_options.threads = 1;
+  weft_agent_options options{};
+  options.size = sizeof options;
+  options.mesh = &mesh_options;
+  options.durability = program_.pick(kDurabilities);
+  options.identity = program_.byte() % 8 == 0 ? "another" : nullptr;
+  options.checkpoint_every = program_.byte() % 2 == 0 ? 8 : 0;
+  options.no_learning = program_.byte() % 4 == 0;
+  options.salvage = program_.byte() % 2;
+  const std::string directory = place_.at(program_.byte() % 4 == 0 ? "second" : "first");
+  weft_agent* made = nullptr;
+  weft_network* const of = program_.byte() % 4 == 0 ? nullptr : network();
+  keep(handles_.agents, weft_agent_open(program_.byte() == 255 ? nullptr : directory.c_str(), of, &options, &made),
+       made);
+}
+
+void Session::agent_call() {
+  weft_agent* const of = agent();
+  switch (program_.byte() % 8) {
+    case 0:
+    case 1: {
+      weft_mesh* made = nullptr;
+      return keep(handles_.meshes, weft_agent_mesh(of, &made), made);
+    }
+    case 2:
+    case 3: {
+      weft_learner* made = nullptr;
+      return keep(handles_.learners, weft_agent_learner(of, &made), made);
+    }
+    case 4:
+      return check(program_.byte() % 4 == 0 ? weft_agent_checkpoint(of) : weft_agent_mark(of));
+    case 5:
+      check(weft_agent_note(of, program_.pick(kPortNames), program_.pick(kKeys)));
+      return check(weft_agent_acknowledge(of));
+    case 6:
+      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
+        return weft_agent_statistics(of, to, capacity, needed);
+      });
+    default:
+      return check(weft_agent_close(of));
+  }
+}
+
+void Session::files() {
+  const std::string path = place_.at(program_.byte() % 8 == 0 ? "none/file" : "file");
+  if (program_.byte() % 2 == 0) return check(weft_mesh_save(mesh(), path.c_str(), program_.byte() % 2));
+  if (program_.byte() % 8 == 0) {
+    weft_network* made = nullptr;
+    return keep(handles_.networks, weft_network_load(path.c_str(), &made), made);
+  }
+  weft_mesh_options options{};
+  options.size = sizeof options;
+  options.threads = 1;
+  weft_mesh* made = nullptr;
+  keep(handles_.meshes, weft_mesh_load(path.c_str(), &options, &made), made);
+}
+
+void Session::reads() {
+  std::uint64_t ticks = 0;
+  switch (program_.byte() % 4) {
+    case 0:
+      check(weft_mesh_ticks(mesh(), &ticks));
+      return check(weft_mesh_tick_for(mesh(), program_.byte(), &ticks));
+    case 1:
+      return ask<std::uint64_t>(program_, [&](std::uint64_t* to, std::size_t capacity, std::size_t* needed) {
+        return weft_learner_expired(learner(), to, capacity, needed);
+      });
+    case 2:
+      return ask<char>(program_, weft_devices);
+    default: {
+      const Values values(program_);
+      std::vector<float> buffer(program_.byte() % 16);
+      const weft_input input{program_.pick(kPortNames), values.floats.data(), values.floats.size()};
+      const weft_output output{program_.pick(kPortNames), buffer.data(), buffer.size()};
+      const std::size_t rows = program_.byte() % 4, with = program_.byte() % 2 == 0 ? WEFT_NO_SESSION : session();
+      return check(weft_learner_predict(learner(), &input, 1, rows, &output, program_.byte() % 2, with));
+    }
+  }
+}
+
 void Session::step() {
   const Values values(program_, 6);
   const float* const data = values.floats.data();
   const std::size_t count = values.floats.size();
-  switch (program_.byte() % 28) {
+  switch (program_.byte() % 34) {
     case 0:
       return read_network();
     case 1:
@@ -389,9 +511,17 @@ void Session::step() {
       });
       return check(weft_learner_clear_scores(of));
     }
-    default:
+    case 27:
       check(weft_mesh_resume(mesh()));
       return check(weft_network_destroy(network()));
+    case 28:
+      return open_agent();
+    case 29:
+      return files();
+    case 30:
+      return reads();
+    default:
+      return agent_call();
   }
 }
 
