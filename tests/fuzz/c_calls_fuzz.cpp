@@ -165,8 +165,9 @@ class Session {
   weft_agent* agent() { return handles_.pick<weft_agent>(handles_.agents, program_); }
   weft_coord place() { return {0, 0, program_.byte() % 4u, program_.byte() % 8u == 0 ? 1u : 0u}; }
   std::size_t session() { return static_cast<std::size_t>(program_.number(3)); }
+  /// `made` by reference: a compiler may read arguments before the call that sets it.
   template <class Handle>
-  void keep(std::vector<void*>& in, weft_status status, Handle* made) {
+  void keep(std::vector<void*>& in, weft_status status, Handle* const& made) {
     check(status);
     if (status == WEFT_OK) handles_.add(in, made);
   }
