@@ -263,6 +263,7 @@ class TopServer::Thread {
 
   void accept_all(Clock::time_point now) {
     for (;;) {
+      if (clients_.size() >= kMostClients && has_lost_one()) return;  // the next round has a place for who waits
       Client client;
       client.socket = SocketDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (client.socket.get() < 0) {
@@ -279,6 +280,14 @@ class TopServer::Thread {
       constexpr std::string_view kBusy = "{\"error\":\"8 clients are served already; try again later\"}\n";
       (void)send(client.socket.get(), kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
+  }
+
+  /// True where a client has closed its connection and is still here: what it sent before is read first.
+  bool has_lost_one() const {
+    std::vector<pollfd> polled;
+    for (const Client& client : clients_) polled.push_back({client.socket.get(), 0, 0});
+    if (poll(polled.data(), polled.size(), 0) <= 0) return false;
+    return std::any_of(polled.begin(), polled.end(), [](const pollfd& one) { return one.revents != 0; });
   }
 
   /// A client that never asked anything keeps no other out: the one that has been idle longest gives way.
