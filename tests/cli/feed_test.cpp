@@ -216,7 +216,9 @@ TEST(Feed, TargetsThatComeLater) {
     }
     const Outcome learned = fed(net, at_once), two = fed(net, in_two, {"--state", folder / "two"});
     ASSERT_EQ(two.exit, 0) << two.told();
-    if (late == std::string("meet")) EXPECT_EQ(two.last()["state_hash"], learned.last()["state_hash"]);
+    if (late == std::string("meet")) {
+      EXPECT_EQ(two.last()["state_hash"], learned.last()["state_hash"]);
+    }
     EXPECT_EQ(two.last()["prequential_accuracy"], learned.last()["prequential_accuracy"]);
     EXPECT_EQ(two.last()["rows"], 600);
     EXPECT_EQ(two.last()["late"]["taught"], 300);

@@ -194,11 +194,15 @@ TEST(SendCrash, LeavesARunThatReplays) {
     FedRun again(net, folder / "a", durability);
     const int next = again.found()["rows"].get<int>();
     EXPECT_LE(next, 50);
-    if (is_answered) EXPECT_EQ(next, 50) << "what stood before an answered command is kept with it";
+    if (is_answered) {
+      EXPECT_EQ(next, 50) << "what stood before an answered command is kept with it";
+    }
     again.feed(next, next + 1);  // an answer says that it is at work, and listens
     const auto before = again.values({"snapshot", "0,0,0"});
     again.feed(next + 1, 80);
-    if (is_answered) EXPECT_EQ(again.values({"snapshot", "0,0,0"}), before) << "an answered command holds";
+    if (is_answered) {
+      EXPECT_EQ(again.values({"snapshot", "0,0,0"}), before) << "an answered command holds";
+    }
     const Outcome end = again.end();
     ASSERT_EQ(end.exit, 0) << end.told();
     expect_verified(folder / "a", end.last()["state_hash"]);

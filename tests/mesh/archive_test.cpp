@@ -145,7 +145,7 @@ TEST_F(OneField, IsWhatARestartGoesBackTo) {
   cell.take_snapshot(mesh_.ticks());
   const auto counts = rule_.counts;
   for (std::uint64_t& count : rule_.counts) count += 100;
-  cell.restart(mesh_.ticks());
+  ASSERT_TRUE(cell.restart(mesh_.ticks()));
   const NodeId node = cell.first();
   EXPECT_EQ(rule_.counts[node], counts[node]);
   EXPECT_EQ(rule_.counts[node - 1], counts[node - 1] + 100) << "another cell's stays";

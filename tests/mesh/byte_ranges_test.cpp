@@ -69,7 +69,7 @@ TEST(ByteRanges, AreSetsOfBytes) {
 
 TEST(HostDeviceExchange, SendsEachSideWhatItTouchesOfWhatTheOtherWrites) {
   HostDeviceExchange border;
-  HostDeviceExchange::Step step{.host_writes = {{0, 10}}, .device_writes = {{200, 230}}};
+  HostDeviceExchange::Step step{.host_writes = {{0, 10}}, .device_writes = {{200, 230}}, .in = {}, .out = {}};
   HostDeviceExchange::PendingTransfers pending = border.meet({{0, 20}, {210, 220}}, {{5, 8}, {200, 300}});
   EXPECT_TRUE(pending.in.empty());
   EXPECT_TRUE(pending.out.empty());

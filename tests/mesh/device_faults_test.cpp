@@ -183,7 +183,9 @@ TEST_F(DeviceFaultsTest, ALongRunGoesOnFromTheLastDownload) {
       const bool has_failed = plan().failed() != before;
       EXPECT_EQ(meshes.statistics().faults, has_failed ? 1u : 0u);
       plan().clear();
-      if (!has_failed) EXPECT_GT(runs, 1);
+      if (!has_failed) {
+        EXPECT_GT(runs, 1);
+      }
       if (!has_failed || HasFailure()) break;
     }
   }

@@ -99,7 +99,9 @@ TEST(TextEngine, WritesEachTextAsIfItWereAlone) {
     const char* const ends[] = {"none", "end", "stop", "length", "failed"};
     EXPECT_EQ(ends[static_cast<int>(written[i].end)], expected->end) << i;
     EXPECT_EQ(written[i].stop.empty(), written[i].end != TextChunk::End::stop) << i;
-    if (!written[i].stop.empty()) EXPECT_TRUE(written[i].stop == "." || written[i].stop == " the") << i;
+    if (!written[i].stop.empty()) {
+      EXPECT_TRUE(written[i].stop == "." || written[i].stop == " the") << i;
+    }
     EXPECT_EQ(written[i].times.written, expected->ids.size()) << i;
   }
 }
