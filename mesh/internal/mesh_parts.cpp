@@ -90,11 +90,14 @@ bool Mesh::Parts::should_be_wide(const topology::Plan& cut) const noexcept {
 
 // Of a thread, so that a thread which is done early finds another's region to take.
 std::size_t Mesh::Parts::regions_each(std::uint64_t bytes, std::size_t threads) const noexcept {
-  // A region takes about a microsecond for 32 KiB, and a tenth of one to be looked after. Two threads gain little.
+  // A region takes about a microsecond for 32 KiB, and a tenth of one to be looked after.
   const std::uint64_t least_bytes = (threads < 3 ? 512 : 64) * 1024, kMost = threads < 3 ? 4 : 8;
   if (options.regions_each) return options.regions_each;
   if (options.executor == ExecutorKind::resident || options.executor == ExecutorKind::deterministic) return 1;
-  if (options.grain_bytes == 0) return options.executor == ExecutorKind::graph ? 4 : 1;
+  const bool is_graph = options.executor == ExecutorKind::graph;
+  if (options.grain_bytes == 0) return is_graph ? 4 : 1;
+  // Two threads gain little by it, and lose a part of each sweep's cache where regions meet.
+  if (threads < 3 && !is_graph) return 1;
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes / (least_bytes * threads), 1, kMost));
 }
 

@@ -23,6 +23,7 @@ inline constexpr Nanoseconds kTurn = std::chrono::milliseconds(8);    // the lon
 inline constexpr Nanoseconds kTrial = std::chrono::milliseconds(16), kTrialMemory = std::chrono::milliseconds(64),
                              kMemory = std::chrono::milliseconds(512);
 inline constexpr double kHopeless = 2;  // times the other's time: a window ends the trial
+inline constexpr double kOutlier = 3;   // times what is known: the most that a window counts for
 inline constexpr Nanoseconds kFirstPause = std::chrono::milliseconds(64), kLongestPause = std::chrono::seconds(16);
 inline constexpr int kTrialShare = 128;  // trials take one part in so many of the time
 inline constexpr double kMargin = 0.95;  // of the other's time, to be taken instead
@@ -63,11 +64,13 @@ class ExecutorChoice {
     window_.steps += steps;
     if (window_.took < choice::kWindow) return;
     const double step_ns = mean(window_.took, window_.steps);
+    measured_.add(step_ns, window_.took, choice::kMemory);
+    window_ = {};
     // The first way is measured as long as the one that challenges it: its first steps find cold caches.
     const bool decides = is_trial_ || best_ == kUnknown;
-    if (decides && window_.took < choice::kTrial && !(is_trial_ && is_hopeless(step_ns))) return;
-    known_[way].add(step_ns, window_.took, is_trial_ ? choice::kTrialMemory : choice::kMemory);
-    window_ = {};
+    if (decides && measured_.weight < choice::kTrial && !(is_trial_ && is_hopeless(measured_.step_ns))) return;
+    const Known measured = std::exchange(measured_, Known());
+    known_[way].add(measured.step_ns, measured.weight, is_trial_ ? choice::kTrialMemory : choice::kMemory);
     is_trial_ ? end_trial(end) : follow(step_ns, end);
   }
 
@@ -84,6 +87,11 @@ class ExecutorChoice {
     double step_ns = 0;
     Nanoseconds weight{0};  // time that it comes from
     void add(double measured_ns, Nanoseconds took, Nanoseconds memory) noexcept {
+      // A window in which the whole machine stood still says as little as any other, however long it was.
+      if (const double most = choice::kOutlier * step_ns; step_ns > 0 && measured_ns > most) {
+        took = Nanoseconds(static_cast<std::int64_t>(static_cast<double>(took.count()) * most / measured_ns));
+        measured_ns = most;
+      }
       weight = std::min(weight + took, std::max(memory, took));
       step_ns += (measured_ns - step_ns) * static_cast<double>(took.count()) / static_cast<double>(weight.count());
     }
@@ -92,23 +100,33 @@ class ExecutorChoice {
   void begin_trial() noexcept {
     is_trial_ = warms_up_ = true;
     trial_ = Nanoseconds(0);
-    way_ = way_ == kResident ? kGraph : kResident;
+    way_ = other_than(way_);
     window_ = {};
+    measured_ = {};
   }
 
   void end_trial(Nanoseconds end) noexcept {
-    is_trial_ = false;
-    const Way tried = way_, other = static_cast<Way>(best_);
+    const Way other = static_cast<Way>(best_);
+    const Way tried = other_than(other);
+    if (!is_confirming_ && known_[other].weight <= choice::kTrialMemory && is_better(tried, other)) {
+      // The little that is known of the other may be from a bad moment, such as its first: it has a trial too.
+      known_[other] = {};
+      is_confirming_ = warms_up_ = true;
+      way_ = other;
+      return;
+    }
+    is_trial_ = is_confirming_ = false;
     if (is_better(tried, other)) {
+      warms_up_ = way_ != tried;
       take(tried, end);
     } else {
+      warms_up_ = way_ != other;
       way_ = other;
-      warms_up_ = true;
       pause_ = std::min(2 * pause_, choice::kLongestPause);
     }
     least_ = known_[best_].step_ns;
     // The trial of the former one takes as long as it was known to.
-    const double next_ns = 2 * static_cast<double>(block_) * known_[best_ == kResident ? kGraph : kResident].step_ns;
+    const double next_ns = 2 * static_cast<double>(block_) * known_[other_than(static_cast<Way>(best_))].step_ns;
     soonest_ = end + choice::kTrialShare * std::max(trial_, Nanoseconds(static_cast<std::int64_t>(next_ns)));
     retry_at_ = std::max(end + pause_, soonest_);
   }
@@ -116,7 +134,11 @@ class ExecutorChoice {
   static double mean(Nanoseconds took, std::uint64_t steps) noexcept {
     return static_cast<double>(took.count()) / static_cast<double>(steps);
   }
-  bool is_hopeless(double step_ns) const noexcept { return step_ns >= choice::kHopeless * known_[best_].step_ns; }
+  static Way other_than(Way way) noexcept { return way == kResident ? kGraph : kResident; }
+  // In a trial.
+  bool is_hopeless(double step_ns) const noexcept {
+    return step_ns >= choice::kHopeless * known_[other_than(way_)].step_ns;
+  }
 
   bool is_better(Way one, Way other) const noexcept {
     return known_[one].step_ns < choice::kMargin * known_[other].step_ns;
@@ -137,7 +159,7 @@ class ExecutorChoice {
       return;
     }
     // It was lucky in its trial, or steps have become slower.
-    const Way other = way_ == kResident ? kGraph : kResident;
+    const Way other = other_than(way_);
     if (known_[other].weight != Nanoseconds(0) && end - taken_at_ >= choice::kFirstPause && is_better(other, way_)) {
       take(other, end);
       warms_up_ = true;
@@ -169,8 +191,9 @@ class ExecutorChoice {
   std::uint64_t block_ = kBlock;
   Way way_ = kResident;
   std::uint8_t best_ = kUnknown;
-  bool is_trial_ = false, warms_up_ = true;
+  bool is_trial_ = false, is_confirming_ = false, warms_up_ = true;
   Known known_[2];
+  Known measured_;    // of the way that runs, since the last decision
   double least_ = 0;  // of the way taken, since it was
   struct {
     Nanoseconds took{0};

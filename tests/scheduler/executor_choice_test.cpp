@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace weft::scheduler::internal::executor_choice_test {
 namespace {
@@ -30,7 +31,7 @@ class Program {
       const Nanoseconds work = cost_[turn.way] * static_cast<std::int64_t>(turn.steps);
       worked_ += static_cast<double>(work.count());
       least_ += static_cast<double>(std::min(cost_[0], cost_[1]).count()) * static_cast<double>(turn.steps);
-      now_ += work + lost(work);
+      now_ += work + lost(work) + std::exchange(lost_cores_, Nanoseconds(0));
       choice_.note(turn.way, turn.steps, begin, now_);
       all += turn.steps;
       graph += turn.way == ExecutorChoice::kGraph ? turn.steps : 0;
@@ -40,6 +41,8 @@ class Program {
   void set(Nanoseconds resident, Nanoseconds graph) { cost_[0] = resident, cost_[1] = graph; }
   /// Others use the cores: in 3 ms of work threads are switched out in three of ten cases, for 3 to 9 ms.
   void share_cores() { shares_cores_ = true; }
+  /// All of them, in the next run.
+  void lose_cores(Nanoseconds time) { lost_cores_ = time; }
   /// Time worked over that of the faster way.
   double cost() const { return worked_ / least_; }
 
@@ -53,7 +56,7 @@ class Program {
   }
   std::size_t regions_;
   Nanoseconds cost_[2];
-  Nanoseconds now_ = 1s;
+  Nanoseconds now_ = 1s, lost_cores_{0};
   ExecutorChoice choice_;
   bool shares_cores_ = false;
   double worked_ = 0, least_ = 0;
@@ -79,6 +82,17 @@ TEST(ExecutorChoice, IsNotMisledByTheFirstSteps) {
   program.graph_share(3ms, 8);
   program.set(20us, 26us);
   EXPECT_LT(program.graph_share(1s, 8), 0.1);
+}
+
+// A host takes all cores away for a while, now and then.
+TEST(ExecutorChoice, IsNotMisledByAPause) {
+  Program program(4, 36us, 40us);
+  program.graph_share(20ms, 8);
+  for (int second = 0; second < 4; ++second)
+    for (int i = 0; i < 4; ++i) {
+      program.lose_cores(60ms);
+      EXPECT_LT(program.graph_share(250ms, 8), i == 0 && second == 0 ? 0.5 : 0.2) << second << ", " << i;
+    }
 }
 
 // Nothing is to be evened out, but resident threads wait for each other when they lose their cores.

@@ -280,7 +280,10 @@ TEST(WorkerPool, DoesNotRestWhereNobodyHasCome) {
   int asleep = 0;
   const pid_t caller = gettid();
   std::thread looker([&] {
-    for (; !is_over; std::this_thread::sleep_for(1ms)) asleep += sleeps(caller);
+    for (; !is_over; std::this_thread::sleep_for(1ms)) {
+      const bool is_asleep = sleeps(caller);
+      asleep += is_asleep && !is_over;  // afterwards the caller waits for this thread
+    }
   });
   std::uint64_t done = 0;
   const bool ran = rig.worker_pool.run(program, 1500, done);
