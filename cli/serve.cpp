@@ -40,7 +40,7 @@ namespace {
 
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
-  std::string home, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
   std::string tokenizer, chat_template, any_model = "auto";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
@@ -102,7 +102,7 @@ Result<text::ChatTemplate> read_template(const std::string& name_or_file) {
 Result<server::Service::Options> options_of(const ServeRequest& request, bool is_public) {
   server::Service::Options options;
   options.access = {request.keys, request.key_file, request.origins, request.hosts, !is_public};
-  options.meshes.home = request.home;
+  options.meshes.state = request.state;
   options.meshes.serving.queue = request.queue;
   options.meshes.mesh.threads = request.threads;
   options.models.serving.queue = request.queue;
@@ -246,7 +246,7 @@ Verb add_serve(CLI::App& program) {
       .type_name("ADDRESS:PORT|unix:PATH")
       .one_a_flag()
       .take_all();
-  add_option(*app, "home", r.home, "Keep each mesh in a data directory below this one").type_name("DIR");
+  add_option(*app, "state", r.state, "Keep each mesh in a data directory below this one").type_name("DIR");
   add_option(*app, "model-dir", r.model_directory, "Where .entity files lie that clients may name").type_name("DIR");
   add_flag(*app, "bridge", r.bridge, "Serve the Python package planetbridging");
   add_option(*app, "bridge-root", r.bridge_root, "The same, with its fixtures, models and reports below this directory")

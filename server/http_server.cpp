@@ -27,7 +27,7 @@ namespace {
 
 namespace asio = boost::asio;
 using internal::Connection;
-using internal::ConnectionShared;
+using internal::ConnectionTable;
 using internal::Protocol;
 using Acceptor = asio::basic_socket_acceptor<Protocol>;
 using Socket = internal::Socket;
@@ -165,7 +165,7 @@ class HttpServer::Parts {
   }
 
   const std::vector<std::string>& addresses() const noexcept { return addresses_; }
-  ConnectionShared& shared() noexcept { return shared_; }
+  ConnectionTable& shared() noexcept { return shared_; }
 
  private:
   Status accept_on(int listening) {
@@ -196,7 +196,7 @@ class HttpServer::Parts {
   }
 
   const Options options_;
-  ConnectionShared shared_;
+  ConnectionTable shared_;
   asio::io_context io_;  // after what connections use, so that they go first
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::vector<std::string> addresses_, made_;

@@ -113,13 +113,13 @@ agent::Agent::Options LiveMesh::agent_options() {
 
 Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const mesh::NetworkSpec& spec, Options options) {
   std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
-  if (made->options_.home.empty()) {
+  if (made->options_.directory.empty()) {
     WEFT_TRY(auto live, agent::ReplayableMesh::begin(spec, learns(made->options_, spec), made->options_.mesh));
     made->volatile_ = std::make_unique<agent::ReplayableMesh>(std::move(live));
   } else {
     auto settings = made->agent_options();
     settings.learns = learns(made->options_, spec);
-    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.home, spec,
+    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.directory, spec,
                                               std::move(settings), made->recovery_));
   }
   made->settle_names();
@@ -131,11 +131,11 @@ Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const formats::EntityFile& fi
     return fail(Errc::invalid_argument, "the file holds a session alone; attach it to a mesh of its network");
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
   std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
-  if (!made->options_.home.empty()) {
+  if (!made->options_.directory.empty()) {
     auto settings = made->agent_options();
     settings.learns = learns(made->options_, spec);
     settings.on_create = [&](mesh::Mesh& to) { return mesh::restore_weights(to, file); };
-    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.home, spec,
+    WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.directory, spec,
                                               std::move(settings), made->recovery_));
   } else if (mesh::holds_live_state(file)) {
     WEFT_TRY(auto live, agent::ReplayableMesh::restore(file, spec, made->options_.mesh));
@@ -151,7 +151,7 @@ Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const formats::EntityFile& fi
 
 Result<std::unique_ptr<LiveMesh>> LiveMesh::resume(Options options) {
   std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
-  WEFT_TRY(made->agent_, agent::Agent::open(made->options_.home, made->agent_options()));
+  WEFT_TRY(made->agent_, agent::Agent::open(made->options_.directory, made->agent_options()));
   made->settle_names();
   return made;
 }
@@ -341,13 +341,13 @@ Status LiveMesh::put_weights(std::vector<std::vector<float>> values, const std::
 
 Status LiveMesh::mark(std::string_view note) {
   if (!agent_)
-    return fail(Errc::unsupported, "this mesh has no data directory, so no journal; create it with \"home\"");
+    return fail(Errc::unsupported, "this mesh has no data directory, so no journal; create it with \"data_directory\"");
   if (!note.empty()) WEFT_CHECK(agent_->note("note", note));
   return agent_->mark();
 }
 
 Status LiveMesh::checkpoint() {
-  if (!agent_) return fail(Errc::unsupported, "this mesh has no data directory; create it with \"home\"");
+  if (!agent_) return fail(Errc::unsupported, "this mesh has no data directory; create it with \"data_directory\"");
   // At the tick of the last checkpoint there is none to take, and the journal holds what came since.
   const agent::CheckpointStatistics last = agent_->statistics().checkpoint;
   if (last.written > 0 && last.at.tick == mesh().ticks()) return agent_->acknowledge();

@@ -63,7 +63,7 @@ class LiveMesh {
  public:
   struct Options {
     mesh::MeshOptions mesh;
-    std::string home;  ///< data directory; empty: none, and nothing outlives the process
+    std::string directory;  ///< data directory; empty: none, and nothing outlives the process
     agent::Durability durability;
     std::uint64_t checkpoint_every = 0;  ///< ticks; 0: by the journal's growth
     bool learns = true;                  ///< by the network's section "learning", which alone then moves the ticks
@@ -79,7 +79,7 @@ class LiveMesh {
 
   const mesh::Mesh& mesh() const noexcept;
   const learning::Learner* learner() const noexcept { return const_cast<LiveMesh*>(this)->learner_of(); }
-  bool has_home() const noexcept { return agent_ != nullptr; }
+  bool has_directory() const noexcept { return agent_ != nullptr; }
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   const ServedState& state() const noexcept;
   const ScoreWindow& scores() const noexcept { return scores_; }

@@ -57,7 +57,7 @@ Result<std::shared_ptr<ServedMesh>> MeshTable::add(const std::string& name, Make
   const auto made_of = [&]() -> Result<std::shared_ptr<ServedMesh>> {
     try {
       WEFT_TRY(auto live, make());
-      if (live->has_home()) {
+      if (live->has_directory()) {
         const agent::Recovery& found = live->recovery();
         log_info("mesh '" + name + "': " + (found.is_new ? "begun" : "found") + " at tick " +
                  std::to_string(live->mesh().ticks()));
@@ -83,11 +83,11 @@ Result<LiveMesh::Options> MeshTable::options_of(const std::string& name, const M
   options.durability = making.durability.value_or(options_.durability);
   options.checkpoint_every = making.checkpoint_every;
   options.learns = making.learns;
-  if (!making.has_home.value_or(!options_.home.empty())) return options;
-  if (options_.home.empty())
+  if (!making.has_directory.value_or(!options_.state.empty())) return options;
+  if (options_.state.empty())
     return fail(Errc::invalid_argument,
-                "mesh '" + name + "': the server has no --home, so no mesh has a data directory");
-  options.home = options_.home + "/" + name;
+                "mesh '" + name + "': the server has no --state, so no mesh has a data directory");
+  options.directory = options_.state + "/" + name;
   return options;
 }
 
@@ -108,12 +108,12 @@ Result<std::shared_ptr<ServedMesh>> MeshTable::create(const std::string& name, c
 }
 
 Result<std::size_t> MeshTable::resume_all() {
-  if (options_.home.empty()) return std::size_t{0};
+  if (options_.state.empty()) return std::size_t{0};
   std::error_code failed;
-  fs::create_directories(options_.home, failed);
-  if (failed) return fail(Errc::storage, "home " + options_.home + ": " + failed.message());
+  fs::create_directories(options_.state, failed);
+  if (failed) return fail(Errc::storage, "state " + options_.state + ": " + failed.message());
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(options_.home, failed))
+  for (const auto& entry : fs::directory_iterator(options_.state, failed))
     if (entry.is_directory() && is_plain_name(entry.path().filename().string()) && holds_agent(entry.path()))
       names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
@@ -137,15 +137,15 @@ Status MeshTable::erase(const std::string& name, bool discard) {
     meshes_.erase(found);
     busy_.insert(name);
   }
-  const std::string home = mesh->description().home;
+  const std::string directory = mesh->description().directory;
   Status done = mesh->stop(!discard);
   // Requests that look at it still hold it; its data directory is let go with the last of them.
   while (mesh.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   mesh.reset();
-  if (discard && !home.empty()) {
+  if (discard && !directory.empty()) {
     std::error_code failed;
-    fs::remove_all(home, failed);
-    if (failed && done) done = fail(Errc::storage, "mesh '" + name + "': " + home + ": " + failed.message());
+    fs::remove_all(directory, failed);
+    if (failed && done) done = fail(Errc::storage, "mesh '" + name + "': " + directory + ": " + failed.message());
   }
   const std::lock_guard hold(mutex_);
   busy_.erase(name);

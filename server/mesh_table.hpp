@@ -27,7 +27,7 @@ namespace weft::server {
 class MeshTable {
  public:
   struct Options {
-    std::string home;  ///< each mesh with a data directory has one below it, by its name; empty: none may have one
+    std::string state;  ///< each mesh with a data directory has one below it, by its name; empty: none may have one
     ServedMesh::Options serving;
     mesh::MeshOptions mesh;
     agent::Durability durability;
@@ -36,7 +36,7 @@ class MeshTable {
   /// Options of one mesh.
   struct Making {
     std::optional<std::size_t> sessions, threads;
-    std::optional<bool> has_home;  ///< none: where the table has a home
+    std::optional<bool> has_directory;  ///< none: where the table has a directory for them
     std::optional<agent::Durability> durability;
     std::optional<mesh::ExecutorKind> executor;
     std::uint64_t checkpoint_every = 0;
@@ -53,11 +53,11 @@ class MeshTable {
   std::vector<std::shared_ptr<ServedMesh>> all() const;
 
   /// Makes a mesh, or goes on with the one in its data directory, and begins to serve it. Takes as long as that takes.
-  /// @error duplicate_name: one of this name is served; invalid_argument: no plain name, or no home; as
+  /// @error duplicate_name: one of this name is served; invalid_argument: no plain name, or no directory; as
   /// LiveMesh::create
   Result<std::shared_ptr<ServedMesh>> create(const std::string& name, const mesh::NetworkSpec& spec, Making making);
   Result<std::shared_ptr<ServedMesh>> create(const std::string& name, const formats::EntityFile& file, Making making);
-  /// Goes on with all meshes whose data directories lie in the home; returns how many. @error of the first that fails
+  /// Goes on with all meshes whose data directories lie there; returns how many. @error of the first that fails
   Result<std::size_t> resume_all();
   /// Executes what waits, takes a checkpoint, and serves it no more. `discard`: its data directory goes too.
   /// @error not_found; storage: the checkpoint or the removal

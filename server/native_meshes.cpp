@@ -41,8 +41,8 @@ Status read_making(JsonReader& reader, MeshTable::Making& making) {
   if (const auto threads = reader.find("threads")) {
     WEFT_TRY(making.threads, threads->u64(0, 1024));
   }
-  if (const auto home = reader.find("home")) {
-    WEFT_TRY(making.has_home, home->boolean());
+  if (const auto has = reader.find("data_directory")) {
+    WEFT_TRY(making.has_directory, has->boolean());
   }
   if (const auto durability = reader.find("durability")) {
     WEFT_TRY(const std::string text, durability->string(64));
@@ -61,7 +61,8 @@ Result<Creation> read_creation(const NativeContext& context, const HttpRequest& 
     if (name == query.end()) return fail(Errc::invalid_argument, "query: a file as the body needs ?name=NAME");
     creation.name = name->second;
     creation.path = request.body_file;
-    if (const auto home = query.find("home"); home != query.end()) creation.making.has_home = home->second == "1";
+    if (const auto has = query.find("data_directory"); has != query.end())
+      creation.making.has_directory = has->second == "1";
     return creation;
   }
   WEFT_TRY(const Json body, read_body(request));
@@ -170,7 +171,7 @@ Json about(const NativeContext& context) {
             "chat", "embeddings"}},
           {"allow_weight_update", context.allows_weights},
           {"has_model_directory", !context.model_directory.empty()},
-          {"has_home", !context.meshes.options().home.empty()},
+          {"has_data_directory", !context.meshes.options().state.empty()},
           {"limits", {{"queue", context.meshes.options().serving.queue}, {"meshes", context.meshes.options().most}}}};
 }
 

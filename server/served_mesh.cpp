@@ -28,7 +28,7 @@ MeshDescription describe(std::string name, const LiveMesh& live) {
   MeshDescription out;
   out.name = std::move(name);
   out.network = graph.spec().name;
-  out.home = live.options().home;
+  out.directory = live.options().directory;
   out.grid = {graph.spec().grid.z, graph.spec().grid.y, graph.spec().grid.x};
   for (std::size_t port = 0; port < graph.port_count(); ++port)
     out.inputs.push_back({graph.nodes()[port].port, graph.nodes()[port].width});
@@ -135,7 +135,7 @@ Status ServedMesh::stop(bool takes_checkpoint) {
   if (!thread_.joinable()) return {};
   thread_.join();
   events_.end();
-  return takes_checkpoint && mesh_->has_home() ? mesh_->checkpoint() : Status();
+  return takes_checkpoint && mesh_->has_directory() ? mesh_->checkpoint() : Status();
 }
 
 // --- the mesh's thread
@@ -225,7 +225,7 @@ void ServedMesh::execute(Job& job) {
   if (!answer) {
     if (answer.error().code() == Errc::internal) log_error(answer.error().text());
     job.exchange->respond(error_response(answer.error()));
-  } else if (answer->waits && mesh_->has_home()) {
+  } else if (answer->waits && mesh_->has_directory()) {
     waiting_.push_back({std::move(job.exchange), std::move(answer->format)});
   } else {
     job.exchange->respond(std::move(answer->format));
@@ -324,7 +324,7 @@ void ServedMesh::run_block() {
 
 void ServedMesh::publish(bool is_due) {
   const auto now = Clock::now();
-  if (!is_due && (now - published_ < kPublish || (!has_changed_ && !mesh_->has_home()))) return;
+  if (!is_due && (now - published_ < kPublish || (!has_changed_ && !mesh_->has_directory()))) return;
   auto made = std::make_shared<MeshStatistics>();
   const mesh::Mesh& mesh = mesh_->mesh();
   const ServedState& state = mesh_->state();

@@ -35,7 +35,7 @@ struct MeshDescription {
     std::string name;
     std::size_t width = 0;
   };
-  std::string name, network, home;
+  std::string name, network, directory;
   std::vector<std::size_t> grid;  ///< z, y, x
   std::vector<End> inputs, outputs;
   std::size_t layers = 0, learners = 0;  ///< learners: 0 without a section "learning"

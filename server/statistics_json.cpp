@@ -46,7 +46,7 @@ Json summary_of(const ServedMesh& mesh) {
           {"sessions", now->sessions.size()},
           {"weight_version", now->weight_version},
           {"weight_bytes", now->weight_bytes},
-          {"has_home", !is.home.empty()}};
+          {"has_data_directory", !is.directory.empty()}};
 }
 
 Json statistics_of(const ServedMesh& mesh) {

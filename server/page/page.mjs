@@ -232,7 +232,7 @@ async function showMesh(name) {
   beginChart();
   makeSlices();
   makeTransport();
-  panels.makeKeptActions(state.path, now.has_home);
+  panels.makeKeptActions(state.path, now.has_data_directory);
   panels.makeMorph(state.path);
   trial.begin(state.path, now);
   await panels.loadSessions(state.path);

@@ -75,8 +75,8 @@ export function showFaults(now, path) {
 
 /** Checkpoint and journal: the part of the ticks that would be lost. */
 export function showKept(now) {
-  if (!now.has_home)
-    return fill(find('kept'), [['kept', 'nothing: the mesh is in memory alone (--home DIR keeps it)']]);
+  if (!now.has_data_directory)
+    return fill(find('kept'), [['kept', 'nothing: the mesh is in memory alone (--state DIR keeps it)']]);
   const gap = now.journal ? now.ticks - now.journal.acknowledged : 0;
   fill(find('kept'), [
     [

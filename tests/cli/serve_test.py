@@ -88,10 +88,10 @@ class Serve(unittest.TestCase):
         self.network.write_text(json.dumps(NETWORK))
 
     def test_what_was_acknowledged_survives_a_kill(self):
-        home = self.folder / "home"
+        state = self.folder / "state"
         for _ in range(3):
             acknowledged = []
-            with Server(self.network, "--port", 0, "--home", home) as server:
+            with Server(self.network, "--port", 0, "--state", state) as server:
                 begun = server.ask("GET", "/api/v1/meshes/small")[1]["ticks"]
 
                 def learn():
@@ -109,21 +109,21 @@ class Serve(unittest.TestCase):
                 server.process.kill()
                 for thread in threads:
                     thread.join()
-            with Server(self.network, "--port", 0, "--home", home) as server:
+            with Server(self.network, "--port", 0, "--state", state) as server:
                 found = server.ask("GET", "/api/v1/meshes/small")[1]["ticks"]
                 self.assertGreaterEqual(found, max(acknowledged))
                 self.assertGreater(found, begun)
                 self.assertEqual(server.end(), 143)
-        done = subprocess.run([WEFT, "replay", str(home / "small"), "--verify"], capture_output=True, text=True)
+        done = subprocess.run([WEFT, "replay", str(state / "small"), "--verify"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_stop_takes_a_checkpoint(self):
-        home = self.folder / "home"
-        with Server(self.network, "--port", 0, "--home", home) as server:
+        state = self.folder / "state"
+        with Server(self.network, "--port", 0, "--state", state) as server:
             server.ask("POST", "/api/v1/meshes/small/learn", SAMPLE)
             before = server.ask("GET", "/api/v1/meshes/small/hash")[1]
             self.assertEqual(server.end(signal.SIGINT), 130)
-        with Server("--port", 0, "--home", home) as server:
+        with Server("--port", 0, "--state", state) as server:
             self.assertEqual(server.ask("GET", "/api/v1/meshes/small/hash")[1], before)
 
     def test_public_addresses_need_a_key(self):

@@ -38,7 +38,8 @@ TEST(Native, MakesTellsAndForgetsMeshes) {
   EXPECT_EQ(serving.ask("POST", "/api/v1/meshes", creation("../a")).status, 400);
   EXPECT_EQ(serving.ask("POST", "/api/v1/meshes", R"({"name":"b","network":{"weft":2}})").status, 422);
   EXPECT_EQ(serving.ask("POST", "/api/v1/meshes", R"({"name":"b","file":"x.entity"})").status, 400);
-  EXPECT_EQ(serving.ask("POST", "/api/v1/meshes", creation("b", R"(,"home":true)")).status, 422) << "no --home";
+  EXPECT_EQ(serving.ask("POST", "/api/v1/meshes", creation("b", R"(,"data_directory":true)")).status, 422)
+      << "no --state";
   const Json list = serving.ask("GET", "/api/v1/meshes").json();
   ASSERT_EQ(list["meshes"].size(), 1u);
   EXPECT_EQ(list["meshes"][0]["name"].text(), "a");
@@ -348,7 +349,7 @@ TEST(Native, DropsRequestsOfClientsThatWent) {
 TEST(Native, GoesOnFromItsDataDirectory) {
   const TemporaryDirectory folder;
   server::Service::Options options;
-  options.meshes.home = folder.path();
+  options.meshes.state = folder.path();
   options.meshes.mesh.threads = 1;
   std::string hash;
   {
@@ -371,7 +372,7 @@ TEST(Native, GoesOnFromItsDataDirectory) {
 TEST(Native, StreamsEvents) {
   const TemporaryDirectory folder;
   server::Service::Options options;
-  options.meshes.home = folder.path();
+  options.meshes.state = folder.path();
   Serving serving(options);
   serving.make("a");
   Client reader(serving.address());
