@@ -3,6 +3,7 @@
 #include "models/text_engine.hpp"
 
 #include "models/decoding_batch.hpp"
+#include "models/token_constraint.hpp"
 
 #include "text/token_stream.hpp"
 
@@ -48,15 +49,19 @@ TokenScore score_of(std::span<const float> logits, text::TokenId id, std::size_t
 }  // namespace
 
 struct TextEngine::Parts {
-  Parts(const LanguageModel& of, DecodingBatch to) : model(of), batch(std::move(to)) {}
+  Parts(const LanguageModel& of, DecodingBatch to) : model(of), batch(std::move(to)), bytes(*of.tokenizer) {}
 
   struct Text {
-    explicit Text(const text::Tokenizer& tokenizer, TextRequest of)
-        : request(std::move(of)), sampler(request.sampler), stream(tokenizer, request.prompt, request.stops) {}
+    Text(const text::Tokenizer& tokenizer, TokenBytes& bytes, TextRequest of)
+        : request(std::move(of)),
+          sampler(request.sampler),
+          stream(tokenizer, request.prompt, request.stops),
+          constraint(request.grammar, bytes) {}
 
     TextRequest request;
     Sampler sampler;
     text::TokenStream stream;
+    TokenConstraint constraint;
     std::vector<text::TokenId> ids{};  // that were written; the last is not taken yet
     std::size_t read = 0;              // tokens of the prompt that were taken
     std::uint64_t number = 0;
@@ -75,6 +80,7 @@ struct TextEngine::Parts {
 
   const LanguageModel& model;
   DecodingBatch batch;
+  TokenBytes bytes;
   std::vector<Place> places{};
   std::uint64_t next_number = 1;
 
@@ -87,6 +93,9 @@ struct TextEngine::Parts {
   void read(std::size_t at, const Give& give);
   bool score_prompt(std::size_t at, std::span<const text::TokenId> now, TextChunk& part, const Give& give);
   std::string stop_of(const Text& text) const;
+  bool is_end(text::TokenId id) const {
+    return std::find(model.ends.begin(), model.ends.end(), id) != model.ends.end();
+  }
 };
 
 bool TextEngine::Parts::goes_on_from(const Place& place, const TextRequest& request) const {
@@ -154,13 +163,15 @@ std::string TextEngine::Parts::stop_of(const Text& text) const {
 void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, const Give& give) {
   Text& text = *places[at].text;
   const TextRequest& request = text.request;
-  const auto id = text.sampler.pick(logits, {places[at].taken, request.prompt.size()});
+  const Sampler::Mask mask = text.constraint.mask([this](text::TokenId each) { return is_end(each); });
+  const auto id = text.sampler.pick(logits, {places[at].taken, request.prompt.size()}, mask);
   if (!id) return fail_text(at, fail(id.error()), give);
   TextChunk part;
-  if (!request.ignores_ends && std::find(model.ends.begin(), model.ends.end(), *id) != model.ends.end()) {
+  if ((text.constraint.is_on() || !request.ignores_ends) && is_end(*id)) {
     finish(at, part, TextChunk::End::end);
     return give(at, std::move(part));
   }
+  if (const Status taken = text.constraint.take(*id); !taken) return fail_text(at, taken, give);
   text.ids.push_back(*id);
   part.ids.push_back(*id);
   if (request.scores) part.scores.push_back(score_of(logits, *id, request.likeliest));
@@ -168,6 +179,8 @@ void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, con
   if (text.stream.is_stopped()) {
     part.stop = stop_of(text);
     finish(at, part, TextChunk::End::stop);
+  } else if (text.constraint.is_closed()) {
+    finish(at, part, TextChunk::End::end);
   } else if (text.ids.size() >= request.most_tokens || batch.position(at) >= batch.context()) {
     finish(at, part, TextChunk::End::length);
   }
@@ -279,7 +292,7 @@ Result<std::size_t> TextEngine::begin(TextRequest request) {
     p.batch.restart(at);
     place.taken.clear();
   }
-  place.text.emplace(*p.model.tokenizer, std::move(request));
+  place.text.emplace(*p.model.tokenizer, p.bytes, std::move(request));
   place.text->number = p.next_number++;
   place.text->read = place.text->times.cached = cached;
   return at;

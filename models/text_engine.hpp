@@ -5,6 +5,7 @@
 #include "models/language_model.hpp"
 #include "models/sampler.hpp"
 
+#include "text/grammar.hpp"
 #include "text/tokenizer.hpp"
 
 #include "core/result.hpp"
@@ -26,6 +27,7 @@ struct TextRequest {
   SamplerOptions sampler;
   std::size_t most_tokens = 128;
   std::vector<std::string> stops;
+  std::optional<text::Grammar> grammar;  ///< that the text follows; where it is whole, `ignores_ends` means nothing
   bool ignores_ends = false;
   bool reuses = true;          ///< may go on from what a slot has taken already, where the prompt begins with it
   bool scores = false;         ///< logarithms of the probabilities of what is written

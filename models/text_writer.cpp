@@ -2,6 +2,8 @@
 
 #include "models/text_writer.hpp"
 
+#include "models/token_constraint.hpp"
+
 #include "text/token_stream.hpp"
 
 #include <algorithm>
@@ -19,40 +21,6 @@ constexpr std::size_t kLook = 64;
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
-
-/// Tokens that may come next under a grammar; without one all.
-class Constraint {
- public:
-  Constraint(const std::optional<text::Grammar>& grammar, const text::Tokenizer& tokenizer)
-      : tokenizer_(tokenizer), bytes_(grammar ? tokenizer.size() : 0) {
-    if (grammar) state_.emplace(*grammar);
-  }
-  /// `ends`: tokens that end a text, which come where it is whole.
-  Sampler::Mask mask(std::function<bool(text::TokenId)> ends) {
-    if (!state_) return nullptr;
-    return [this, ends = std::move(ends)](text::TokenId id) {
-      if (ends(id)) return state_->is_complete();
-      const std::string& bytes = bytes_of(id);
-      return !bytes.empty() && state_->allows(bytes);
-    };
-  }
-  Status take(text::TokenId id) { return state_ ? state_->take(bytes_of(id)) : Status(); }
-  bool is_closed() const { return state_ && state_->is_closed(); }
-
- private:
-  /// Bytes of a token that is text; none of a special one.
-  const std::string& bytes_of(text::TokenId id) {
-    static const std::string kNone;
-    if (id >= bytes_.size()) return kNone;
-    std::optional<std::string>& known = bytes_[id];
-    if (!known) known = tokenizer_.is_special(id) ? std::string() : tokenizer_.token_bytes(id);
-    return *known;
-  }
-
-  const text::Tokenizer& tokenizer_;
-  std::optional<text::GrammarState> state_;
-  std::vector<std::optional<std::string>> bytes_;
-};
 
 }  // namespace
 
@@ -117,7 +85,8 @@ Result<Generated> TextWriter::write(std::vector<text::TokenId> prompt, const Gen
     made.text += text;
     return text.empty() ? Status() : give(text);
   };
-  Constraint constraint(options.grammar, *model_->tokenizer);
+  TokenBytes bytes(*model_->tokenizer);
+  TokenConstraint constraint(options.grammar, bytes);
   const Sampler::Mask mask = constraint.mask([this](text::TokenId id) { return ends(id); });
   std::vector<text::TokenId> all = made.prompt;
   const auto begun = std::chrono::steady_clock::now();

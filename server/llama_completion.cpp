@@ -3,6 +3,7 @@
 
 #include "server/internal/llama_settings.hpp"
 #include "server/internal/text_call.hpp"
+#include "server/internal/text_format.hpp"
 #include "server/internal/token_text.hpp"
 #include "server/language_api.hpp"
 
@@ -132,9 +133,7 @@ Result<LlamaRequest> read_llama(TextCall& call) {
   WEFT_TRY(out.tells_tokens, boolean_or(body, "return_tokens", false));
   WEFT_TRY(text.likeliest, natural_or(body, "n_probs", 0, 0, kMostProbabilities));
   text.scores = text.likeliest > 0;
-  for (const char* const unknown : {"grammar", "json_schema"})
-    if (const auto value = given(body, unknown); value && !(value->is_string() && value->raw().text().empty()))
-      return fail(Errc::unsupported, std::string(unknown) + ": texts follow no grammar");
+  WEFT_TRY(text.grammar, internal::read_format(body));
   WEFT_TRY(const JsonValue prompt, body.value("prompt"));
   WEFT_TRY(out.prompts, internal::read_prompts(prompt, *call.model, kMostPrompts));
   return out;

@@ -4,7 +4,9 @@
 #include "models/chat_format.hpp"
 #include "server/internal/chat_call.hpp"
 #include "server/internal/text_call.hpp"
+#include "server/internal/text_format.hpp"
 #include "server/internal/token_text.hpp"
+#include "server/internal/tool_calls.hpp"
 #include "server/language_api.hpp"
 
 #include <utility>
@@ -24,6 +26,7 @@ struct Chat {
   models::TextRequest text;  // with its prompt
   std::size_t choices = 1;
   bool streams = false, tells_usage = false, tells_logprobs = false;
+  internal::ChatTools tools;
 };
 
 class ChatAnswer final : public internal::TextAnswer {
@@ -32,7 +35,8 @@ class ChatAnswer final : public internal::TextAnswer {
       : TextAnswer(call.exchange, chat.choices, chat.streams),
         chat_(std::move(chat)),
         model_(call.model),
-        fingerprint_(internal::fingerprint(call.context)) {}
+        fingerprint_(internal::fingerprint(call.context)),
+        calls_(chat_.choices, internal::ToolCallReader(chat_.tools.must_call)) {}
 
  private:
   Json frame(const char* object, Json choices) const {
@@ -85,12 +89,35 @@ class ChatAnswer final : public internal::TextAnswer {
       all += chunk(i, {{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
     return all;
   }
-  std::string events(std::size_t text, const TextChunk& part) override {
-    std::string all;
-    if (!part.text.empty() || (chat_.tells_logprobs && !part.scores.empty()))
-      all = chunk(text, {{"content", part.text}}, logprobs_of(part.scores), nullptr);
-    if (part.end != TextChunk::End::none) all += chunk(text, Json::object(), nullptr, finish_reason(part.end));
+  /// The calls of a text that has ended.
+  Json calls_of(const internal::ToolCallReader& reader, bool is_stream) const {
+    Json all = Json::array();
+    for (const internal::ToolCall& each : reader.calls()) {
+      Json one = is_stream ? Json{{"index", all.size()}} : Json::object();
+      one["id"] = internal::fresh_id("call_");
+      one["type"] = "function";
+      one["function"] = {{"name", each.name}, {"arguments", each.arguments}};
+      all.push_back(std::move(one));
+    }
     return all;
+  }
+  static const char* reason_of(TextChunk::End end, const internal::ToolCallReader& reader) {
+    return reader.calls().empty() ? finish_reason(end) : "tool_calls";
+  }
+  std::string events(std::size_t text, const TextChunk& part) override {
+    internal::ToolCallReader& reader = calls_[text];
+    const bool is_last = part.end != TextChunk::End::none;
+    std::string content = part.text;
+    if (chat_.tools.is_on()) {
+      content = reader.push(part.text);
+      if (is_last) content += reader.finish();
+    }
+    std::string all;
+    if (!content.empty() || (chat_.tells_logprobs && !part.scores.empty()))
+      all = chunk(text, {{"content", content}}, logprobs_of(part.scores), nullptr);
+    if (!is_last) return all;
+    if (!reader.calls().empty()) all += chunk(text, {{"tool_calls", calls_of(reader, true)}}, nullptr, nullptr);
+    return all + chunk(text, Json::object(), nullptr, reason_of(part.end, reader));
   }
   std::string closing() override {
     const std::string done = "data: [DONE]\n\n";
@@ -98,11 +125,19 @@ class ChatAnswer final : public internal::TextAnswer {
   }
   HttpResponse whole() override {
     Json choices = Json::array();
-    for (const Choice& each : choices_)
+    for (const Choice& each : choices_) {
+      internal::ToolCallReader& reader = calls_[choices.size()];
+      Json message{{"role", "assistant"}, {"content", each.text}, {"refusal", nullptr}};
+      if (chat_.tools.is_on()) {
+        const std::string before = reader.push(each.text), content = before + reader.finish();
+        message["content"] = content.empty() && !reader.calls().empty() ? Json() : Json(content);
+        if (!reader.calls().empty()) message["tool_calls"] = calls_of(reader, false);
+      }
       choices.push_back({{"index", choices.size()},
-                         {"message", {{"role", "assistant"}, {"content", each.text}, {"refusal", nullptr}}},
+                         {"message", std::move(message)},
                          {"logprobs", logprobs_of(each.scores)},
-                         {"finish_reason", finish_reason(each.end)}});
+                         {"finish_reason", reason_of(each.end, reader)}});
+    }
     Json body = frame("chat.completion", std::move(choices));
     body["usage"] = usage().json();
     if (choices_.size() == 1) body["timings"] = internal::timings_of(choices_[0].times);
@@ -113,20 +148,14 @@ class ChatAnswer final : public internal::TextAnswer {
   const std::shared_ptr<ServedModel> model_;
   const std::string id_ = internal::fresh_id("chatcmpl-"), fingerprint_;
   const std::int64_t created_ = internal::unix_time();
+  std::vector<internal::ToolCallReader> calls_;
 };
 
 /// Refuses fields that would change an answer and are not known.
 Status check_known(JsonReader& body) {
   const auto refuse = [](const std::string& text) { return fail(Errc::unsupported, text); };
-  const auto tools = given(body, "tools"), functions = given(body, "functions"), choice = given(body, "tool_choice");
-  const bool is_off = choice && choice->is_string() && choice->raw().text() == "none";
-  if (tools && !tools->raw().empty() && !is_off) return refuse("tools: calls of tools are not read; tool_choice: none");
-  if (functions && !functions->raw().empty()) return refuse("functions: calls of functions are not read");
-  if (const auto format = given(body, "response_format")) {
-    WEFT_TRY(JsonReader reader, format->object());
-    WEFT_TRY(const std::string type, reader.string("type", 64));
-    if (type != "text") return refuse("response_format: '" + type + "' is not known; text is");
-  }
+  const auto functions = given(body, "functions");
+  if (functions && !functions->raw().empty()) return refuse("functions: was replaced by tools, which are read");
   if (const auto modalities = given(body, "modalities"); modalities && modalities->raw().size() > 1)
     return refuse("modalities: only text is written");
   return {};
@@ -167,6 +196,14 @@ Result<Chat> read_chat_request(TextCall& call) {
     return fail(Errc::invalid_argument, "top_logprobs: needs \"logprobs\": true");
   text.scores = chat.tells_logprobs;
   WEFT_TRY(text::ChatInput input, internal::read_chat(body));
+  const models::ChatFormat& spelled = call.model->model().chat;
+  const auto& chat_template = spelled.tools ? spelled.tools : spelled.chat;
+  WEFT_TRY(chat.tools, internal::read_tools(body, chat_template ? &*chat_template : nullptr));
+  WEFT_TRY(text.grammar, internal::read_format(body));
+  if (text.grammar && chat.tools.is_on())
+    return fail(Errc::invalid_argument, "response_format: a text that may be a call of a tool follows no other format");
+  if (chat.tools.grammar) text.grammar = chat.tools.grammar;
+  if (chat.tools.is_on()) input.tools = chat.tools.offered;
   WEFT_TRY(text.prompt, tokens_of(*call.model, std::move(input)));
   return chat;
 }
@@ -188,7 +225,8 @@ Result<std::string> render(TextCall& call) {
   if (!format.chat) return no_template(*call.model);
   WEFT_TRY(text::ChatInput input, internal::read_chat(call.body));
   input.bos = format.bos, input.eos = format.eos, input.tokens = format.tokens;
-  return format.chat->render(input);
+  if (const auto tools = given(call.body, "tools"); tools && tools->is_array()) input.tools = tools->raw();
+  return (input.tools.is_array() && format.tools ? *format.tools : *format.chat).render(input);
 }
 
 std::optional<HttpResponse> apply_template(TextCall& call) {

@@ -2,6 +2,7 @@
 // POST /v1/completions.
 
 #include "server/internal/text_call.hpp"
+#include "server/internal/text_format.hpp"
 #include "server/internal/token_text.hpp"
 #include "server/language_api.hpp"
 
@@ -188,6 +189,7 @@ Result<Completion> read(TextCall& call) {
     text.likeliest = *out.logprobs;
     text.scores_prompt = out.echoes;
   }
+  WEFT_TRY(text.grammar, internal::read_format(body));
   text.scores = out.logprobs.has_value() || out.tried > out.choices;
   WEFT_TRY(const JsonValue prompt, body.value("prompt"));
   WEFT_TRY(out.prompts, internal::read_prompts(prompt, *call.model, kMostTexts));

@@ -30,14 +30,29 @@ Result<std::string> read_content(const JsonValue& value) {
   return all;
 }
 
+/// Calls that the model wrote before. Their arguments, a text of JSON, are what templates take: an object.
+Result<Json> read_calls(const JsonValue& value) {
+  WEFT_TRY(const auto list, value.array(0, 128));
+  Json all = Json::array();
+  for (const JsonValue& each : list) {
+    WEFT_TRY(JsonReader call, each.object());
+    WEFT_TRY(JsonReader function, call.object("function"));
+    WEFT_TRY(const std::string name, function.string("name", 64));
+    WEFT_TRY(const std::string text, function.string("arguments", kLongestContent));
+    WEFT_TRY(Json arguments, parse_json(text.empty() ? "{}" : text, function.path_of("arguments")));
+    WEFT_TRY(const std::string id, string_or(call, "id", "", 256));
+    all.push_back(
+        {{"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", std::move(arguments)}}}});
+  }
+  return all;
+}
+
 Result<Json> read_message(const JsonValue& value) {
   WEFT_TRY(JsonReader message, value.object());
   WEFT_TRY(std::string role, message.string("role", 64));
   if (std::find(kRoles.begin(), kRoles.end(), role) == kRoles.end())
     return fail(Errc::unknown_name,
                 message.path_of("role") + ": '" + role + "' is none of system, developer, user, assistant, tool");
-  if (const auto calls = given(message, "tool_calls"); calls && !calls->raw().empty())
-    return fail(Errc::unsupported, message.path_of("tool_calls") + ": calls of tools are not read");
   // OpenAI's newer name of the same role.
   if (role == "developer") role = "system";
   std::string content;
@@ -49,6 +64,12 @@ Result<Json> read_message(const JsonValue& value) {
   Json out{{"role", role}, {"content", content}};
   WEFT_TRY(const std::string name, string_or(message, "name", "", 256));
   if (!name.empty()) out["name"] = name;
+  if (const auto calls = given(message, "tool_calls"); calls && role == "assistant") {
+    WEFT_TRY(Json list, read_calls(*calls));
+    if (!list.empty()) out["tool_calls"] = std::move(list);
+  }
+  WEFT_TRY(const std::string call, string_or(message, "tool_call_id", "", 256));
+  if (!call.empty()) out["tool_call_id"] = call;
   return out;
 }
 

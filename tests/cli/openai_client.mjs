@@ -88,6 +88,60 @@ const tests = {
     assert.equal(stopped.choices[0].finish_reason, "stop");
   },
 
+  async "chat: JSON by response_format"() {
+    const schema = {
+      type: "object", additionalProperties: false, required: ["name", "kind", "age"],
+      properties: { name: { type: "string", maxLength: 8 }, kind: { enum: ["cat", "dog"] }, age: { type: "integer" } },
+    };
+    const request = {
+      model: "stories", messages, seed: 3, max_tokens: 200,
+      response_format: { type: "json_schema", json_schema: { name: "animal", strict: true, schema } },
+    };
+    const whole = await client.chat.completions.create(request);
+    const animal = JSON.parse(whole.choices[0].message.content);
+    assert.deepEqual(Object.keys(animal), ["name", "kind", "age"]);
+    assert.ok(animal.name.length <= 8 && ["cat", "dog"].includes(animal.kind) && Number.isInteger(animal.age));
+    assert.equal(whole.choices[0].finish_reason, "stop");
+    const parsed = await client.chat.completions.parse(request);
+    assert.equal(parsed.choices[0].message.content, whole.choices[0].message.content);
+    let text = "";
+    for await (const chunk of await client.chat.completions.create({ ...request, stream: true }))
+      text += chunk.choices[0].delta.content ?? "";
+    assert.equal(text, whole.choices[0].message.content);
+    const free = await client.chat.completions.create({ ...request, response_format: { type: "json_object" } });
+    assert.ok(free.choices[0].message.content.startsWith("{"));
+    if (free.choices[0].finish_reason === "stop") assert.equal(typeof JSON.parse(free.choices[0].message.content), "object");
+    const pattern = { type: "string", pattern: "a+" };
+    const refused = await rejects(() => client.chat.completions.create({
+      ...request, response_format: { type: "json_schema", json_schema: { name: "p", schema: pattern } },
+    }));
+    assert.ok(refused instanceof OpenAI.BadRequestError);
+    assert.equal(refused.param, "response_format");
+  },
+
+  async "chat: a tool that must be called"() {
+    const parameters = { type: "object", properties: { city: { enum: ["Oslo", "Rome"] } }, required: ["city"] };
+    const tools = ["weather", "time"].map((name) => ({ type: "function", function: { name, parameters } }));
+    const request = { model: "stories", messages, tools, temperature: 0, max_tokens: 100 };
+    const { choices } = await client.chat.completions.create({ ...request, tool_choice: "required" });
+    assert.equal(choices[0].finish_reason, "tool_calls");
+    assert.equal(choices[0].message.content, null);
+    const [call] = choices[0].message.tool_calls;
+    assert.ok(["weather", "time"].includes(call.function.name));
+    assert.ok(["Oslo", "Rome"].includes(JSON.parse(call.function.arguments).city));
+    const tool_choice = { type: "function", function: { name: "time" } };
+    const runner = client.chat.completions.stream({ ...request, tool_choice });
+    const final = await runner.finalChatCompletion();
+    assert.equal(final.choices[0].message.tool_calls[0].function.name, "time");
+    const history = [...messages, choices[0].message, { role: "tool", tool_call_id: call.id, content: "rain" }];
+    const next = await client.chat.completions.create({ ...request, messages: history, tool_choice: "none" });
+    assert.equal(typeof next.choices[0].message.content, "string");
+    const unknown = { type: "function", function: { name: "none_such" } };
+    const error = await rejects(() => client.chat.completions.create({ ...request, tool_choice: unknown }));
+    assert.equal(error.status, 400);
+    assert.equal(error.param, "tool_choice");
+  },
+
   async "completions of tokens"() {
     const { tokens } = await (await fetch(`${base}/tokenize`, {
       method: "POST",

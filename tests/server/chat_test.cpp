@@ -105,9 +105,9 @@ TEST(Chat, RefusesWhatItWouldNotDo) {
     EXPECT_EQ(reply.status, status) << reply.body;
     EXPECT_EQ(reply.json()["error"]["param"], param.empty() ? Json() : Json(param)) << reply.body;
   };
-  const Json tools = Json::array({Json{{"type", "function"}}});
+  const Json tools = Json::array({Json{{"type", "function"}, {"function", {{"name", "f"}}}}});
   refused({{"tools", tools}}, 501, "tools");
-  refused({{"response_format", {{"type", "json_schema"}}}}, 501, "response_format");
+  refused({{"response_format", {{"type", "json_schema"}}}}, 400, "response_format");
   refused({{"top_logprobs", 2}}, 400, "top_logprobs");
   refused({{"messages", Json::array()}}, 400, "messages");
   refused({{"messages", Json::array({Json{{"role", "robot"}, {"content", "a"}}})}}, 400, "messages[0].role");
