@@ -47,6 +47,16 @@ Json nodes_json(const topology::MachineInfo& info) {
   return nodes;
 }
 
+/// Places of `weft serve --numa`.
+Json numa_json(const topology::Machine& machine) {
+  Json nodes = Json::array();
+  for (const std::uint32_t node : machine.usable_nodes()) {
+    const topology::NodeInfo& is = machine.info().nodes[node];
+    nodes.push_back({{"node", node}, {"cores", is.usable_cores}, {"memory_bytes", is.memory_bytes}});
+  }
+  return {{"replicas", nodes.size()}, {"nodes", nodes}};
+}
+
 Json memory_json() {
   const topology::MemoryLimits memory = topology::read_memory_limits();
   Json limits = Json::array();
@@ -173,6 +183,12 @@ void print(const Json& d) {
   std::printf("weft         %s\n", d["version"].get<std::string>().c_str());
   print_system(d["system"], d["disk"]);
   print_machine(d["machine"]);
+  std::string places;
+  for (const auto& node : d["numa"]["nodes"])
+    places += (places.empty() ? "" : ", ") + std::string("node ") + node["node"].dump() + " with " +
+              node["cores"].dump() + " cores";
+  std::printf("serve --numa replicas: %s of each language model (%s); distribute: each in turn on one\n",
+              d["numa"]["replicas"].dump().c_str(), places.c_str());
   std::string available;
   for (const auto& each : isa["available"]) available += " " + each.get<std::string>();
   std::printf("kernels      %s (of:%s%s)\n", isa["active"].get<std::string>().c_str(), available.c_str(),
@@ -203,13 +219,10 @@ void print(const Json& d) {
 Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
   WEFT_TRY(const auto machine, topology::Machine::discover());
   WEFT_TRY(const auto executor, scheduler::make_executor(machine, {}));
-  Json d{{"version", WEFT_VERSION},
-         {"system", system_json()},
-         {"disk", disk_json()},
-         {"machine", machine_json(machine)},
-         {"isa", isa_json()},
-         {"subnormals", flush_json()},
-         {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
+  Json d{{"version", WEFT_VERSION},    {"system", system_json()},
+         {"disk", disk_json()},        {"machine", machine_json(machine)},
+         {"numa", numa_json(machine)}, {"isa", isa_json()},
+         {"subnormals", flush_json()}, {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
          {"gpu", gpu_json()}};
   d["unreached_devices"] = unreached_json(d["gpu"]);
   if (!file.empty()) {

@@ -41,7 +41,7 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
-  std::string tokenizer, chat_template, any_model = "auto";
+  std::string tokenizer, chat_template, any_model = "auto", numa = "off";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
@@ -117,6 +117,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   if (!request.durability.empty()) {
     WEFT_TRY(options.meshes.durability, agent::parse_durability(request.durability));
   }
+  options.numa = *server::parse_numa_mode(request.numa);
   options.model_directory = request.model_directory;
   WEFT_TRY(options.max_body, parse_byte_size(request.max_body));
   WEFT_TRY(options.max_upload, parse_byte_size(request.max_upload));
@@ -276,6 +277,9 @@ Verb add_serve(CLI::App& program) {
          {"auto", "on", "off"});
   add_option(*app, "max-body", r.max_body, "Largest request that is no file").type_name("SIZE");
   add_option(*app, "max-upload", r.max_upload, "Largest file sent").type_name("SIZE");
+  one_of(add_option(*app, "numa", r.numa,
+                    "Replicas of language models, one a NUMA node; or each model and mesh on one node, in turn"),
+         {"off", "distribute", "replicas"});
   add_option(*app, "threads", r.threads, "Threads of one mesh; 0: all cores");
   add_option(*app, "io-threads", r.io_threads, "Threads for connections").within(std::uint64_t{1}, std::uint64_t{64});
   add_option(*app, "drain-delay", r.drain_delay, "Seconds between SIGTERM and taking no more work").within(0.0, 3600.0);

@@ -49,7 +49,7 @@ void tell_properties(const LanguageContext& context, const Call& call) {
             {"is_processing", false},
             {"params", internal::llama_settings({})}};
   call.exchange->respond(json_response({{"default_generation_settings", std::move(slot)},
-                                        {"total_slots", is.slots},
+                                        {"total_slots", is.slots * context.models.replicas(is.name).size()},
                                         {"model_alias", is.name},
                                         {"model_path", is.file},
                                         {"chat_template", chat ? chat->source() : std::string()},
@@ -62,13 +62,19 @@ void tell_properties(const LanguageContext& context, const Call& call) {
 void tell_slots(const LanguageContext& context, const Call& call) {
   const auto model = model_of_query(context, call);
   if (!model) return;
-  const auto now = model->statistics();
+  std::vector<ModelStatistics::Slot> all;
+  std::size_t busy = 0;
+  for (const auto& each : context.models.replicas(model->name())) {
+    const auto now = each->statistics();
+    all.insert(all.end(), now->slots.begin(), now->slots.end());
+    busy += now->busy;
+  }
   const auto query = parse_query(call.request().query);
-  if (query && query->contains("fail_on_no_slot") && now->busy == now->slots.size())
+  if (query && query->contains("fail_on_no_slot") && busy == all.size())
     return call.exchange->respond(internal::response_of({503, "no slot available"}));
   Json slots = Json::array();
-  for (std::size_t i = 0; i < now->slots.size(); ++i) {
-    const auto& [state, task] = now->slots[i];
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [state, task] = all[i];
     const bool writes = state.is_busy && !state.is_reading;
     const auto left = static_cast<std::int64_t>(state.most_tokens) - static_cast<std::int64_t>(state.written);
     slots.push_back({{"id", i},

@@ -46,6 +46,7 @@ Result<std::shared_ptr<ServedMesh>> MeshTable::add(const std::string& name, Make
   if (!is_plain_name(name))
     return fail(Errc::invalid_argument, "mesh '" + name.substr(0, 128) +
                                             "': a name has 1 to 128 letters, digits, dots, dashes and underscores");
+  std::optional<NumaNode> node;
   {
     const std::lock_guard hold(mutex_);
     if (meshes_.contains(name) || busy_.contains(name))
@@ -53,16 +54,19 @@ Result<std::shared_ptr<ServedMesh>> MeshTable::add(const std::string& name, Make
     if (meshes_.size() + busy_.size() >= options_.most)
       return fail(Errc::full, "mesh '" + name + "': " + std::to_string(options_.most) + " meshes are served already");
     busy_.insert(name);
+    if (!options_.numa.nodes.empty()) node = options_.numa.nodes[next_node_++ % options_.numa.nodes.size()];
   }
   const auto made_of = [&]() -> Result<std::shared_ptr<ServedMesh>> {
     try {
-      WEFT_TRY(auto live, make());
+      WEFT_TRY(auto live, make(node));
       if (live->has_directory()) {
         const agent::Recovery& found = live->recovery();
         log_info("mesh '" + name + "': " + (found.is_new ? "begun" : "found") + " at tick " +
                  std::to_string(live->mesh().ticks()));
       }
-      return std::make_shared<ServedMesh>(name, std::move(live), options_.serving);
+      ServedMesh::Options serving = options_.serving;
+      serving.node = node;
+      return std::make_shared<ServedMesh>(name, std::move(live), std::move(serving));
     } catch (const std::bad_alloc&) {
       return fail(Errc::too_large, "mesh '" + name + "': not enough memory");
     }
@@ -93,16 +97,18 @@ Result<LiveMesh::Options> MeshTable::options_of(const std::string& name, const M
 
 Result<std::shared_ptr<ServedMesh>> MeshTable::create(const std::string& name, const mesh::NetworkSpec& spec,
                                                       Making making) {
-  return add(name, [&]() -> Result<std::unique_ptr<LiveMesh>> {
+  return add(name, [&](const std::optional<NumaNode>& node) -> Result<std::unique_ptr<LiveMesh>> {
     WEFT_TRY(auto options, options_of(name, making));
+    if (node) options.mesh.machine = node->machine;
     return LiveMesh::create(spec, std::move(options));
   });
 }
 
 Result<std::shared_ptr<ServedMesh>> MeshTable::create(const std::string& name, const formats::EntityFile& file,
                                                       Making making) {
-  return add(name, [&]() -> Result<std::unique_ptr<LiveMesh>> {
+  return add(name, [&](const std::optional<NumaNode>& node) -> Result<std::unique_ptr<LiveMesh>> {
     WEFT_TRY(auto options, options_of(name, making));
+    if (node) options.mesh.machine = node->machine;
     return LiveMesh::create(file, std::move(options));
   });
 }
@@ -118,8 +124,9 @@ Result<std::size_t> MeshTable::resume_all() {
       names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    const auto made = add(name, [&]() -> Result<std::unique_ptr<LiveMesh>> {
+    const auto made = add(name, [&](const std::optional<NumaNode>& node) -> Result<std::unique_ptr<LiveMesh>> {
       WEFT_TRY(auto options, options_of(name, {}));
+      if (node) options.mesh.machine = node->machine;
       return LiveMesh::resume(std::move(options));
     });
     if (!made) return fail(made.error());

@@ -32,6 +32,7 @@ class MeshTable {
     mesh::MeshOptions mesh;
     agent::Durability durability;
     std::size_t most = 256;  ///< meshes
+    NumaPlacement numa{};    ///< a mesh learns, so there is one of it: on one node
   };
   /// Options of one mesh.
   struct Making {
@@ -71,8 +72,9 @@ class MeshTable {
   Result<LiveMesh::Options> options_of(const std::string& name, const Making& making) const;
 
   const Options options_;
-  mutable std::mutex mutex_;  // of the two below
+  mutable std::mutex mutex_;  // of the three below
   std::map<std::string, std::shared_ptr<ServedMesh>, std::less<>> meshes_;
+  std::size_t next_node_ = 0;
   std::set<std::string> busy_;  // names under construction, or on their way out
 };
 

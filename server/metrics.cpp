@@ -131,7 +131,8 @@ void add_mesh(Families& to, ServedMesh& served) {
 
 void add_model(Families& to, const ServedModel& served) {
   const ModelCounters& counters = served.counters();
-  const Labels model{{"mesh", served.name()}};
+  Labels model{{"mesh", served.name()}};
+  if (served.node()) model.emplace_back("node", std::to_string(served.node()->index));
   const auto cancelled = [&](const char* stage, std::uint64_t count) {
     Labels labels = model;
     labels.emplace_back("stage", stage);
@@ -143,6 +144,13 @@ void add_model(Families& to, const ServedModel& served) {
   to.counter("weft_queue_rejected_total", "Requests refused because the queue was full", as_double(counters.rejected),
              model);
   to.counter("weft_queue_timeouts_total", "Requests that waited too long", as_double(counters.timed_out), model);
+  if (served.node())
+    for (const bool is_local : {true, false}) {
+      Labels labels = model;
+      labels.emplace_back("access", is_local ? "local" : "remote");
+      to.counter("weft_numa_bytes_total", "Bytes of weights that steps read, by the node that they lie on",
+                 as_double(is_local ? counters.local_bytes : counters.remote_bytes), labels);
+    }
   cancelled("queued", counters.cancelled_queued);
   cancelled("prompt", counters.cancelled_prompt);
   cancelled("decode", counters.cancelled_decode);

@@ -30,6 +30,7 @@ class ModelTable {
     Fallback fallback = Fallback::automatic;
     std::string tokenizer{};                            ///< file or folder of the tokenizer; empty: the model's own
     std::optional<text::ChatTemplate> chat_template{};  ///< instead of the models' own
+    NumaPlacement numa{};
   };
 
   explicit ModelTable(Options options) : options_(std::move(options)) {}
@@ -40,18 +41,29 @@ class ModelTable {
   /// @error duplicate_name, invalid_argument: no plain name; as load_language_model, ServedModel::make
   Result<std::shared_ptr<ServedModel>> load(storage::FileSystem& files, const std::string& name,
                                             const std::string& path);
-  /// The model of exactly this name. Null: there is none.
+  /// The model of exactly this name, the first of its replicas. Null: there is none.
   std::shared_ptr<ServedModel> find(std::string_view name) const;
-  /// The model that answers a request for `name` (empty: none is named). @error not_found
-  Result<std::shared_ptr<ServedModel>> choose(std::string_view name) const;
-  /// By name.
+  /// One engine for each node that the model is on; empty: no model of exactly this name.
+  std::vector<std::shared_ptr<ServedModel>> replicas(std::string_view name) const;
+  /// The model that answers a request for `name` (empty: none is named): the replica with the least to do. Requests
+  /// with the same `session` go to the same replica, while it has a free slot or no other has. @error not_found
+  Result<std::shared_ptr<ServedModel>> choose(std::string_view name, std::string_view session = {}) const;
+  /// By name, the first replica of each.
   std::vector<std::shared_ptr<ServedModel>> all() const;
+  /// By name and node, every replica.
+  std::vector<std::shared_ptr<ServedModel>> all_replicas() const;
   void stop_all();
 
  private:
+  using Replicas = std::vector<std::shared_ptr<ServedModel>>;
+  Result<std::shared_ptr<ServedModel>> make(storage::FileSystem& files, const std::string& name,
+                                            const std::string& path, std::optional<NumaNode> node) const;
+  std::vector<std::optional<NumaNode>> next_nodes();
+
   const Options options_;
-  mutable std::mutex mutex_;  // of the models
-  std::map<std::string, std::shared_ptr<ServedModel>, std::less<>> models_;
+  mutable std::mutex mutex_;  // of the two below
+  std::map<std::string, Replicas, std::less<>> models_;
+  std::size_t next_node_ = 0;
 };
 
 }  // namespace weft::server

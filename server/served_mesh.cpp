@@ -57,7 +57,7 @@ const MeshDescription::End* MeshDescription::input(std::string_view port) const 
 const MeshDescription::End* MeshDescription::output(std::string_view of) const noexcept { return find(outputs, of); }
 
 ServedMesh::ServedMesh(std::string name, std::unique_ptr<LiveMesh> mesh, Options options)
-    : options_(options), description_(describe(std::move(name), *mesh)), mesh_(std::move(mesh)) {
+    : options_(std::move(options)), description_(describe(std::move(name), *mesh)), mesh_(std::move(mesh)) {
   publish(true);
   sigset_t all, before;
   sigfillset(&all);
@@ -156,6 +156,7 @@ std::deque<ServedMesh::Job> ServedMesh::next_jobs() {
 }
 
 void ServedMesh::work() {
+  const OnNode stays(options_.node);
   while (true) {
     std::deque<Job> jobs = next_jobs();
     if (jobs.empty()) {

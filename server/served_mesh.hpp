@@ -6,6 +6,7 @@
 #include "server/event_ring.hpp"
 #include "server/http_exchange.hpp"
 #include "server/live_mesh.hpp"
+#include "server/numa.hpp"
 
 #include "actors/actor.hpp"
 #include "actors/supervisor.hpp"
@@ -86,6 +87,7 @@ class ServedMesh {
     std::size_t queue = 64;                          ///< requests that may wait
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
     std::size_t batch_rows = 1024;                   ///< of forward requests, at most
+    std::optional<NumaNode> node{};                  ///< that its thread stays on
   };
   /// Answer to a request that was executed.
   struct Answer {
@@ -110,6 +112,7 @@ class ServedMesh {
   const MeshDescription& description() const noexcept { return description_; }
   std::shared_ptr<const MeshStatistics> statistics() const;
   const MeshCounters& counters() const noexcept { return counters_; }
+  const std::optional<NumaNode>& node() const noexcept { return options_.node; }
   std::size_t waiting() const;
   EventRing& events() noexcept { return events_; }
 

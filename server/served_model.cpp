@@ -6,6 +6,8 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "topology/plan.hpp"
+
 #include "core/log.hpp"
 
 #include <signal.h>
@@ -60,8 +62,8 @@ ModelDescription describe(std::string name, std::string file, const models::Lang
 Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::string file, models::LanguageModel model,
                                                        Options options) {
   ModelDescription description = describe(std::move(name), std::move(file), model);
-  std::shared_ptr<ServedModel> made(new ServedModel(std::move(description), std::move(model), options));
-  WEFT_TRY(auto engine, models::TextEngine::make(made->model_, options.engine));
+  std::shared_ptr<ServedModel> made(new ServedModel(std::move(description), std::move(model), std::move(options)));
+  WEFT_TRY(auto engine, models::TextEngine::make(made->model_, made->options_.engine));
   made->description_.context = engine.context();
   made->description_.slots = engine.slots();
   made->description_.width = engine.features();
@@ -77,7 +79,7 @@ Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::st
 }
 
 ServedModel::ServedModel(ModelDescription description, models::LanguageModel model, Options options)
-    : options_(options), description_(std::move(description)), model_(std::move(model)) {}
+    : options_(std::move(options)), description_(std::move(description)), model_(std::move(model)) {}
 
 ServedModel::~ServedModel() { stop(); }
 
@@ -153,12 +155,14 @@ void ServedModel::stop() {
 // --- the model's thread
 
 void ServedModel::work() {
+  const OnNode stays(options_.node);
   while (wait_for_work()) {
     look_at_queue();
     const bool writes = !is_paused();
     if (writes) admit();
     look_after();
-    if (writes) engine_->step([this](std::size_t slot, models::TextChunk part) { give(slot, std::move(part)); });
+    if (writes && engine_->step([this](std::size_t slot, models::TextChunk part) { give(slot, std::move(part)); }))
+      count_bytes();
     remove_ended();
     publish();
   }
@@ -350,6 +354,15 @@ void ServedModel::remove_ended() {
       places_[slot] = {};
     }
   running_.remove_if([](const Running& each) { return each.is_ended; });
+}
+
+/// Weights lie on the node of the mesh's plan; a step reads them once for all texts that it goes on with.
+void ServedModel::count_bytes() {
+  const topology::Plan& plan = model_.mesh->plan();
+  if (!options_.node || plan.regions.empty()) return;
+  const std::uint32_t here = topology::current_node(options_.node->machine).value_or(options_.node->index);
+  auto& counter = plan.regions[0].assignment.node == here ? counters_.local_bytes : counters_.remote_bytes;
+  counter.fetch_add(description_.bytes, std::memory_order_relaxed);
 }
 
 void ServedModel::publish() {

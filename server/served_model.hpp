@@ -6,6 +6,7 @@
 #include "models/text_engine.hpp"
 #include "server/http_exchange.hpp"
 #include "server/latency_histogram.hpp"
+#include "server/numa.hpp"
 
 #include "core/result.hpp"
 
@@ -47,6 +48,8 @@ struct ModelStatistics {
 struct ModelCounters {
   std::atomic<std::uint64_t> queued{0}, rejected{0}, timed_out{0};
   std::atomic<std::uint64_t> cancelled_queued{0}, cancelled_prompt{0}, cancelled_decode{0};
+  /// Bytes of weights that steps read, by whether they lie on the node of the thread; by the weights' size.
+  std::atomic<std::uint64_t> local_bytes{0}, remote_bytes{0};
   std::atomic<std::uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0};
   LatencyHistogram first_token, between_tokens;
 };
@@ -86,6 +89,7 @@ class ServedModel {
     models::TextEngine::Options engine;
     std::size_t queue = 64;                          ///< requests that may wait
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
+    std::optional<NumaNode> node{};                  ///< that its thread stays on
   };
 
   /// @error as TextEngine::make
@@ -100,6 +104,7 @@ class ServedModel {
   const models::LanguageModel& model() const noexcept { return model_; }
   const text::Tokenizer& tokenizer() const noexcept { return *model_.tokenizer; }
   const ModelCounters& counters() const noexcept { return counters_; }
+  const std::optional<NumaNode>& node() const noexcept { return options_.node; }
   std::shared_ptr<const ModelStatistics> statistics() const;
   std::size_t waiting() const;
 
@@ -147,6 +152,7 @@ class ServedModel {
   void count_cancelled(const Running& request);
   void give(std::size_t slot, models::TextChunk part);
   void remove_ended();
+  void count_bytes();
   void publish();
 
   const Options options_;

@@ -118,6 +118,13 @@ Service::~Service() {
 
 Result<std::unique_ptr<Service>> Service::make(Options options) {
   WEFT_TRY(auto access, Access::make(options.access));
+  if (options.numa != NumaMode::off) {
+    if (!options.machine) {
+      WEFT_TRY(options.machine, topology::Machine::discover());
+    }
+    WEFT_TRY(options.models.numa, NumaPlacement::make(options.numa, *options.machine));
+    options.meshes.numa = options.models.numa;
+  }
   std::unique_ptr<Service> made(new Service(std::make_unique<Parts>(std::move(options), std::move(access))));
   Parts& parts = *made->parts_;
   // The routes that are asked for most are looked at first.
@@ -193,8 +200,9 @@ void Service::add_probes() {
   for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) add(path, is_alive);
   parts.router.add({"GET", "/metrics", Route::Body::none, false, false, [&parts](Call call) {
                       const HttpStatistics http = parts.http ? parts.http->statistics() : HttpStatistics();
-                      call.exchange->respond(text_response(
-                          parts.metrics.text(parts.meshes.all(), parts.models.all(), http), Metrics::kContentType));
+                      call.exchange->respond(
+                          text_response(parts.metrics.text(parts.meshes.all(), parts.models.all_replicas(), http),
+                                        Metrics::kContentType));
                     }});
 }
 

@@ -33,6 +33,8 @@ class Service final : public HttpHandler {
     std::uint64_t max_upload = std::uint64_t{4} << 30;
     bool allows_weights = false;
     std::string version = "unknown";
+    NumaMode numa = NumaMode::off;
+    std::optional<topology::Machine> machine{};  ///< for `numa`; none: the running one
     std::string bridge_root{};  ///< of planetbridging's fixtures, models and reports; empty: its routes are not served
     /// Answers of `/` and `/assets/...`; empty: 404.
     std::function<std::optional<HttpResponse>(const HttpRequest&)> assets{};

@@ -25,11 +25,8 @@ void tell_model(const LanguageContext& context, const Call& call) {
 /// All models, or the one that the query names.
 std::vector<std::shared_ptr<ServedModel>> models_of(const LanguageContext& context, const Call& call) {
   const auto query = parse_query(call.request().query);
-  if (query && query->contains("model")) {
-    auto found = context.models.find(query->find("model")->second);
-    return found ? std::vector{std::move(found)} : std::vector<std::shared_ptr<ServedModel>>();
-  }
-  return context.models.all();
+  if (query && query->contains("model")) return context.models.replicas(query->find("model")->second);
+  return context.models.all_replicas();
 }
 
 void flush(const LanguageContext& context, const Call& call) {

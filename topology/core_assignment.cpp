@@ -51,16 +51,39 @@ Result<ThreadBinding> ThreadBinding::pin(const Machine& machine, std::uint32_t c
   if (core >= info.cores.size() || info.cores[core].usable.empty()) {
     return fail(Errc::invalid_argument, "core " + std::to_string(core) + " is not usable");
   }
-  if (info.synthetic) return fail(Errc::unsupported, "cannot pin a thread on a synthetic machine");
+  return pin_to(machine, info.cores[core].usable, "core " + std::to_string(core));
+}
+
+Result<ThreadBinding> ThreadBinding::pin_to_node(const Machine& machine, std::uint32_t node) {
+  std::vector<std::uint32_t> cpus;
+  for (const CoreInfo& core : machine.info().cores)
+    if (core.node == node) cpus.insert(cpus.end(), core.usable.begin(), core.usable.end());
+  if (cpus.empty()) return fail(Errc::invalid_argument, "NUMA node " + std::to_string(node) + " has no usable CPU");
+  return pin_to(machine, cpus, "NUMA node " + std::to_string(node));
+}
+
+Result<ThreadBinding> ThreadBinding::pin_to(const Machine& machine, const std::vector<std::uint32_t>& cpus,
+                                            const std::string& what) {
+  if (machine.info().synthetic) return fail(Errc::unsupported, "cannot pin a thread on a synthetic machine");
   const hwloc_topology_t topology = machine.impl().topology;
   auto impl = std::make_unique<Impl>(Impl{machine, make_bitmap()});
   const Bitmap wanted = make_bitmap();
-  for (const std::uint32_t cpu : info.cores[core].usable) hwloc_bitmap_set(wanted.get(), cpu);
+  for (const std::uint32_t cpu : cpus) hwloc_bitmap_set(wanted.get(), cpu);
   if (hwloc_get_cpubind(topology, impl->before.get(), HWLOC_CPUBIND_THREAD) != 0 ||
       hwloc_set_cpubind(topology, wanted.get(), HWLOC_CPUBIND_THREAD) != 0) {
-    return fail(Errc::unsupported, "cannot pin a thread to core " + std::to_string(core) + ": " + std::strerror(errno));
+    return fail(Errc::unsupported, "cannot pin a thread to " + what + ": " + std::strerror(errno));
   }
   return ThreadBinding(std::move(impl));
+}
+
+std::optional<std::uint32_t> current_node(const Machine& machine) noexcept {
+  const MachineInfo& info = machine.info();
+  if (info.synthetic) return std::nullopt;
+  const int cpu = sched_getcpu();
+  for (const CoreInfo& core : info.cores)
+    for (const std::uint32_t own : core.cpus)
+      if (static_cast<int>(own) == cpu) return core.node;
+  return std::nullopt;
 }
 
 bool is_on_core(const Machine& machine, std::uint32_t core) noexcept {

@@ -4,7 +4,10 @@
 
 #include "topology/machine.hpp"
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace weft::topology {
@@ -27,15 +30,22 @@ class ThreadBinding {
  public:
   /// @error unsupported on synthetic machines or where the OS refuses
   static Result<ThreadBinding> pin(const Machine& machine, std::uint32_t core);
+  /// The same with all usable cores of a node.
+  static Result<ThreadBinding> pin_to_node(const Machine& machine, std::uint32_t node);
   ThreadBinding(ThreadBinding&&) noexcept;
   ThreadBinding& operator=(ThreadBinding&&) noexcept;
   ~ThreadBinding();
 
  private:
   struct Impl;
+  static Result<ThreadBinding> pin_to(const Machine& machine, const std::vector<std::uint32_t>& cpus,
+                                      const std::string& what);
   explicit ThreadBinding(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// Node of the core that runs the calling thread now; none on synthetic machines. A few nanoseconds.
+std::optional<std::uint32_t> current_node(const Machine& machine) noexcept;
 
 /// True when the calling thread runs on a hardware thread of `core` now. A few nanoseconds.
 bool is_on_core(const Machine& machine, std::uint32_t core) noexcept;

@@ -202,6 +202,33 @@ Result<Machine> Machine::synthetic(std::string description, SyntheticOptions opt
   return Machine(std::move(impl));
 }
 
+Result<Machine> Machine::on_node(std::uint32_t node) const {
+  const MachineInfo& all = info();
+  if (node >= all.nodes.size() || all.nodes[node].masked())
+    return fail(Errc::invalid_argument, "NUMA node " + std::to_string(node) + " has no usable CPU");
+  auto impl = std::make_shared<Impl>();
+  if (hwloc_topology_dup(&impl->topology, impl_->topology) != 0)
+    return fail(Errc::unsupported, "hwloc cannot copy the topology");
+  impl->affinity = make_bitmap();
+  for (const CoreInfo& core : all.cores)
+    if (core.node == node)
+      for (const std::uint32_t cpu : core.usable) hwloc_bitmap_set(impl->affinity.get(), cpu);
+  impl->info.name = all.name;
+  impl->info.synthetic = all.synthetic;
+  impl->info.quota = all.quota;
+  fill(*impl);
+  return Machine(std::move(impl));
+}
+
+std::vector<std::uint32_t> Machine::usable_nodes() const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t i = 0; i < info().nodes.size(); ++i)
+    if (!info().nodes[i].masked() && info().nodes[i].memory_allowed) found.push_back(i);
+  for (std::uint32_t i = 0; found.empty() && i < info().nodes.size(); ++i)
+    if (!info().nodes[i].masked()) found.push_back(i);
+  return found;
+}
+
 const MachineInfo& Machine::info() const noexcept { return impl_->info; }
 
 std::size_t Machine::usable_cpus() const noexcept {

@@ -74,6 +74,12 @@ class Machine {
   static Result<Machine> synthetic(std::string description, SyntheticOptions options);
   static Result<Machine> synthetic(std::string description) { return synthetic(std::move(description), {}); }
 
+  /// The same machine with the cores of one node alone: plans and memory of what runs on it stay there.
+  /// @error invalid_argument: no such node, or none of its CPUs is usable
+  Result<Machine> on_node(std::uint32_t node) const;
+  /// Nodes with a usable CPU where this process may take memory; the first one where there is none such.
+  std::vector<std::uint32_t> usable_nodes() const;
+
   const MachineInfo& info() const noexcept;
   /// CPUs worth using: those allowed by affinity, no more than the quota rounded up; at least 1.
   std::size_t usable_cpus() const noexcept;

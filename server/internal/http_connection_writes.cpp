@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a connection writes: answers, whole or in pieces, and its end.
+// Answers of a connection, whole or in pieces, and its end.
 
 #include "server/internal/http_connection.hpp"
 

@@ -80,7 +80,10 @@ std::optional<HttpResponse> answer(LanguageContext& context, const ExchangePoint
                             "/api/v1/meshes/" + *name,
                         "model", "unsupported"});
   if (!call.mesh) {
-    auto model = context.models.choose(*name);
+    // OpenAI's name for requests that begin alike; ours for a conversation.
+    const auto session = string_or(*body, body->find("session") ? "session" : "prompt_cache_key", "", 256);
+    if (!session) return refusal_of(session.error());
+    auto model = context.models.choose(*name, *session);
     if (!model) return response_of({name->empty() ? 400 : 404, model.error().text(), "model", "model_not_found"});
     call.model = *std::move(model);
   }

@@ -126,6 +126,33 @@ TEST(CoreAssignment, OnePerCoreThenShared) {
   for (std::uint32_t i = 0; i < 16; ++i) EXPECT_EQ(shared[i], (CoreAssignment{i / 2, i / 8}));
 }
 
+TEST(Machine, OfOneNodeHasItsCoresAlone) {
+  const auto machine = Machine::synthetic("node:4 core:3 pu:2").value();
+  EXPECT_EQ(machine.usable_nodes(), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  const auto part = machine.on_node(2).value();
+  EXPECT_EQ(part.usable_nodes(), (std::vector<std::uint32_t>{2}));
+  EXPECT_EQ(part.usable_cores(), 3u);
+  EXPECT_EQ(part.usable_cpus(), 6u);
+  EXPECT_EQ(part.info().nodes.size(), 4u) << "masked parts stay visible";
+  EXPECT_TRUE(part.info().nodes[1].masked());
+  for (const CoreAssignment each : core_assignments(part, 0)) EXPECT_EQ(each.node, 2u);
+  EXPECT_FALSE(ThreadBinding::pin_to_node(part, 2)) << "a synthetic machine has no threads";
+}
+
+TEST(ThreadBinding, StaysOnANode) {
+  const auto machine = Machine::discover().value();
+  const std::set<int> before = own_mask();
+  const std::uint32_t node = machine.usable_nodes().back();
+  {
+    const auto part = machine.on_node(node).value();
+    const auto binding = ThreadBinding::pin_to_node(part, node);
+    if (!binding) GTEST_SKIP() << binding.error().text();
+    EXPECT_EQ(current_node(machine), node);
+    EXPECT_LE(own_mask().size(), before.size());
+  }
+  EXPECT_EQ(own_mask(), before);
+}
+
 TEST(ThreadBinding, PinsAndRestores) {
   const auto machine = Machine::discover();
   ASSERT_TRUE(machine);
