@@ -9,13 +9,12 @@
 namespace weft::cli {
 namespace {
 
-/// The one that the section "stream" names, or the only one there is.
-template <class Specs>
-Result<std::string> chosen(const Specs& specs, const std::string& name, const std::string& what) {
+/// The input that the section "stream" names, or the only one there is.
+Result<std::string> chosen(const mesh::NetworkSpec& spec, const std::string& name) {
   if (!name.empty()) return name;
-  if (specs.size() == 1) return specs[0].name;
-  return fail(Errc::invalid_argument, "stream." + what + ": the network has " + std::to_string(specs.size()) + " " +
-                                          what + "s; name the one that is meant");
+  if (spec.inputs.size() == 1) return spec.inputs[0].name;
+  return fail(Errc::invalid_argument, "stream.input: the network has " + std::to_string(spec.inputs.size()) +
+                                          " inputs; name the one that is meant");
 }
 
 }  // namespace
@@ -39,20 +38,15 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
     WEFT_TRY(asked->options_, within(learning::read_stream(spec.stream)));
   }
   learning::StreamOptions& o = asked->options_;
-  WEFT_TRY(o.input, within(chosen(spec.inputs, o.input, "input")));
-  WEFT_TRY(o.output, within(chosen(spec.outputs, o.output, "output")));
+  WEFT_TRY(o.input, within(chosen(spec, o.input)));
   const mesh::Graph& graph = asked->loaded_.mesh->graph();
   const auto port = graph.find_port(o.input);
-  const auto output = graph.find_output(o.output);
-  if (!port || !output)
-    return fail(Errc::unknown_name,
-                path + ": stream: no " + (port ? "output is named '" + o.output : "input is named '" + o.input) + "'");
+  if (!port) return fail(Errc::unknown_name, path + ": stream: no input is named '" + o.input + "'");
+  WEFT_TRY(asked->outputs_, within(learning::TaughtOutputs::of(graph, o, learning)));
   asked->features_ = graph.nodes()[*port].width;
-  asked->width_ = graph.nodes()[*output].width;
   asked->hold_ = (asked->learner_ ? *asked->learner_ : *asked->loaded_.learner).hold();
-  asked->parts_ = learning::label_parts(asked->output(), learning);
   if (asked->names_columns()) {
-    WEFT_TRY(const auto bounds, within(learning::label_bounds(asked->output(), learning, o.table)));
+    WEFT_TRY(const auto bounds, within(learning::label_bounds(asked->outputs_, learning, o.table)));
   }
   asked->units_ = learning::TargetUnits(o.table);
   return asked;
@@ -67,13 +61,15 @@ bool AskedModel::names_columns() const {
 
 Status AskedModel::answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const {
   const mesh::RunInput input{options_.input, inputs};
-  const mesh::RunOutput output{options_.output, outputs};
-  return mesh::MeshAccess::evaluate_copies(*loaded_.mesh, 0, {&input, 1}, rows, hold_, {&output, 1});
+  return outputs_.ask(rows, outputs, [&](std::span<const mesh::RunOutput> to) {
+    return mesh::MeshAccess::evaluate_copies(*loaded_.mesh, 0, {&input, 1}, rows, hold_, to);
+  });
 }
 
 std::string AskedModel::class_name(std::size_t part, std::uint32_t answer) const {
   const learning::TableOptions& table = options_.table;
-  if (learning_.heads.empty()) return answer < table.classes.size() ? table.classes[answer] : std::to_string(answer);
+  if (outputs_.own_classes().empty())
+    return answer < table.classes.size() ? table.classes[answer] : std::to_string(answer);
   const bool is_named = part < table.head_classes.size() && answer < table.head_classes[part].size();
   return is_named ? table.head_classes[part][answer] : std::to_string(answer);
 }
@@ -81,14 +77,14 @@ std::string AskedModel::class_name(std::size_t part, std::uint32_t answer) const
 learning::Evaluation AskedModel::evaluation() const {
   std::vector<std::uint32_t> classes;
   for (std::size_t i = 0; i < class_sets(); ++i)
-    classes.push_back(static_cast<std::uint32_t>(parts_[i + 1] - parts_[i]));
-  return {output(), learning_, classes, units_};
+    classes.push_back(static_cast<std::uint32_t>(parts()[i + 1] - parts()[i]));
+  return {outputs_, learning_, classes, units_};
 }
 
 AnswerNames AskedModel::names() const {
   AnswerNames names;
   names.classes = options_.table.head_classes;
-  if (learning_.heads.empty()) names.classes.assign(1, options_.table.classes);
+  if (outputs_.own_classes().empty()) names.classes.assign(1, options_.table.classes);
   // Numbers and places are no names.
   const std::vector<std::string> columns = learning::target_columns(options_.table);
   const bool is_named =
@@ -96,6 +92,7 @@ AnswerNames AskedModel::names() const {
         return column == "first" || column == "last" || column.find_first_not_of("0123456789") == column.npos;
       });
   if (is_named) names.targets = columns;
+  names.take_outputs(outputs_);
   return names;
 }
 

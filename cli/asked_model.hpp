@@ -10,6 +10,7 @@
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -29,18 +30,20 @@ class AskedModel {
   ///                                                            whose section "stream" names none of them
   static Result<std::unique_ptr<AskedModel>> open(const std::string& path, mesh::MeshOptions options);
 
-  /// Values of the output, [rows][width()], of inputs [rows][features()].
+  /// Values of the outputs, side by side, [rows][width()], of inputs [rows][features()].
   Status answer(std::span<const float> inputs, std::size_t rows, std::span<float> outputs) const;
 
   const mesh::Graph& graph() const noexcept { return loaded_.mesh->graph(); }
   /// Name of the input that rows are shown to.
   const std::string& input() const noexcept { return options_.input; }
   std::size_t features() const noexcept { return features_; }
-  std::size_t width() const noexcept { return width_; }
+  std::size_t width() const noexcept { return outputs_.width(); }
+  /// Outputs that it answers with.
+  const learning::TaughtOutputs& outputs() const noexcept { return outputs_; }
   /// True when the largest value of the output, or of each of its parts, is the class.
   bool is_classifier() const noexcept { return !has_values(); }
   /// First columns of the parts of the output that have a class each, and the end of the last.
-  const std::vector<std::size_t>& parts() const noexcept { return parts_; }
+  const std::vector<std::size_t>& parts() const noexcept { return outputs_.parts(); }
   /// Nothing is measured yet.
   learning::Evaluation evaluation() const;
   const learning::TargetUnits& units() const noexcept { return units_; }
@@ -52,21 +55,20 @@ class AskedModel {
   /// Of a part of the output.
   std::string class_name(std::size_t part, std::uint32_t answer) const;
   /// Labels or values that it answers a row with.
-  std::size_t answers() const noexcept { return has_values() ? width_ : parts_.size() - 1; }
+  std::size_t answers() const noexcept { return outputs_.targets(); }
 
  private:
   bool has_values() const noexcept { return targets_of(learning_.loss) == learning::LossTargets::values; }
   bool names_columns() const;
-  const mesh::Node& output() const { return graph().nodes()[*graph().find_output(options_.output)]; }
-  std::size_t class_sets() const noexcept { return std::max<std::size_t>(learning_.heads.size(), 1); }
+  std::size_t class_sets() const noexcept { return std::max<std::size_t>(outputs_.own_classes().size(), 1); }
   Model model_;
   Loaded loaded_;
   std::unique_ptr<learning::Learner> learner_;  // of a model without live state
   learning::LearningOptions learning_;
   learning::StreamOptions options_;
   learning::TargetUnits units_;
-  std::vector<std::size_t> parts_;
-  std::size_t features_ = 0, width_ = 0;
+  learning::TaughtOutputs outputs_;
+  std::size_t features_ = 0;
   std::uint32_t hold_ = 0;
 };
 

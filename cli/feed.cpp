@@ -3,6 +3,7 @@
 #include "cli/feed.hpp"
 
 #include "cli/json_line.hpp"
+#include "cli/report.hpp"
 #include "cli/text_format.hpp"
 
 #include "kernels/loss_traits.hpp"
@@ -37,11 +38,8 @@ Feed::Feed(const FeedOptions& options, learning::SampleStream& stream, learning:
       idle_([]() -> Status { return {}; }),
       acknowledged_(place.rows()) {
   const learning::Dataset& data = stream.data();
-  const mesh::Graph& graph = learner.mesh().graph();
-  const mesh::Node& output = graph.nodes()[*graph.find_output(stream.options().output)];
-  output_.resize(output.width);
+  output_.resize(stream.outputs().width());
   if (data.has_values()) return;
-  parts_ = learning::label_parts(output, learner.options());
   for (std::size_t i = 0; i < data.targets; ++i) {
     const learning::ClassSet classes = data.classes_of(data.heads.empty() ? 0 : i);
     auto& names = names_.emplace_back(classes.names);
@@ -279,9 +277,13 @@ Status Feed::flush() {
   const bool has_values = stream_.data().has_values();
   const std::size_t inputs = learner_.mesh().sessions() * stream_.data().features;
   const mesh::RunInput input{stream_.options().input, first(batch_.inputs, inputs)};
-  const learning::Target target{stream_.options().output, first(batch_.labels, has_values ? 0 : targets),
-                                first(batch_.values, has_values ? targets : 0)};
-  const Status learned = counted(rows, rows, [&] { return learn({&input, 1}, {&target, 1}, updates); });
+  const Status learned = counted(rows, rows, [&] {
+    return stream_.outputs().teach(first(batch_.labels, has_values ? 0 : targets),
+                                   first(batch_.values, has_values ? targets : 0),
+                                   [&](std::span<const learning::Target> all) {
+                                     return learn({&input, 1}, all, updates);
+                                   });
+  });
   const auto drop = [&](auto& values, std::size_t each) {
     values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(updates * each));
   };
@@ -369,9 +371,10 @@ Status Feed::take_target() {
     labels.insert(labels.end(), label.begin(), label.end());
     if (stream_.data().has_values()) values.insert(values.end(), target_.begin(), target_.end());
   }
-  const learning::Target target{stream_.options().output, labels, values};
   return refused_by_id(counted(1, 0, [&] {
-    return agent_ ? agent_->teach(ticket, {&target, 1}) : learner_.teach(ticket, {&target, 1});
+    return stream_.outputs().teach(labels, values, [&](std::span<const learning::Target> targets) {
+      return agent_ ? agent_->teach(ticket, targets) : learner_.teach(ticket, targets);
+    });
   }));
 }
 
@@ -386,19 +389,20 @@ Status Feed::answer() {
   if (batch_.rows > stream_.at_once())
     return fail(Errc::internal, "an answer beside samples that are to be learned before it");
   const mesh::RunInput input{stream_.options().input, reader_->values()};
-  const mesh::RunOutput output{stream_.options().output, output_};
-  WEFT_CHECK(learner_.predict({&input, 1}, 1, {&output, 1}, 0));
+  WEFT_CHECK(stream_.outputs().ask(1, output_, [&](std::span<const mesh::RunOutput> to) {
+    return learner_.predict({&input, 1}, 1, to, 0);
+  }));
   Json line{{"event", "answer"}, {"row", place_.rows()}};
   if (const std::string& id = reader_->table().id(); !id.empty()) line["id"] = *parse_json(id, "id");
-  const std::span<const float> values(output_);
-  const auto class_of = [&](std::size_t i) {
-    return names_[i][learning::largest(values.subspan(parts_[i], parts_[i + 1] - parts_[i]))];
-  };
-  if (names_.size() == 1) line["class"] = class_of(0);
-  for (std::size_t i = 0; names_.size() > 1 && i < names_.size(); ++i) line["classes"].push_back(class_of(i));
-  for (std::size_t i = 0; i < output_.size(); ++i)
-    line["values"].push_back(
-        as_written(names_.empty() ? static_cast<float>(stream_.units().told(output_[i], i)) : output_[i]));
+  const auto& parts = stream_.outputs().parts();
+  std::vector<std::string> classes;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    classes.push_back(
+        names_[i][learning::largest(std::span<const float>(output_).subspan(parts[i], parts[i + 1] - parts[i]))]);
+  std::vector<float> values = output_;
+  for (std::size_t i = 0; names_.empty() && i < values.size(); ++i)
+    values[i] = static_cast<float>(stream_.units().told(values[i], i));
+  add_answer(line, stream_.outputs(), classes, values);
   print_json(line);
   return {};
 }

@@ -95,7 +95,6 @@ class Feed {
   std::uint64_t dropped_ = 0, told_ = 0;
   KnownLabels labels_;
   std::vector<std::vector<std::string>> names_;  // of the classes of each label
-  std::vector<std::size_t> parts_;               // of the output, with a label each
   /// Samples of a batch, and what goes to the learner of it.
   struct Batch {
     std::uint64_t rows = 0;     // those of whole updates, and the beginning of one more

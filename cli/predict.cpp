@@ -100,11 +100,11 @@ class AnswerPrinter {
   Json object(std::span<const float> values, const std::string& id) const {
     Json line = Json::object();
     if (!id.empty()) line["id"] = *parse_json(id, "id");
-    if (has_class_ && labels() == 1) line["class"] = answer(values, 0);
-    for (std::size_t i = 0; has_class_ && labels() > 1 && i < labels(); ++i)
-      line["classes"].push_back(answer(values, i));
-    for (std::size_t i = 0; has_values_ && i < values.size(); ++i)
-      line["values"].push_back(as_written(told(values, i)));
+    std::vector<std::string> classes;
+    std::vector<float> shown;
+    for (std::size_t i = 0; has_class_ && i < labels(); ++i) classes.push_back(answer(values, i));
+    for (std::size_t i = 0; has_values_ && i < values.size(); ++i) shown.push_back(told(values, i));
+    add_answer(line, model_.outputs(), classes, shown);
     return line;
   }
   std::string label_name(std::size_t i) const {

@@ -2,6 +2,7 @@
 
 #include "cli/report.hpp"
 
+#include "cli/json_line.hpp"
 #include "cli/table.hpp"
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
@@ -144,12 +145,24 @@ std::string loss_text(double loss) {
   return text;
 }
 
-AnswerNames AnswerNames::of(const learning::Dataset& data) {
+AnswerNames AnswerNames::of(const learning::Dataset& data, const learning::TaughtOutputs& of) {
   AnswerNames names;
   for (std::size_t i = 0; i < std::max<std::size_t>(data.heads.size(), 1); ++i)
     names.classes.push_back(data.classes_of(i).names);
   names.targets = data.target_names;
+  names.take_outputs(of);
   return names;
+}
+
+void AnswerNames::take_outputs(const learning::TaughtOutputs& of) {
+  if (!of.has_several()) return;
+  const bool is_named = targets.size() == of.targets();
+  for (std::size_t i = 0; i < of.targets(); ++i) {
+    const auto& one = of.of_target(i);
+    outputs.push_back(one.name);
+    const std::string place = one.targets > 1 ? "[" + std::to_string(i - one.first_target + 1) + "]" : "";
+    if (!is_named) targets.resize(i), targets.push_back(one.name + place);
+  }
 }
 
 const std::vector<std::string>& AnswerNames::classes_of(std::size_t head) const {
@@ -174,6 +187,22 @@ std::string evaluation_report(const learning::Evaluation& e, const AnswerNames& 
   return text;
 }
 
+void add_answer(Json& line, const learning::TaughtOutputs& outputs, std::span<const std::string> classes,
+                std::span<const float> values) {
+  for (const auto& one : outputs.all()) {
+    Json& to = outputs.has_several() ? (line["outputs"][one.name] = Json::object()) : line;
+    if (!classes.empty()) {
+      const auto own = classes.subspan(one.first_target, one.targets);
+      if (own.size() == 1)
+        to["class"] = own[0];
+      else
+        to["classes"] = std::vector<std::string>(own.begin(), own.end());
+    }
+    for (std::size_t i = 0; !values.empty() && i < one.values; ++i)
+      to["values"].push_back(as_written(values[one.first_value + i]));
+  }
+}
+
 std::string evaluation_line(const learning::Evaluation& e) {
   const std::string of = " of " + grouped(e.samples());
   if (!e.has_values()) return percent(e.accuracy()) + of;
@@ -195,6 +224,7 @@ Json evaluation_json(const learning::Evaluation& e, const AnswerNames& names) {
                          {"mse", errors.mse()},
                          {"mae", errors.mae()},
                          {"r2", errors.r2() ? Json(*errors.r2()) : Json()}});
+      if (!names.outputs.empty()) targets.back()["output"] = names.outputs[i];
     }
     return out;
   }
@@ -202,6 +232,7 @@ Json evaluation_json(const learning::Evaluation& e, const AnswerNames& names) {
   auto& heads = out["heads"] = Json::array();
   for (std::size_t i = 0; i < e.heads().size(); ++i) {
     heads.push_back({{"name", names.target(i)}});
+    if (!names.outputs.empty()) heads.back()["output"] = names.outputs[i];
     heads.back().update(measurement_json(e.heads()[i], names.classes_of(i)));
   }
   return out;

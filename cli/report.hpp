@@ -4,10 +4,12 @@
 
 #include "learning/dataset.hpp"
 #include "learning/evaluation.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include "core/json.hpp"
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,10 @@ namespace weft::cli {
 struct AnswerNames {
   std::vector<std::vector<std::string>> classes;  // of each set of classes
   std::vector<std::string> targets;               // of each label or target
-  static AnswerNames of(const learning::Dataset& data);
+  std::vector<std::string> outputs;               // by label or target, where there are several outputs
+  static AnswerNames of(const learning::Dataset& data, const learning::TaughtOutputs& of);
+  /// Notes the names of several outputs, which are those of their targets where the table's columns have none.
+  void take_outputs(const learning::TaughtOutputs& of);
   const std::vector<std::string>& classes_of(std::size_t head) const;
   std::string target(std::size_t i) const { return i < targets.size() ? targets[i] : std::to_string(i + 1); }
 };
@@ -34,6 +39,11 @@ Json evaluation_json(const learning::Evaluation& evaluation, const AnswerNames& 
 
 /// "96.1 % of 359", or "R2 0.731, mean error 3.2 of 89".
 std::string evaluation_line(const learning::Evaluation& evaluation);
+
+/// Adds one answer to `line`: of one output `class` or `classes`, and `values`; of several the same of each, by its
+/// name under `outputs`. `classes`: of each label; `values`: of a joined row; either may be empty.
+void add_answer(Json& line, const learning::TaughtOutputs& outputs, std::span<const std::string> classes,
+                std::span<const float> values);
 
 /// "0.0812".
 std::string loss_text(double loss);

@@ -149,21 +149,24 @@ class JsonReporter final : public Reporter {
   void done(RunState& state, const Pace& pace) override {
     const auto &held_out = state.held_out(), &validation = state.validation();
     const Json statistics = to_json(statistics_of(state, pace));
-    Json line(
-        {{"event", "done"},
-         {"rule", name(state.setup().learning.rule)},
-         {"held_out_accuracy", maybe(state.held_out_accuracy())},
-         {"held_out", held_out ? evaluation_json(*held_out, AnswerNames::of(state.stream().data())) : Json()},
-         {"validation", validation ? evaluation_json(*validation, AnswerNames::of(state.stream().data())) : Json()},
-         {"prequential_accuracy", statistics["prequential_accuracy"]},
-         {"mean_loss", statistics["mean_loss"]},
-         {"state_hash", to_string(state.mesh().state_hash())},
-         {"ticks", statistics["ticks"]},
-         {"ticks_per_second", statistics["ticks_per_second"]},
-         {"samples", statistics["samples"]},
-         {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
-         {"clock", statistics["clock"]},
-         {"device", device_json(state.mesh().device_statistics())}});
+    Json line({{"event", "done"},
+               {"rule", name(state.setup().learning.rule)},
+               {"held_out_accuracy", maybe(state.held_out_accuracy())},
+               {"held_out",
+                held_out ? evaluation_json(*held_out, AnswerNames::of(state.stream().data(), state.stream().outputs()))
+                         : Json()},
+               {"validation", validation ? evaluation_json(*validation, AnswerNames::of(state.stream().data(),
+                                                                                        state.stream().outputs()))
+                                         : Json()},
+               {"prequential_accuracy", statistics["prequential_accuracy"]},
+               {"mean_loss", statistics["mean_loss"]},
+               {"state_hash", to_string(state.mesh().state_hash())},
+               {"ticks", statistics["ticks"]},
+               {"ticks_per_second", statistics["ticks_per_second"]},
+               {"samples", statistics["samples"]},
+               {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
+               {"clock", statistics["clock"]},
+               {"device", device_json(state.mesh().device_statistics())}});
     if (const auto flushed = kernels::take_flushed_results()) line["flushed_results"] = *flushed;
     if (state.feed())
       line.update({{"rows", state.feed_place().rows()},

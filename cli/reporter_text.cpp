@@ -173,8 +173,8 @@ class TextReporter final : public Reporter {
       for (std::size_t at = 0; at < hash.size(); at += width) put(stdout, hash.substr(at, width) + "\n");
     }
     if (held_out)
-      put(stdout,
-          "\n" + evaluation_report(*held_out, AnswerNames::of(state.stream().data()), out_.columns(), out_.unicode));
+      put(stdout, "\n" + evaluation_report(*held_out, AnswerNames::of(state.stream().data(), state.stream().outputs()),
+                                           out_.columns(), out_.unicode));
     if (const auto hint = passes_hint(state)) say(*hint);
     std::fflush(stdout);
   }

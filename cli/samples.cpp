@@ -6,6 +6,7 @@
 
 #include "learning/column_statistics.hpp"
 #include "learning/split.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -33,12 +34,6 @@ template <class Found>
 std::optional<mesh::NodeId> the_only(const std::string& name, std::size_t count, Found&& found) {
   if (!name.empty() || count == 1) return found();
   return std::nullopt;
-}
-
-std::optional<mesh::NodeId> output_of(const mesh::Graph& graph, const learning::StreamOptions& stream) {
-  const auto& outputs = graph.spec().outputs;
-  return the_only(stream.output, outputs.size(),
-                  [&] { return graph.find_output(stream.output.empty() ? outputs[0].name : stream.output); });
 }
 
 /// Of one file its own, so that it is the same however many formats have files beside them.
@@ -138,15 +133,14 @@ static Status append_parts(learning::Dataset& data, const learning::StreamOption
 }
 
 Result<Samples> expect_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths) {
-  const auto output = output_of(graph, stream);
   const auto& inputs = graph.spec().inputs;
   const auto input = the_only(stream.input, inputs.size(),
                               [&] { return graph.find_port(stream.input.empty() ? inputs[0].name : stream.input); });
-  if (!output || !input)
-    return fail(Errc::invalid_argument, std::string("stream.") + (output ? "input" : "output") +
-                                            ": the network has several; name the one that the samples go to");
+  if (!input)
+    return fail(Errc::invalid_argument, "stream.input: the network has several; name the one that the samples go to");
   WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
-  WEFT_TRY(const auto bounds, learning::label_bounds(graph.nodes()[*output], learning, stream.table));
+  WEFT_TRY(const auto outputs, learning::TaughtOutputs::of(graph, stream, learning));
+  WEFT_TRY(const auto bounds, learning::label_bounds(outputs, learning, stream.table));
   if (stream.table.missing == learning::Missing::mean && stream.table.fill.empty())
     return fail(Errc::invalid_argument,
                 "stream.missing: the network keeps no means (stream.fill) to fill with; give --missing refuse, drop or "
@@ -178,9 +172,8 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
   Samples samples;
   learning::LabelBounds bounds;
   WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
-  if (const auto output = output_of(graph, stream)) {
-    WEFT_TRY(bounds, learning::label_bounds(graph.nodes()[*output], learning, stream.table));
-  }
+  WEFT_TRY(const auto outputs, learning::TaughtOutputs::of(graph, stream, learning));
+  WEFT_TRY(bounds, learning::label_bounds(outputs, learning, stream.table));
   bounds.may_number = !is_trained;
   WEFT_TRY(samples.data, learning::read_dataset(storage::real_file_system(), path, stream.table, bounds));
   learning::Dataset& data = samples.data;

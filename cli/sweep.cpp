@@ -63,6 +63,7 @@ class Sweep {
   Loaded loaded_;
   std::unique_ptr<learning::Learner> learner_;  // of a model without live state
   learning::StreamOptions options_;
+  learning::TaughtOutputs outputs_;
   learning::Dataset data_;
   std::optional<learning::SampleStream> stream_;  // none with --data: all of its rows are shown
   std::optional<mesh::Mesh> ticking_;             // the same weights without a learner: what is timed
@@ -110,6 +111,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
   const std::string named = request.data.empty() ? request.file : "--data " + request.data;
   WEFT_TRY(auto stream, within(named, learning::SampleStream::build(learner, sweep->data_, sweep->options_)));
   sweep->options_ = stream.options();
+  sweep->outputs_ = stream.outputs();
   if (request.data.empty()) {
     if (model.entity) {
       const std::string text = mesh::extras_of(*model.entity);
@@ -127,25 +129,24 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
 
 Result<std::vector<float>> Sweep::outputs() const {
   const mesh::Mesh& mesh = *loaded_.mesh;
-  const mesh::Graph& graph = mesh.graph();
-  std::vector<float> outputs(data_.size * graph.nodes()[*graph.find_output(options_.output)].width);
+  std::vector<float> outputs(data_.size * outputs_.width());
   const mesh::RunInput input{options_.input, data_.inputs};
-  const mesh::RunOutput output{options_.output, outputs};
   const std::uint32_t hold = learner_ ? learner_->hold() : loaded_.learner->hold();
-  WEFT_CHECK(mesh::MeshAccess::evaluate_copies(mesh, 0, {&input, 1}, data_.size, hold, {&output, 1}));
+  WEFT_CHECK(outputs_.ask(data_.size, outputs, [&](std::span<const mesh::RunOutput> to) {
+    return mesh::MeshAccess::evaluate_copies(mesh, 0, {&input, 1}, data_.size, hold, to);
+  }));
   return outputs;
 }
 
 Result<learning::Evaluation> Sweep::evaluation(const std::vector<float>& outputs) const {
   if (stream_) return stream_->measure_held_out();
-  const mesh::Graph& graph = loaded_.mesh->graph();
-  const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
   std::vector<std::uint32_t> classes;
   for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
     classes.push_back(data_.classes_of(i).count);
   const auto& learning = (learner_ ? *learner_ : *loaded_.learner).options();
-  learning::Evaluation evaluation(node, learning, classes, learning::TargetUnits(options_.table));
-  const kernels::ConstMatrixView all{outputs.data(), data_.size, node.width, node.width};
+  learning::Evaluation evaluation(outputs_, learning, classes, learning::TargetUnits(options_.table));
+  const std::size_t width = outputs_.width();
+  const kernels::ConstMatrixView all{outputs.data(), data_.size, width, width};
   if (data_.has_values())
     evaluation.add(all, std::span<const float>(data_.values));
   else

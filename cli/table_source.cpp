@@ -65,8 +65,6 @@ Result<std::string> unpacked(const std::string& path) {
 Result<std::unique_ptr<formats::RowReader>> open_idx(std::string samples, const std::string& path,
                                                      const learning::TableOptions& options, bool needs_labels) {
   const auto targets = learning::target_columns(options);
-  if (!options.targets.empty() || targets.size() != 1)
-    return fail(Errc::unsupported, path + ": an IDX file has one class a sample, and neither columns nor targets");
   formats::IdxFiles files{.samples = std::move(samples), .labels = {}, .sample_path = path};
   const auto beside = learning::label_file(path);
   if (!beside && needs_labels)
@@ -79,7 +77,7 @@ Result<std::unique_ptr<formats::RowReader>> open_idx(std::string samples, const 
       return fail(labels.error().code(), *beside + ": the labels of " + path + ": " + labels.error().text());
     if (labels) files.labels = *std::move(labels), files.label_path = *beside;
   }
-  WEFT_TRY(auto rows, formats::IdxRows::open(std::move(files), targets[0]));
+  WEFT_TRY(auto rows, formats::IdxRows::open(std::move(files), targets));
   return std::unique_ptr<formats::RowReader>(std::move(rows));
 }
 

@@ -5,6 +5,7 @@
 #include "learning/internal/idx_samples.hpp"
 #include "learning/internal/label_columns.hpp"
 #include "learning/losses.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include "formats/idx/idx.hpp"
 
@@ -13,7 +14,7 @@
 
 namespace weft::learning {
 
-Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions& learning, TableOptions& options) {
+Result<LabelBounds> label_bounds(const TaughtOutputs& outputs, const LearningOptions& learning, TableOptions& options) {
   LabelBounds bounds;
   const std::string loss(name(learning.loss));
   const LossTargets kind = targets_of(learning.loss);
@@ -22,15 +23,13 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
     return fail(Errc::unsupported, "stream.targets: values, and learning.loss " + loss + " learns classes; give " +
                                        loss_words(LossTargets::values));
   const std::size_t columns = target_columns(options).size();
-  const std::size_t places = output.width / std::max<std::size_t>(output.shape.back(), 1);
-  const std::size_t wanted = kind == LossTargets::values        ? output.width
-                             : kind == LossTargets::head_labels ? learning.heads.size()
-                                                                : places;
+  const std::size_t wanted = outputs.targets();
   if (columns != wanted)
     return fail(Errc::shape_mismatch,
                 std::string(kind == LossTargets::values ? "stream.targets: " : "stream.labels: ") +
-                    std::to_string(columns) + (columns == 1 ? " column" : " columns") + "; output '" + output.object +
-                    "' takes " + std::to_string(wanted) + " under learning.loss " + loss +
+                    std::to_string(columns) + (columns == 1 ? " column" : " columns") + "; " + outputs.text() +
+                    (outputs.has_several() ? " take " : " takes ") + std::to_string(wanted) + " under learning.loss " +
+                    loss +
                     (kind == LossTargets::labels && wanted == 1
                          ? "; several labels a sample need " + loss_words(LossTargets::head_labels) +
                                ", or an output [places, classes]"
@@ -43,8 +42,8 @@ Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions
   if (!options.head_classes.empty() && options.head_classes.size() != columns)
     return fail(Errc::shape_mismatch, "stream.head_classes: " + std::to_string(options.head_classes.size()) +
                                           " lists, " + std::to_string(columns) + " columns of labels");
-  bounds.heads = kind == LossTargets::head_labels ? learning.heads : std::vector<std::uint32_t>();
-  const std::size_t width = kind == LossTargets::labels ? output.shape.back() : output.width;
+  bounds.heads = outputs.own_classes();
+  const std::size_t width = kind == LossTargets::labels ? outputs.parts()[1] : outputs.width();
   bounds.width = static_cast<std::uint32_t>(std::min<std::size_t>(width, bounds.width));
   return bounds;
 }

@@ -5,8 +5,6 @@
 #include "learning/options.hpp"
 #include "learning/table.hpp"
 
-#include "mesh/network/graph.hpp"
-
 #include "storage/file_system.hpp"
 
 #include "core/result.hpp"
@@ -19,6 +17,8 @@
 #include <vector>
 
 namespace weft::learning {
+
+class TaughtOutputs;
 
 /// Classes of labels.
 struct ClassSet {
@@ -58,7 +58,7 @@ struct Dataset {
 
 /// Labels that a table may have, seen from the network that is to give them.
 struct LabelBounds {
-  std::uint32_t width = 65536;         // values of its output
+  std::uint32_t width = 65536;         // values of its output, or of a place of it
   std::vector<std::uint32_t> heads{};  // the same for each column of labels, where each has classes of its own
   /// Labels that are no numbers below `width` are given numbers, in ascending order. False: a model has learned what
   /// its numbers mean.
@@ -67,7 +67,7 @@ struct LabelBounds {
 
 /// The bounds that a network sets. A loss of values learns `options.targets`, which are the label's columns where none
 /// are named. @error invalid_argument, unsupported: columns that the loss has no use for
-Result<LabelBounds> label_bounds(const mesh::Node& output, const LearningOptions& learning, TableOptions& options);
+Result<LabelBounds> label_bounds(const TaughtOutputs& outputs, const LearningOptions& learning, TableOptions& options);
 
 /// Reads a table, or an IDX file with its labels beside it (docs/formats/idx.md). Values where `options.targets` names
 /// columns. Labels: names of `options.classes` where there are some; else whole numbers below the width as they are;

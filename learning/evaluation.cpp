@@ -2,7 +2,6 @@
 
 #include "learning/evaluation.hpp"
 
-#include "learning/internal/sample_rings.hpp"
 #include "learning/learner.hpp"
 
 #include "kernels/loss.hpp"
@@ -29,15 +28,11 @@ std::optional<double> ValueErrors::r2() const noexcept {
   return 1 - squares_ / variation_;
 }
 
-std::vector<std::size_t> label_parts(const mesh::Node& output, const LearningOptions& options) {
-  return parts_of(output, options);
-}
-
-Evaluation::Evaluation(const mesh::Node& output, const LearningOptions& options, std::span<const std::uint32_t> classes,
-                       TargetUnits units)
-    : options_(options), units_(std::move(units)), starts_(parts_of(output, options)) {
+Evaluation::Evaluation(const TaughtOutputs& outputs, const LearningOptions& options,
+                       std::span<const std::uint32_t> classes, TargetUnits units)
+    : options_(options), units_(std::move(units)), starts_(outputs.parts()) {
   if (targets_of(options.loss) == LossTargets::values)
-    values_.resize(output.width);
+    values_.resize(outputs.width());
   else
     for (const std::uint32_t count : classes) heads_.emplace_back(count);
 }
@@ -64,15 +59,23 @@ void Evaluation::add(const kernels::ConstMatrixView& outputs, std::span<const st
 
 void Evaluation::add(const kernels::ConstMatrixView& outputs, std::span<const float> values) {
   const std::size_t width = outputs.cols;
-  std::vector<float> losses(outputs.rows), learned(values.size()), slopes(values.size());
+  std::vector<float> learned(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     learned[i] = units_.learned(values[i], i % width);
     values_[i % width].add(units_.told(outputs.row(i / width)[i % width], i % width), values[i]);
   }
-  kernels::value_loss(options_.loss, options_.delta, outputs, {learned.data(), outputs.rows, width, width},
-                      losses.data(), {slopes.data(), outputs.rows, width, width});
-  for (const float loss : losses) losses_ += static_cast<double>(loss);
+  for (std::size_t part = 0; part + 1 < starts_.size(); ++part) add_losses(outputs, learned, part);
   samples_ += outputs.rows;
+}
+
+/// Of one of the outputs, whose losses count alike.
+void Evaluation::add_losses(const kernels::ConstMatrixView& outputs, std::span<const float> learned, std::size_t part) {
+  const std::size_t first = starts_[part], width = starts_[part + 1] - first;
+  std::vector<float> losses(outputs.rows), slopes(outputs.rows * width);
+  kernels::value_loss(options_.loss, options_.delta, {outputs.data + first, outputs.rows, width, outputs.stride},
+                      {learned.data() + first, outputs.rows, width, outputs.cols}, losses.data(),
+                      {slopes.data(), outputs.rows, width, width});
+  for (const float loss : losses) losses_ += static_cast<double>(loss) / static_cast<double>(starts_.size() - 1);
 }
 
 double Evaluation::accuracy() const noexcept {

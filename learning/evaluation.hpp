@@ -5,6 +5,7 @@
 #include "learning/measurement.hpp"
 #include "learning/options.hpp"
 #include "learning/table.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include "mesh/network/graph.hpp"
 
@@ -58,25 +59,23 @@ class ValueErrors {
   double mean_ = 0, variation_ = 0;  // of the targets so far (Welford 1962)
 };
 
-/// First columns of the parts of an output that have a label each, and the end of the last.
-std::vector<std::size_t> label_parts(const mesh::Node& output, const LearningOptions& options);
-
 /// Answers of a model beside what they should have been: of labels a Measurement for each set of classes, of values
 /// their errors.
 class Evaluation {
  public:
   Evaluation() = default;
-  /// `classes`: of each head, or of all labels; none where values are learned.
-  Evaluation(const mesh::Node& output, const LearningOptions& options, std::span<const std::uint32_t> classes,
+  /// `classes`: of each label with classes of its own, or of all labels; none where values are learned.
+  Evaluation(const TaughtOutputs& outputs, const LearningOptions& options, std::span<const std::uint32_t> classes,
              TargetUnits units);
 
-  /// `outputs` [rows, width]; labels [rows][labels of a sample], kNoLabel where there is none.
+  /// `outputs` [rows, width], those of several side by side; labels [rows][labels of a sample], kNoLabel where there is
+  /// none.
   void add(const kernels::ConstMatrixView& outputs, std::span<const std::uint32_t> labels);
   /// values [rows][width], in the table's units.
   void add(const kernels::ConstMatrixView& outputs, std::span<const float> values);
 
   bool has_values() const noexcept { return !values_.empty(); }
-  /// One, or one a head; empty where values are learned.
+  /// One, or one a head or output; empty where values are learned.
   const std::vector<Measurement>& heads() const noexcept { return heads_; }
   /// One a target.
   const std::vector<ValueErrors>& values() const noexcept { return values_; }
@@ -87,9 +86,11 @@ class Evaluation {
   double loss() const noexcept;
 
  private:
+  void add_losses(const kernels::ConstMatrixView& outputs, std::span<const float> learned, std::size_t part);
+
   LearningOptions options_;
   TargetUnits units_;
-  std::vector<std::size_t> starts_;  // of the output's parts with a label each, and the end of the last
+  std::vector<std::size_t> starts_;  // TaughtOutputs::parts
   std::vector<Measurement> heads_;
   std::vector<ValueErrors> values_;
   std::uint64_t samples_ = 0;

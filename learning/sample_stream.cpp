@@ -65,16 +65,10 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
                                               " inputs; name the one that the samples go to");
     options.input = spec.inputs[0].name;
   }
-  if (options.output.empty()) {
-    if (spec.outputs.size() != 1)
-      return fail(Errc::invalid_argument, "stream.output: the network has " + std::to_string(spec.outputs.size()) +
-                                              " outputs; name the one that should give the label");
-    options.output = spec.outputs[0].name;
-  }
+  WEFT_TRY(TaughtOutputs outputs, TaughtOutputs::of(graph, options, learner.options()));
+  if (!outputs.has_several()) options.output = outputs.all()[0].name, options.outputs.clear();
   const auto input = graph.find_port(options.input);
-  const auto output = graph.find_output(options.output);
   if (!input) return fail(Errc::unknown_name, "stream.input: no input is named '" + options.input + "'");
-  if (!output) return fail(Errc::unknown_name, "stream.output: no output is named '" + options.output + "'");
   if (graph.nodes()[*input].width != data.features)
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data.features) + " values a sample; input '" +
                                           options.input + "' takes " + std::to_string(graph.nodes()[*input].width));
@@ -82,6 +76,7 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
   stream.is_fed_ = is_fed;
   stream.data_ = std::move(data);
   stream.options_ = std::move(options);
+  stream.outputs_ = std::move(outputs);
   WEFT_CHECK(stream.check_targets());
   stream.units_ = TargetUnits(stream.options_.table);
   Split split = split_rows(stream.data_, stream.options_.held_out, stream.options_.stratified,
@@ -113,31 +108,32 @@ void SampleStream::begin_anew() {
 /// The data's labels or values against the output and its loss.
 Status SampleStream::check_targets() const {
   const LearningOptions& learning = learner_->options();
-  const mesh::Graph& graph = learner_->mesh().graph();
-  const mesh::Node& output = graph.nodes()[*graph.find_output(options_.output)];
   const LossTargets kind = targets_of(learning.loss);
   if (data_.has_values() != (kind == LossTargets::values))
     return fail(Errc::unsupported, "learning.loss: " + std::string(name(learning.loss)) + " learns " +
                                        (data_.has_values() ? "classes, and the table's targets are values"
                                                            : "values, and the table's targets are classes"));
-  const std::size_t parts = data_.has_values() ? output.width : parts_of(output, learning).size() - 1;
-  if (data_.targets != parts)
-    return fail(Errc::shape_mismatch,
-                "stream.csv: " + std::to_string(data_.targets) + (data_.has_values() ? " values" : " labels") +
-                    " to learn a sample; output '" + options_.output + "' takes " + std::to_string(parts));
+  if (data_.targets != outputs_.targets())
+    return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data_.targets) +
+                                          (data_.has_values() ? " values" : " labels") + " to learn a sample; " +
+                                          outputs_.text() + (outputs_.has_several() ? " take " : " takes ") +
+                                          std::to_string(outputs_.targets()));
   if (options_.drift != Drift::none && (data_.targets != 1 || data_.has_values()))
     return fail(Errc::unsupported, "stream.drift: is measured by the accuracy of one label a sample");
   if (options_.stratified && (data_.targets != 1 || data_.has_values()))
     return fail(Errc::unsupported, "stream.stratified: needs one label a sample");
   if (data_.has_values()) return {};
   for (std::size_t i = 0; i < data_.heads.size(); ++i)
-    if (data_.heads[i].count > learning.heads[i])
-      return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.heads[i]) + " of label " +
-                                            std::to_string(i + 1) + "; learning.heads gives it " +
-                                            std::to_string(learning.heads[i]) + " values");
-  if (const std::size_t width = output.width / parts; data_.heads.empty() && width < data_.classes)
-    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.classes_of(0)) + "; output '" +
-                                          options_.output + "' has " + std::to_string(width) + " values");
+    if (const std::uint32_t most = outputs_.own_classes()[i]; data_.heads[i].count > most)
+      return fail(
+          Errc::shape_mismatch,
+          "stream.csv: " + label_range(data_.heads[i]) + " of label " + std::to_string(i + 1) + "; " +
+              (outputs_.has_several() ? "output '" + outputs_.of_target(i).name + "' has " + std::to_string(most)
+                                      : "learning.heads gives it " + std::to_string(most)) +
+              " values");
+  if (const std::size_t width = outputs_.parts()[1]; data_.heads.empty() && width < data_.classes)
+    return fail(Errc::shape_mismatch, "stream.csv: " + label_range(data_.classes_of(0)) + "; " + outputs_.text() +
+                                          " has " + std::to_string(width) + " values");
   return {};
 }
 
@@ -193,21 +189,22 @@ std::uint64_t SampleStream::at_once() const noexcept {
 /// Puts the samples of the next `steps` updates together: [steps][sessions] inputs, [steps][learners] targets.
 void SampleStream::put_steps(std::uint64_t steps) {
   const std::size_t sessions = learner_->mesh().sessions(), learners = at_once(), targets = data_.targets;
-  inputs_.resize(steps * sessions * data_.features);
-  (data_.has_values() ? values_.resize(steps * learners * targets) : labels_.resize(steps * learners * targets));
+  block_.inputs.resize(steps * sessions * data_.features);
+  (data_.has_values() ? block_.values.resize(steps * learners * targets)
+                      : block_.labels.resize(steps * learners * targets));
   for (std::uint64_t i = 0; i < steps * learners; ++i) {
     const std::uint64_t sample = next_ + i;
     shuffle_epoch(sample / train_.size());
     const std::size_t row = order_[sample % train_.size()];
-    put_inputs(sample, row, inputs_.data() + (i / learners * sessions + i % learners) * data_.features);
+    put_inputs(sample, row, block_.inputs.data() + (i / learners * sessions + i % learners) * data_.features);
     if (data_.has_values())
-      put_values(row, values_.data() + i * targets);
+      put_values(row, block_.values.data() + i * targets);
     else
-      put_labels(sample, row, labels_.data() + i * targets);
+      put_labels(sample, row, block_.labels.data() + i * targets);
   }
   // The others look on.
   for (std::uint64_t step = 0; step < steps; ++step) {
-    float* const first = inputs_.data() + step * sessions * data_.features;
+    float* const first = block_.inputs.data() + step * sessions * data_.features;
     for (std::size_t b = learners; b < sessions; ++b)
       std::copy_n(first + b % learners * data_.features, data_.features, first + b * data_.features);
   }
@@ -220,12 +217,13 @@ Status SampleStream::advance(std::uint64_t samples) {
     const std::uint64_t steps = std::min({block, samples / together, (total_ - next_) / together});
     const std::uint64_t now = steps * together;
     put_steps(steps);
-    const mesh::RunInput input{options_.input, inputs_};
-    const Target target{options_.output, labels_, values_};
+    const mesh::RunInput input{options_.input, block_.inputs};
     // Counted before: an agent may take a checkpoint with the record of the samples.
     next_ += now;
-    const Status learned = training_.learn ? training_.learn({&input, 1}, {&target, 1}, steps)
-                                           : learner_->learn({&input, 1}, {&target, 1}, steps);
+    const Status learned = outputs_.teach(block_.labels, block_.values, [&](std::span<const Target> targets) {
+      return training_.learn ? training_.learn({&input, 1}, targets, steps)
+                             : learner_->learn({&input, 1}, targets, steps);
+    });
     if (!learned) next_ -= now;
     if (!is_interrupted(learned)) take_scores();
     WEFT_CHECK(learned);
@@ -292,23 +290,23 @@ Result<Evaluation> SampleStream::measure_held_out() const {
 
 Result<Evaluation> SampleStream::measure(const std::vector<std::uint32_t>& rows) const {
   const std::uint64_t sample = next_ ? next_ - 1 : 0;
-  const mesh::Graph& graph = learner_->mesh().graph();
-  const mesh::Node& node = graph.nodes()[*graph.find_output(options_.output)];
+  const std::size_t width = outputs_.width();
   std::vector<std::uint32_t> classes;
   for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
     classes.push_back(data_.classes_of(i).count);
-  Evaluation evaluation(node, learner_->options(), classes, units_);
+  Evaluation evaluation(outputs_, learner_->options(), classes, units_);
   std::vector<float> inputs, outputs, values;
   std::vector<std::uint32_t> labels;
   for (std::size_t first = 0; first < rows.size(); first += kShown) {
     const std::size_t n = std::min(kShown, rows.size() - first);
     inputs.resize(n * data_.features);
-    outputs.resize(n * node.width);
+    outputs.resize(n * width);
     for (std::size_t i = 0; i < n; ++i) put_inputs(sample, rows[first + i], inputs.data() + i * data_.features);
     const mesh::RunInput input{options_.input, inputs};
-    const mesh::RunOutput output{options_.output, outputs};
-    WEFT_CHECK(mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), {&output, 1}));
-    const kernels::ConstMatrixView answers{outputs.data(), n, node.width, node.width};
+    WEFT_CHECK(outputs_.ask(n, outputs, [&](std::span<const mesh::RunOutput> to) {
+      return mesh::MeshAccess::evaluate_copies(learner_->mesh(), 0, {&input, 1}, n, learner_->hold(), to);
+    }));
+    const kernels::ConstMatrixView answers{outputs.data(), n, width, width};
     if (data_.has_values()) {
       values.clear();
       for (std::size_t i = 0; i < n; ++i) {
@@ -356,7 +354,7 @@ Status SampleStream::load_cursor(std::string_view text) {
                                             ", and this one ends at " + std::to_string(total_) +
                                             "; give more epochs, or the same data");
   next_ = next;
-  const std::uint64_t labels = data_.has_values() ? 1 : data_.targets;
+  const std::uint64_t labels = data_.has_values() ? outputs_.all().size() : data_.targets;
   WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_ * labels));
   WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
   WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));

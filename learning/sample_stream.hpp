@@ -6,6 +6,7 @@
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
+#include "learning/taught_outputs.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -73,6 +74,8 @@ class SampleStream {
   /// Another stream of the same shape follows.
   void begin_anew();
   const TargetUnits& units() const noexcept { return units_; }
+  /// Outputs that it teaches.
+  const TaughtOutputs& outputs() const noexcept { return outputs_; }
 
   /// Sends samples through `training` from now on, which must hand them to the same learner.
   void go_through(Training training) { training_ = std::move(training); }
@@ -141,8 +144,12 @@ class SampleStream {
 
   ScoreWindow scores_;
   TargetUnits units_;
-  std::vector<float> inputs_, values_;
-  std::vector<std::uint32_t> labels_;
+  TaughtOutputs outputs_;
+  /// Samples put together for one call of the learner.
+  struct Block {
+    std::vector<float> inputs, values;
+    std::vector<std::uint32_t> labels;
+  } block_;
 };
 
 }  // namespace weft::learning

@@ -244,6 +244,11 @@ const StreamTable& stream_table() {
                     {.is_always_written = true, .meaning = "port that it feeds; empty: the only one"}),
              option("output", &O::output,
                     {.is_always_written = true, .meaning = "output that should give the label; empty: the only one"}),
+             option("outputs", &O::outputs,
+                    {.most = 256,
+                    .fallback_words = "`output` alone",
+                    .meaning = "outputs that the columns of `labels` or `targets` belong to: the first has as many of "
+                               "them as its loss takes, the next one those behind them"}),
          })
       fields.push_back(std::move(more));
     return fields;

@@ -32,9 +32,10 @@ struct StreamOptions {
   std::uint64_t seed = 0;         // split, order and drift
   std::uint32_t window = 200;     // samples of the sliding accuracy
   Drift drift = Drift::none;
-  double drift_at = 0.5;          // share of the stream after which the task changes
-  double drift_share = 1.0;       // share of the labels (pixels) that change, at least two of them
-  std::string input{}, output{};  // empty: the network's only one
+  double drift_at = 0.5;               // share of the stream after which the task changes
+  double drift_share = 1.0;            // share of the labels (pixels) that change, at least two of them
+  std::string input{}, output{};       // empty: the network's only one
+  std::vector<std::string> outputs{};  // several that the columns of targets belong to, in turn, instead of `output`
 };
 
 /// Options of the section "stream"; each is declared in stream_options.cpp.

@@ -4,12 +4,35 @@
 
 #include <array>
 #include <charconv>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace weft::formats {
 
-Result<std::unique_ptr<IdxRows>> IdxRows::open(IdxFiles files, const std::string& target) {
+Result<std::vector<std::size_t>> idx_columns(const std::vector<std::string>& named, std::size_t width,
+                                             const std::string& path) {
+  if (named.size() == 1 && width == 1) return std::vector<std::size_t>{0};
+  std::vector<std::size_t> columns;
+  for (const std::string& name : named) {
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (name == "first") {
+      number = 1;
+    } else if (name == "last") {
+      number = width;
+    } else if (error != std::errc() || end != name.data() + name.size() || number == 0 || number > width) {
+      return fail(Errc::unknown_name, path + ": no column '" + name +
+                                          "' of labels; they have no names and are "
+                                          "numbered, 1 to " +
+                                          std::to_string(width));
+    }
+    columns.push_back(number - 1);
+  }
+  return columns;
+}
+
+Result<std::unique_ptr<IdxRows>> IdxRows::open(IdxFiles files, const std::vector<std::string>& targets) {
   std::unique_ptr<IdxRows> rows(new IdxRows(std::move(files)));
   IdxRows& r = *rows;
   WEFT_TRY(r.samples_, IdxArray::open(as_bytes(r.files_.samples), r.files_.sample_path));
@@ -17,11 +40,12 @@ Result<std::unique_ptr<IdxRows>> IdxRows::open(IdxFiles files, const std::string
   for (std::size_t i = 0; i < width; ++i) r.names_.push_back("x[" + std::to_string(i) + "]");
   if (!r.files_.labels.empty()) {
     WEFT_TRY(r.labels_, IdxArray::open(as_bytes(r.files_.labels), r.files_.label_path));
-    if (r.labels_->width() != 1 || r.labels_->rows() != r.samples_->rows())
+    if (r.labels_->rows() != r.samples_->rows())
       return fail(Errc::shape_mismatch, r.files_.label_path + ": " + std::to_string(r.labels_->rows()) + " labels of " +
                                             std::to_string(r.labels_->width()) + " values; " + r.files_.sample_path +
                                             " has " + std::to_string(r.samples_->rows()) + " samples");
-    r.names_.push_back(target);
+    WEFT_TRY(r.columns_of_labels_, idx_columns(targets, r.labels_->width(), r.files_.label_path));
+    r.names_.insert(r.names_.end(), targets.begin(), targets.end());
   }
   r.columns_ = r.names_.size();
   return rows;
@@ -40,7 +64,7 @@ Result<bool> IdxRows::next() {
     ends.push_back(texts_.size());
   };
   for (std::size_t i = 0; i < width; ++i) put(samples_->value(next_ * width + i));
-  if (labels_) put(labels_->value(next_));
+  for (const std::size_t column : columns_of_labels_) put(labels_->value(next_ * labels_->width() + column));
   ++next_;
   fields_.clear();
   std::size_t begin = 0;

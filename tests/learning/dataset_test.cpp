@@ -198,7 +198,12 @@ TEST(Dataset, ReadsIdxFilesWithTheirLabelsBeside) {
   refused("\0\0\x08\1\0\0\0\3\2\0\3"s, {}, "label 2: 3.000000; the network's output has 3 values");
   refused("\0\0\x08\1\0\0\0\3\2\0"s, {}, "train-labels-idx1: 10 bytes, its sizes say 11; it is cut short");
   refused("x", {}, "does not begin as an IDX file");
-  refused("x", {.targets = {"y"}}, "has one class a sample, and neither columns nor targets");
+  const std::string two = "\0\0\x08\2\0\0\0\3\0\0\0\2\2\0\0\0\1\0"s;
+  refused(two, {.labels = {"1", "size"}}, "train-labels-idx1: no column 'size' of labels; they have no names and are");
+  put(files, "train-labels-idx1", two);
+  EXPECT_EQ(read_dataset(files, "train-images-idx3", {.labels = {"2", "1"}}, {.heads = {3, 3}})->labels,
+            (Labels{0, 2, 0, 0, 0, 1}));
+  EXPECT_EQ(read_dataset(files, "train-images-idx3", {.targets = {"1"}})->values, (Values{2, 0, 1}));
   put(files, "pictures", "\0\0\x08\1\0\0\0\1\1"s);
   EXPECT_NE(read_dataset(files, "pictures", {}).error().text().find("has \"images\" in its name"), std::string::npos);
 }

@@ -43,7 +43,7 @@ TEST(Evaluation, MeasuresEachHeadByItself) {
   options.loss = Loss::multi_head_cross_entropy;
   options.heads = {2, 3};
   const std::vector<std::uint32_t> classes{2, 3};
-  Evaluation e(output_of(graph), options, classes, {});
+  Evaluation e({output_of(graph), options}, options, classes, {});
   // Answers (0, 2), (1, 0), (1, 1); labels (0, 2), (0, none), (1, 0).
   const std::vector<float> outputs{9, 0, 0, 0, 9, 0, 9, 9, 0, 0, 0, 9, 0, 9, 0};
   const std::vector<std::uint32_t> labels{0, 2, 0, kNoLabel, 1, 0};
@@ -83,7 +83,7 @@ TEST(Evaluation, TellsErrorsInTheTablesUnits) {
   TableOptions table;
   table.target_mean = {100, -1};
   table.target_deviation = {10, 0.5f};
-  Evaluation e(output_of(graph), options, {}, TargetUnits(table));
+  Evaluation e({output_of(graph), options}, options, {}, TargetUnits(table));
   const std::vector<float> outputs{1, 0, -1, 2}, values{112, -1, 90, 1};  // told: 110, -1; 90, 0
   e.add({outputs.data(), 2, 2, 2}, std::span<const float>(values));
   EXPECT_TRUE(e.has_values());
