@@ -3,6 +3,8 @@
 #include "agent/agent.hpp"
 
 #include "agent/internal/data_directory.hpp"
+#include "agent/internal/log_position.hpp"
+#include "learning/drift/drift_watch.hpp"
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -57,11 +59,9 @@ Status no_learner(const std::string& directory) {
   return fail(Errc::unsupported, directory + ": this agent has no learner; open it with a section \"learning\"");
 }
 
-LogPosition log_position(const storage::JournalWriter& journal, const mesh::Mesh& mesh) noexcept {
-  return {journal.place().number, mesh.ticks()};
-}
-
 }  // namespace
+
+using internal::log_position;
 
 Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable)
     : files_(files),
@@ -78,120 +78,6 @@ Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options
                                });
 }
 
-Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std::string& directory,
-                                           const mesh::NetworkSpec& spec, Options options, Recovery& recovery) {
-  const auto begin = options.now();
-  WEFT_TRY(const std::string network, mesh::write_network(spec, -1));
-  WEFT_TRY(auto store, storage::CheckpointStore::open(files, directory, {.keep = options.keep}));
-  WEFT_CHECK(internal::make_journal_in(files, directory));
-  recovery = {};
-  WEFT_TRY(auto found, internal::find_latest(files, store, recovery.passed_over));
-  if (!found) {
-    WEFT_TRY(const auto segments, storage::journal_segments(files, internal::journal_in(directory)));
-    if (!segments.empty())
-      return fail(Errc::corrupt, directory + ": holds a journal that begins with record " +
-                                     std::to_string(segments.front()) +
-                                     " and no checkpoint to go on from; put one back, or empty the directory");
-    recovery.is_new = true;
-    WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::begin(spec, options.learns, options.mesh));
-    std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
-    agent->network_ = network;
-    WEFT_CHECK(agent->initialize());
-    recovery.hash = agent->replayable_.hash();
-    recovery.took = agent->options_.now() - begin;
-    return agent;
-  }
-  WEFT_TRY(const internal::Found saved, internal::read_checkpoint(*found));
-  const bool may_change = options.differ != nullptr;
-  WEFT_CHECK(saved.check_same(network, options.identity, directory, options.differ));
-  WEFT_TRY(const mesh::NetworkSpec now, mesh::network_of(saved.file));
-  WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::restore(saved.file, now, options.mesh));
-  WEFT_CHECK(saved.check_hash(replayable.hash(), found->path));
-  std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
-  agent->network_ = may_change ? network : saved.network;
-  WEFT_CHECK(agent->recover(saved, recovery));
-  recovery.took = agent->options_.now() - begin;
-  return agent;
-}
-
-Status Agent::initialize() {
-  if (options_.on_create) WEFT_CHECK(options_.on_create(replayable_.mesh()));
-  if (options_.extension) WEFT_CHECK(options_.extension->begin(replayable_));
-  begin_writing(
-      std::make_unique<storage::JournalWriter>(files_, journal_directory_, storage::JournalPlace(), options_.journal));
-  // A first checkpoint exists before the first call.
-  WEFT_CHECK(take_checkpoint(true));
-  return checkpointer_->wait();
-}
-
-Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
-  if (options_.extension) {
-    WEFT_CHECK(options_.extension->begin(replayable_));
-    WEFT_CHECK(options_.extension->load(saved.extension));
-  }
-  recovery.checkpoint = replayable_.mesh().ticks();
-  const auto replay = [&](const storage::JournalRecord& stored) -> Status {
-    WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
-    WEFT_CHECK(replayable_.apply(record));
-    return options_.extension ? options_.extension->replayed(record) : Status();
-  };
-  const auto visit = [&](const storage::JournalRecord& stored) -> Status {
-    auto done = replay(stored);
-    if (done) return {};
-    return fail(std::move(done).error().within(directory() + ": record " + std::to_string(stored.number) + " (" +
-                                               std::string(name(static_cast<RecordKind>(stored.kind))) + ")"));
-  };
-  WEFT_TRY(const auto findings,
-           storage::read_journal(files_, journal_directory_, saved.place, visit, options_.journal));
-  recovery.records = findings.records;
-  recovery.torn_bytes = findings.torn_bytes;
-  recovery.damages = findings.damages;
-  if (const auto last = DurableWatermark::last(files_, journal_directory_); last && *last > findings.end.number)
-    recovery.damages.push_back(internal::end_too_early(journal_directory_, findings.end.number, *last));
-  const std::uint64_t tick = replayable_.mesh().ticks();
-  if (!recovery.damages.empty() && !options_.salvage) {
-    std::string text = directory() + ": damaged after record " + std::to_string(findings.end.number) + ", tick " +
-                       std::to_string(tick);
-    for (const std::string& damage : recovery.damages) text += "; " + damage;
-    return fail(Errc::corrupt, text + "; nothing was changed; salvage goes on from tick " + std::to_string(tick) +
-                                   " and forgets what came after");
-  }
-  // Records just read may be in the page cache only, so they are synced before anything more is acknowledged.
-  const auto pass_over = [](const storage::JournalRecord&) -> Status { return {}; };
-  WEFT_TRY(auto resumed, storage::resume_journal(files_, journal_directory_, saved.place, pass_over, options_.journal));
-  if (resumed.findings.end != findings.end)
-    return fail(Errc::storage, directory() + ": read twice, its journal ended at record " +
-                                   std::to_string(findings.end.number) + " and at record " +
-                                   std::to_string(resumed.findings.end.number) + "; look to the disk");
-  begin_writing(std::move(resumed.writer));
-  recovery.at = log_position(*journal_, replayable_.mesh());
-  recovery.hash = replayable_.hash();
-  if (recovery.damages.empty()) return {};
-  // From here on, a checkpoint covers the damaged part.
-  WEFT_CHECK(store_.discard_after({tick, findings.end.number}));
-  return checkpoint_and_wait();
-}
-
-void Agent::begin_writing(std::unique_ptr<storage::JournalWriter> journal) {
-  journal_ = std::move(journal);
-  flusher_ =
-      std::make_unique<JournalFlusher>(*journal_, DurableWatermark(files_, journal_directory_),
-                                       JournalFlusher::Options{options_.durability, options_.background, options_.now},
-                                       log_position(*journal_, replayable_.mesh()));
-  // A crash right after the checkpoint would leave a gap before it, and nobody who starts at an older one could pass.
-  // If the journal cannot be written, the checkpoint holds the same state.
-  const auto before = [this] { (void)flusher_->flush(); };
-  const auto written = [this](LogPosition at) {
-    flusher_->checkpointed(at);
-    // The segments that go may be the only ones on the device to hold what was written anew since.
-    if (!flusher_->flush()) return;
-    if (const Status pruned = storage::prune_journal(files_, journal_directory_, store_.keys().front().record); !pruned)
-      log_warn(pruned.error().text());  // costs disk space, not safety; the next checkpoint tries again
-  };
-  checkpointer_ = std::make_unique<Checkpointer>(store_, before, written, options_.background, options_.now);
-  checkpoint_tick_ = replayable_.mesh().ticks();
-}
-
 /// Appends the record of a call, unless the call was refused and changed nothing.
 template <class Write>
 Status Agent::journaled(Status status, RecordKind kind, Write&& write) {
@@ -201,7 +87,7 @@ Status Agent::journaled(Status status, RecordKind kind, Write&& write) {
   }
   write(bytes_.begin());
   journal_->append(static_cast<std::uint32_t>(kind), bytes_.bytes());
-  look_after();
+  if (Status looked = look_after(status ? kind : RecordKind::none); !looked) return looked;
   return status;
 }
 
@@ -213,20 +99,31 @@ Status Agent::ready() const {
                                   *broken_);
 }
 
-void Agent::look_after() {
+Status Agent::look_after(RecordKind kind) {
+  // Something may be due at a change of the task.
+  const bool may_react = ReplayableMesh::may_react(kind) && replayable_.due().is_due();
+  const bool wants_checkpoint = may_react && replayable_.due().checkpoint;
+  if (may_react) {
+    if (Status reacted = replayable_.react(); !reacted) {
+      broken_ = reacted.error().text();
+      return reacted;
+    }
+    journal_->append(static_cast<std::uint32_t>(RecordKind::react), {});
+  }
   flusher_->appended(log_position(*journal_, replayable_.mesh()));
   if (journal_->waiting_bytes() > options_.waiting_bytes) {
     log_warn(directory() + ": " + std::to_string(journal_->waiting_bytes()) +
              " bytes of the journal could not be written and are given up; a checkpoint is to hold what they say");
     flusher_->drop(journal_->place().number);
   }
-  if (checkpointer_->is_busy()) return;
+  if (checkpointer_->is_busy()) return {};  // that one is young enough
   const bool is_due = options_.checkpoint_every
                           ? replayable_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
                           : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
-  const bool is_needed = flusher_->has_gap() || checkpointer_->last_error();
+  const bool is_needed = flusher_->has_gap() || checkpointer_->last_error() || wants_checkpoint;
   // After one failed, there is no use in trying with every call.
   if ((is_due || is_needed) && (!checkpointer_->last_error() || options_.now() >= next_checkpoint_)) checkpoint();
+  return {};
 }
 
 Status Agent::set_input(std::string_view port, std::span<const float> values, std::size_t session) {

@@ -186,7 +186,9 @@ class Agent {
   Result<Checkpointer::Content> encode(const storage::JournalPlace& place, const std::string& extension) const;
   template <class Write>
   Status journaled(Status status, RecordKind kind, Write&& write);
-  void look_after();
+  /// After a record: what is due now, a reaction to a change of the task among it. `kind`: none of a call that a fault
+  /// ended. @error as ReplayableMesh::react
+  Status look_after(RecordKind kind);
 
   storage::FileSystem& files_;
   storage::CheckpointStore store_;

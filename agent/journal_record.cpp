@@ -250,6 +250,8 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
       const auto steps = in.number<std::uint64_t>();
       return ActRecord{steps, in.boolean()};
     }
+    case RecordKind::react:
+      return ReactRecord{};
     case RecordKind::none:
       break;
   }

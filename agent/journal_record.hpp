@@ -119,10 +119,12 @@ struct ActRecord {
   std::uint64_t steps = 0;
   bool halted = false;
 };
+/// Reaction to a change of the task that a detector saw: commands to all layers, which follow from the state before.
+struct ReactRecord {};
 using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
                             RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
                             AnnotationRecord, MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord,
-                            ForgoRecord, DeliverRecord, ActRecord>;
+                            ForgoRecord, DeliverRecord, ActRecord, ReactRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;

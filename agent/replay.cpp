@@ -161,7 +161,8 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
   }
   if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkerRecord>(*record_) ||
       std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_) ||
-      std::holds_alternative<DeliverRecord>(*record_) || std::holds_alternative<ActRecord>(*record_))
+      std::holds_alternative<DeliverRecord>(*record_) || std::holds_alternative<ActRecord>(*record_) ||
+      std::holds_alternative<ReactRecord>(*record_))
     return;
   hasher.add(std::uint64_t{record_->index()});
   hasher.add_bytes(payload_.data(), payload_.size());
@@ -180,6 +181,8 @@ Status Replay::replay_parts(std::uint64_t count) {
   } else {
     done = replayable_.mesh().tick(count);
   }
+  if (done && done_ + count == parts() && !replayable_.compares_marks() && ReplayableMesh::may_react(*record_))
+    done = replayable_.react();
   if (replayable_.learner()) replayable_.learner()->clear_scores();
   if (replayable_.loop()) replayable_.loop()->clear_ended();
   if (!done) return within(std::move(done).error());

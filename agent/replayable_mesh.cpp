@@ -8,7 +8,10 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
 #include "mesh/persistence/session_file.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/weights/weight_store.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace weft::agent {
@@ -138,6 +141,43 @@ Status ReplayableMesh::apply_one(const ActRecord& record) {
   if (!loop_)
     return fail(Errc::corrupt, "act: this mesh has no environment; the network has no section \"reinforcement\"");
   return as_told(loop_->run(record.steps), record.halted);
+}
+
+Status ReplayableMesh::apply_one(const ReactRecord&) { return compares_ ? react() : Status(); }
+
+learning::DriftWatch::Reaction ReplayableMesh::due() const {
+  if (!learner_ || learner_->samples() % learner_->options().drift.react_every != 0) return {};
+  return learning::drift_of(*learner_).due();
+}
+
+bool ReplayableMesh::may_react(RecordKind kind) noexcept {
+  return kind == RecordKind::learn || kind == RecordKind::teach || kind == RecordKind::observe ||
+         kind == RecordKind::drain;
+}
+
+bool ReplayableMesh::may_react(const Record& record) noexcept {
+  const auto has_ended = [](const auto* each) { return each && !each->halted; };
+  return has_ended(std::get_if<LearnRecord>(&record)) || has_ended(std::get_if<TeachRecord>(&record)) ||
+         has_ended(std::get_if<ObserveRecord>(&record)) || has_ended(std::get_if<DrainRecord>(&record));
+}
+
+Status ReplayableMesh::react() {
+  const learning::DriftWatch::Reaction reaction = due();
+  if (!reaction.is_due()) return {};
+  constexpr float kMostScale = 1e6f;
+  const mesh::LayerRates& rates = mesh::MeshAccess::weights(std::as_const(*mesh_)).rates;
+  const auto& nodes = mesh_->graph().nodes();
+  for (mesh::NodeId node = static_cast<mesh::NodeId>(mesh_->graph().port_count());
+       node < nodes.size() && reaction.rate_factor != 1.0f; ++node) {
+    if (nodes[node].layer->parameters().empty() || nodes[node].is_frozen) continue;
+    auto command = mesh::make_command(mesh::CommandKind::set_rate);
+    command->level = nodes[node].at.l;
+    command->values = {std::min(rates.of(node) * reaction.rate_factor, kMostScale)};
+    WEFT_TRY([[maybe_unused]] const auto sent, mesh_->post(nodes[node].at, std::move(command)));
+  }
+  mesh::MeshAccess::deliver_commands(*mesh_);
+  learning::drift_of(*learner_).reacted();
+  return {};
 }
 
 Status ReplayableMesh::apply_one(const DeliverRecord&) {

@@ -4,6 +4,7 @@
 
 #include "agent/environment_loop.hpp"
 #include "agent/journal_record.hpp"
+#include "learning/drift/drift_watch.hpp"
 #include "learning/learner.hpp"
 
 #include "mesh/mesh.hpp"
@@ -59,8 +60,17 @@ class ReplayableMesh {
   Status apply(const Record& record);
   /// Samples [first, first + count) of a batch. @error as the learner's
   Status learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count);
-  /// False: apply compares no hashes (a run that was changed on purpose).
+  /// Reaction that the learner's `drift` wants after so many samples, at a change of the task.
+  learning::DriftWatch::Reaction due() const;
+  /// True for records after which `due` is asked; of those that a fault ended, none.
+  static bool may_react(RecordKind kind) noexcept;
+  static bool may_react(const Record& record) noexcept;
+  /// Does what is due, if something is. @error as mesh::Mesh::post
+  Status react();
+  /// False: apply compares no hashes (a run that was changed on purpose), and reacts to the changes that it sees
+  /// itself, rather than where its journal says so.
   void compare_marks(bool compare) noexcept { compares_ = compare; }
+  bool compares_marks() const noexcept { return compares_; }
 
  private:
   ReplayableMesh() = default;
@@ -83,6 +93,7 @@ class ReplayableMesh {
   Status apply_one(const ForgoRecord& record);
   Status apply_one(const DeliverRecord& record);
   Status apply_one(const ActRecord& record);
+  Status apply_one(const ReactRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;
 

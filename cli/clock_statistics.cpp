@@ -2,9 +2,17 @@
 
 #include "cli/clock_statistics.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 namespace weft::cli {
+
+double availability(const ClockStatistics& clock) noexcept {
+  const scheduler::ClockReport& r = clock.report;
+  const std::uint64_t due = r.ticks + r.skipped, late = std::min(r.overruns, r.ticks);
+  return due == 0 ? 1.0 : static_cast<double>(r.ticks - late) / static_cast<double>(due);
+}
 
 Json to_json(const ClockStatistics& clock) {
   const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
@@ -13,6 +21,7 @@ Json to_json(const ClockStatistics& clock) {
           {"overrun", scheduler::name(clock.overrun)},
           {"overruns", r.overruns},
           {"skipped", r.skipped},
+          {"availability", availability(clock)},
           {"late_median", seconds(r.late_median)},
           {"late_p99", seconds(r.late_p99)},
           {"late_p999", seconds(r.late_p999)},

@@ -15,6 +15,9 @@ struct ClockStatistics {
   scheduler::ClockReport report{};
 };
 
+/// Share of the samples that were due which were answered before the next one was.
+double availability(const ClockStatistics& clock) noexcept;
+
 /// Times in seconds. `late`: from the time when a sample is due to its begin; `latency`: to its end.
 Json to_json(const ClockStatistics& clock);
 

@@ -35,6 +35,8 @@ class Reporter {
   virtual void started(RunState& state, std::optional<std::uint64_t> resumed_at) = 0;
   /// Called often; shows as much of it as suits its reader.
   virtual void progressed(RunState& state, const Pace& pace) = 0;
+  /// The detector of drift saw a warning or a change.
+  virtual void drift_seen(RunState& state, const learning::DriftEvent& event) = 0;
   /// The task has just changed.
   virtual void drifted(RunState& state) = 0;
   virtual void saved(std::uint64_t samples, std::string_view path) = 0;

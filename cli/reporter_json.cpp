@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/adaptation_report.hpp"
 #include "cli/json_line.hpp"
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
@@ -56,6 +57,17 @@ Json late_json(RunState& state) {
           {"open", counts.open()}};
 }
 
+/// Of the detector; null: there is none.
+Json drift_json(RunState& state) {
+  const learning::DriftWatch& drift = learning::drift_of(*state.learner());
+  if (!drift.is_on()) return nullptr;
+  return {{"detector", name(state.learner()->options().drift.detector.kind)},
+          {"scores", drift.scores()},
+          {"warnings", drift.warnings()},
+          {"changes", drift.changes()},
+          {"improvements", drift.improvements()}};
+}
+
 class JsonReporter final : public Reporter {
  public:
   void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
@@ -103,6 +115,14 @@ class JsonReporter final : public Reporter {
                 {"kind", name(o.drift)},
                 {"samples", p.samples},
                 {"prequential_accuracy", maybe(p.before_drift)}});
+  }
+
+  void drift_seen(RunState& state, const learning::DriftEvent& event) override {
+    print_json({{"event", "drift_seen"},
+                {"level", name(static_cast<learning::DriftLevel>(event.level))},
+                {"detector", name(state.learner()->options().drift.detector.kind)},
+                {"sample", event.sample},
+                {"score", event.score}});
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {
@@ -166,6 +186,8 @@ class JsonReporter final : public Reporter {
                {"samples", statistics["samples"]},
                {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
                {"clock", statistics["clock"]},
+               {"drift", drift_json(state)},
+               {"adaptation", adaptation_json(state.stream().adaptation())},
                {"device", device_json(state.mesh().device_statistics())}});
     if (const auto flushed = kernels::take_flushed_results()) line["flushed_results"] = *flushed;
     if (state.feed())

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/adaptation_report.hpp"
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/text_format.hpp"
@@ -104,6 +105,11 @@ class TextReporter final : public Reporter {
         ", was " + percent(*p.before_drift));
   }
 
+  void drift_seen(RunState& state, const learning::DriftEvent& event) override {
+    say(std::string(name(state.learner()->options().drift.detector.kind)) + ": " +
+        std::string(name(static_cast<learning::DriftLevel>(event.level))) + " at sample " + grouped(event.sample));
+  }
+
   void saved(std::uint64_t samples, std::string_view path) override {
     const auto now = Clock::now();
     if (err_.redraws || (last_saved_ && now - *last_saved_ < kPlainLine)) return;
@@ -155,6 +161,7 @@ class TextReporter final : public Reporter {
       line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
+    if (const auto text = adaptation_text(state.stream().adaptation())) line("adaptation", *text);
     const std::size_t width = out_.columns() ? out_.columns() - 1 : 80;
     if (width > kReportLabel + 8 && p.has_accuracy && !state.accuracy_curve().points.empty())
       line("curve",

@@ -196,6 +196,7 @@ class Run {
       if (!advanced) return fail(explained(std::move(advanced).error()));
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
+      for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
       if (!had_drifted && state_.stream().progress().before_drift) {
         had_drifted = true;
         reporter_.drifted(state_);

@@ -109,6 +109,7 @@ Result<std::unique_ptr<RunState>> RunState::open(const Model& model, RunSetup se
     state->stream_->go_through(
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
          [&agent] { return agent.drain(); }});
+    state->stream_->take_drift_events();  // told by the runs before
     if (!state->recovery_.is_new) WEFT_CHECK(state->prolong());
     if (s.feed.is_on())
       state->arriving_.feed.emplace(s.feed, *state->stream_, *state->learner_, &agent, state->arriving_.place);
@@ -160,13 +161,19 @@ Status RunState::or_undo(Work&& work) {
 }
 
 Status RunState::advance(std::uint64_t samples) {
-  const std::uint64_t done = stream_->samples(), most = std::min(samples, stride_ - done % stride_);
+  const std::uint64_t done = stream_->samples();
+  std::uint64_t most = std::min(samples, stride_ - done % stride_);
+  // Something may be done about a change at such places, whatever the length of the blocks is.
+  const learning::DriftOptions& drift = learner_->options().drift;
+  if (drift.has_reactions())
+    most = std::min(most, (drift.react_every - learner_->samples() % drift.react_every) * stream_->at_once());
   const auto run = [&] { return arriving_.feed ? arriving_.feed->take(most) : stream_->advance(most); };
   // A pipelined sample is one step.
   const bool is_long = undo_.is_kept && learner_->options().schedule == learning::Schedule::settle;
   // A sample that arrives is not given back: it is run to its end.
   WEFT_CHECK(is_long && !arriving_.feed ? or_undo(run) : run());
   if (stream_->samples() == done) return {};
+  if (!agent_) WEFT_CHECK(replayable_->react());
   return mark() && agent_ ? agent_->mark() : Status();
 }
 

@@ -14,7 +14,18 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key) noexcept;
 
 /// Purpose of a stream of random numbers; part of its address, so purposes never share numbers.
-enum class RandomPurpose : std::uint32_t { init, feedback, shuffle, dropout, noise, test, environment, explore };
+enum class RandomPurpose : std::uint32_t {
+  init,
+  feedback,
+  shuffle,
+  dropout,
+  noise,
+  test,
+  environment,
+  explore,
+  drift,
+  generator
+};
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.
 /// @thread value type, no shared state

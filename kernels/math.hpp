@@ -42,4 +42,9 @@ float inverse_sqrt(float x) noexcept;
 /// square *= square. 0^0 is 1. The same bits wherever binary64 is IEEE and not fused (no libm).
 double power(double base, std::uint64_t exponent) noexcept;
 
+/// Natural logarithm in binary64, without fusing: x = 2^e m with m in [sqrt(1/2), sqrt(2)), and of m the series of
+/// 2 artanh((m - 1) / (m + 1)) up to its 23rd power. Within 2 ulp of libm's (tests/kernels/math_test.cpp). For x > 0
+/// that is normal and finite; NaN of any other.
+double log_binary64(double x) noexcept;
+
 }  // namespace weft::kernels::math

@@ -79,7 +79,7 @@ void score_late(LearnerParts& p, const LateSample& sample) {
         else
           stream.cross_entropy({row, &target.labels[i], &score.loss, gradient});
       }
-      p.pending_scores.push_back(score);
+      p.add_score(score);
     }
     y += output.width * p.mesh.sessions();
   }

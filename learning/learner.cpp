@@ -34,8 +34,14 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       sizes(mesh.graph()),
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
+      drift(options.drift, mesh.spec().seed),
       saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
+
+void LearnerParts::add_score(const Score& score) {
+  pending_scores.push_back(score);
+  drift.add(score);
+}
 
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}
 
@@ -286,8 +292,9 @@ void Learner::collect_scores() {
     const std::optional<Ticket> ticket = p.late.is_on() ? p.late.ticket_of(now.scored) : now.scored;
     for (const OutputRing& output : p.rings.outputs())
       for (std::size_t i = 0; ticket && i < p.rings.places(output); ++i) {
-        p.pending_scores.push_back(p.rings.score(output, now.scored, i));
-        p.pending_scores.back().sample = *ticket;
+        Score score = p.rings.score(output, now.scored, i);
+        score.sample = *ticket;
+        p.add_score(score);
       }
   }
 }
@@ -295,8 +302,13 @@ void Learner::collect_scores() {
 std::span<const Score> Learner::scores() const noexcept { return parts_->pending_scores; }
 void Learner::clear_scores() noexcept {
   parts_->pending_scores.clear();
+  parts_->drift.clear_events();
   parts_->late.clear_expired();
 }
+
+const DriftWatch& drift_of(const Learner& learner) noexcept { return learner.parts_->drift; }
+DriftWatch& drift_of(Learner& learner) noexcept { return const_cast<DriftWatch&>(drift_of(std::as_const(learner))); }
+
 std::uint64_t Learner::samples() const noexcept { return parts_->clock.now.samples; }
 std::uint64_t Learner::scored() const noexcept { return parts_->clock.now.scored; }
 std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }

@@ -18,6 +18,7 @@
 
 namespace weft::learning {
 
+class DriftWatch;
 class LayerMonitor;
 class Optimizer;
 struct LateSample;
@@ -158,6 +159,7 @@ class Learner final : public mesh::StepRule {
 
  private:
   friend class LayerMonitor;
+  friend const DriftWatch& drift_of(const Learner& learner) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;
@@ -172,5 +174,9 @@ class Learner final : public mesh::StepRule {
 
   std::unique_ptr<LearnerParts> parts_;
 };
+
+/// The detector of drift that takes a learner's scores (`drift`); its events are cleared with them.
+DriftWatch& drift_of(Learner& learner) noexcept;
+const DriftWatch& drift_of(const Learner& learner) noexcept;
 
 }  // namespace weft::learning

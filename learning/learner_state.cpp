@@ -27,7 +27,8 @@ std::uint64_t kind_of(const LearningOptions& options) noexcept {
   const std::uint64_t patience = options.late == Late::none ? 0 : options.patience;
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24 |
-         static_cast<std::uint64_t>(options.late) << 32 | patience << 40;
+         static_cast<std::uint64_t>(options.late) << 32 | patience << 40 |
+         static_cast<std::uint64_t>(options.drift.detector.kind) << 58;
 }
 
 constexpr Field kLate{"late", Scope::messages}, kOpen{"open_samples", Scope::control};
@@ -73,6 +74,7 @@ void visit_learner(Parts& parts, Archive& archive) {
   for (NodeId node = 0; node < parts.sizes.measured().size(); ++node)
     if (parts.sizes.measured()[node])
       archive(Field{"gradient_size", Scope::messages, node}, std::span(parts.sizes.sizes()[node]));
+  DriftWatch::visit(parts.drift, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
   auto& optimizer = parts.updates.optimizer();
   Optimizer::visit(optimizer, archive, 0, optimizer.nodes());
@@ -116,9 +118,11 @@ void LearnerState::visit(InArchive& archive) {
 void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   Optimizer::visit(std::as_const(parts_.updates).optimizer(), archive, node, 1);
   LearnedInverses::visit(std::as_const(parts_.inverses), archive, node, 1);
-  // Samples that wait for their targets are part of a state's hash, with the last layer's; a cell that restarts leaves
-  // them.
-  if (node + 1 != parts_.plan.layers.size() || !parts_.late.has_open() || !archive.takes(kOpen)) return;
+  // Detectors of drift and samples that wait for their targets are part of a state's hash, with the last layer's; a
+  // cell that restarts leaves them.
+  if (node + 1 != parts_.plan.layers.size()) return;
+  if (parts_.drift.is_on()) parts_.drift.visit_hash(archive);
+  if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
   const std::vector<std::uint32_t> open = late_words(parts_, kHashedLate);
   archive(kOpen, std::span(open));
 }
@@ -131,7 +135,7 @@ void LearnerState::visit_layer(NodeId node, InArchive& archive) {
 Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
-  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit ||
+  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit || !p.drift.fits() ||
       (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
@@ -148,6 +152,7 @@ Status Learner::finish_restore() {
     if (!std::isfinite(size[0]) || !std::isfinite(size[1]))
       return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
   p.pending_scores.clear();
+  p.drift.clear_events();
   p.late.clear_expired();
   return {};
 }

@@ -2,6 +2,7 @@
 
 #include "learning/options.hpp"
 
+#include "learning/internal/drift_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
 #include "learning/losses.hpp"
 #include "learning/rules/rule.hpp"
@@ -214,9 +215,14 @@ std::vector<LearningTable::Field> sample_fields() {
   };
 }
 
+std::vector<LearningTable::Field> drift_fields() {
+  return {section_option("drift", &LearningOptions::drift, drift_table(),
+                         {.meaning = "what looks for changes of the task, and what is done at one"})};
+}
+
 const LearningTable& learning_table() {
   static const LearningTable table(joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(),
-                                           sample_fields(), delay_fields(), trace_fields()}));
+                                           sample_fields(), delay_fields(), trace_fields(), drift_fields()}));
   return table;
 }
 
@@ -327,6 +333,17 @@ Status check_options(const LearningOptions& options) {
                 "different samples at once; use 'norm', or the schedule 'settle'");
   WEFT_CHECK(check_delay_compensation(options));
   WEFT_CHECK(check_traces(options));
+  WEFT_CHECK(check_drift(options.drift));
+  if (takes_errors_only(options.drift.detector.kind) && targets_of(options.loss) == LossTargets::values)
+    return fail(Errc::invalid_argument,
+                "learning.drift.detector: '" + std::string(name(options.drift.detector.kind)) +
+                    "' takes wrong answers, and with learning.loss '" + std::string(name(options.loss)) +
+                    "' there are none; give 'adwin', 'kswin' or 'page_hinkley' with input " + "'loss'");
+  if (options.drift.is_on() && options.drift.input == DriftInput::error &&
+      targets_of(options.loss) == LossTargets::values)
+    return fail(Errc::invalid_argument, "learning.drift.input: 'error' with learning.loss '" +
+                                            std::string(name(options.loss)) +
+                                            "', which knows no wrong answers; give 'loss'");
   if (options.late == Late::meet && options.schedule == Schedule::pipelined &&
       rule_of(options).path == ErrorPath::local)
     return fail(Errc::invalid_argument,

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "learning/drift/drift_options.hpp"
+
 #include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rate_schedule.hpp"
@@ -88,6 +90,7 @@ struct LearningOptions {
   std::uint32_t patience = 32;      // samples that may enter between an answer and its target (late)
   DelayCompensation delay_compensation = DelayCompensation::none;
   bool traces = false;  // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
+  DriftOptions drift{};
   bool operator==(const LearningOptions&) const = default;
 };
 

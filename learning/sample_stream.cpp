@@ -103,6 +103,7 @@ void SampleStream::begin_anew() {
   scores_ = {};
   scores_.hits.assign(options_.window, 0);
   scores_.losses.assign(options_.window, 0.0f);
+  scores_.adaptation = AdaptationTracker(options_.window);
 }
 
 /// The data's labels or values against the output and its loss.
@@ -244,15 +245,37 @@ void SampleStream::replayed(std::uint64_t steps) {
 }
 
 void SampleStream::take_scores() {
-  for (const Score& s : learner_->scores()) score(s);
+  const DriftWatch& drift = drift_of(*learner_);
+  const std::span<const DriftEvent> events = drift.events();
+  std::uint64_t number = drift.scores();
+  if (!events.empty())
+    for (const Score& s : learner_->scores()) number -= s.label != kNoLabel;
+  auto next = events.begin();
+  for (const Score& s : learner_->scores()) {
+    score(s);
+    if (next == events.end() || s.label == kNoLabel) continue;
+    const bool is_change = next->level == static_cast<std::uint64_t>(DriftLevel::change);
+    if (next->score == number++ && is_change && !data_.has_values())
+      scores_.adaptation.detect(progress().prequential_accuracy);
+    if (next->score < number) ++next;
+  }
+  std::vector<DriftEvent>& kept = scores_.drift_events;
+  kept.insert(kept.end(), events.begin(), events.end());
+  if (kept.size() > ScoreWindow::kMostEvents)
+    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(ScoreWindow::kMostEvents));
   learner_->clear_scores();
 }
 
 void SampleStream::score(const Score& score) {
   // Other outputs have no labels here.
   if (score.label == kNoLabel) return;
-  if (options_.drift != Drift::none && scores_.scored == drift_sample_)
+  if (options_.drift != Drift::none && scores_.scored == drift_sample_) {
     scores_.before_drift = progress().prequential_accuracy;
+    scores_.adaptation.declare(*scores_.before_drift);
+  }
+  if (options_.change_every != 0 && scores_.scored != 0 && scores_.scored % options_.change_every == 0 &&
+      !data_.has_values())
+    scores_.adaptation.declare(progress().prequential_accuracy);
   const std::size_t slot = scores_.scored % options_.window;
   const std::uint8_t hit = score.prediction == score.label;
   scores_.hit_count += hit;
@@ -261,6 +284,8 @@ void SampleStream::score(const Score& score) {
   scores_.losses[slot] = score.loss;
   scores_.all_hits += hit;
   ++scores_.scored;
+  const auto filled = static_cast<double>(std::min<std::uint64_t>(scores_.scored, options_.window));
+  if (!data_.has_values()) scores_.adaptation.add(hit != 0, static_cast<double>(scores_.hit_count) / filled);
   if (!scores_.before_drift || scores_.recovery_samples || scores_.scored < drift_sample_ + options_.window) return;
   if (static_cast<double>(scores_.hit_count) >= kRecovered * *scores_.before_drift * options_.window)
     scores_.recovery_samples = scores_.scored - drift_sample_;
@@ -337,6 +362,7 @@ std::string SampleStream::save_cursor() const {
            {"total", total_}};
   if (scores_.before_drift) out["before_drift"] = *scores_.before_drift;
   if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
+  if (!scores_.adaptation.changes().empty()) out["adaptation"] = scores_.adaptation.save();
   return out.dump();
 }
 
@@ -374,6 +400,9 @@ Status SampleStream::load_cursor(std::string_view text) {
   if (const auto recovery = reader.find("recovery_samples")) {
     WEFT_TRY(scores_.recovery_samples, recovery->u64());
   }
+  scores_.adaptation = AdaptationTracker(options_.window);
+  scores_.adaptation.stand_at(scores_.scored);
+  if (const auto adaptation = reader.find("adaptation")) WEFT_CHECK(scores_.adaptation.load(*adaptation));
   return reader.finish();
 }
 

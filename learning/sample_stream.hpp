@@ -3,6 +3,8 @@
 #pragma once
 
 #include "learning/dataset.hpp"
+#include "learning/drift/adaptation.hpp"
+#include "learning/drift/drift_watch.hpp"
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
@@ -48,6 +50,9 @@ struct ScoreWindow {
   std::uint64_t scored = 0, all_hits = 0, hit_count = 0;
   std::optional<double> before_drift;
   std::optional<std::uint64_t> recovery_samples;
+  AdaptationTracker adaptation;
+  std::vector<DriftEvent> drift_events;  // not taken yet
+  static constexpr std::size_t kMostEvents = 1024;
 };
 
 /// Feeds a data set to a learner: every sample is predicted, scored, then learned. Split, order of each epoch
@@ -81,6 +86,11 @@ class SampleStream {
   void go_through(Training training) { training_ = std::move(training); }
   /// The learner has replayed the next `steps` samples of each learner from a record of them.
   void replayed(std::uint64_t steps);
+
+  /// Changes of the task that the stream made or a detector saw, and how the learner adapted. None of values.
+  const AdaptationTracker& adaptation() const noexcept { return scores_.adaptation; }
+  /// Events of the learner's detector of drift since this was last called; the latest.
+  std::vector<DriftEvent> take_drift_events() { return std::exchange(scores_.drift_events, {}); }
 
   /// Samples that enter together, one of each learner.
   std::uint64_t at_once() const noexcept;

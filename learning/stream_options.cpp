@@ -233,6 +233,10 @@ const StreamTable& stream_table() {
              sample_option("max_samples", &O::max_samples,
                            {.is_always_written = true, .unit = "samples", .meaning = "bound on samples; 0: none"}),
              sample_option("seed", &O::seed, {.is_always_written = true, .meaning = "split, order and drift"}),
+             option("change_every", &O::change_every,
+                    {.unit = "samples",
+                    .meaning = "samples after which the task of the data themselves changes, again and again, for the "
+                               "figures of adaptation; 0: not known"}),
              option("window", &O::window,
                     {.low = 1,
                     .high = 1u << 20,

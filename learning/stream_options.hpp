@@ -28,9 +28,10 @@ struct StreamOptions {
   bool stratified = false;                    // of each class that share
   std::optional<std::uint64_t> split_seed{};  // of the hold-out; none: `seed`
   std::uint64_t epochs = 1;
-  std::uint64_t max_samples = 0;  // 0: no bound but the epochs
-  std::uint64_t seed = 0;         // split, order and drift
-  std::uint32_t window = 200;     // samples of the sliding accuracy
+  std::uint64_t max_samples = 0;   // 0: no bound but the epochs
+  std::uint64_t seed = 0;          // split, order and drift
+  std::uint32_t window = 200;      // samples of the sliding accuracy
+  std::uint64_t change_every = 0;  // samples after which the task of the data themselves changes; 0: nobody knows
   Drift drift = Drift::none;
   double drift_at = 0.5;               // share of the stream after which the task changes
   double drift_share = 1.0;            // share of the labels (pixels) that change, at least two of them

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/drift/drift_watch.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/backward_step.hpp"
 #include "learning/internal/error_messages.hpp"
@@ -27,6 +28,7 @@ namespace weft::learning {
 /// Parts of a learner.
 struct LearnerParts {
   LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, LearningPlan made, Optimizer optimizer);
+  void add_score(const Score& score);
 
   mesh::Mesh& mesh;
   LearningOptions options;
@@ -43,6 +45,7 @@ struct LearnerParts {
   std::vector<LearningScratch> scratch;  // by region
   BackwardStep backward;
   std::vector<Score> pending_scores;
+  DriftWatch drift;
   bool late_words_fit = true;  // those that were read last
   std::unique_ptr<mesh::RuleState> saved;
   std::unique_ptr<mesh::RecordableRule> recordable;

@@ -40,6 +40,8 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
                                           "samples",
                                           "recovery_samples",
                                           "clock",
+                                          "drift",
+                                          "adaptation",
                                           "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");

@@ -134,5 +134,22 @@ TEST(Math, PowersAreExactWhereTheyCanBe) {
   EXPECT_EQ(math::power(0.9, std::uint64_t{1} << 40), 0.0);
 }
 
+TEST(Math, LogarithmsInBinary64AreNearLibms) {
+  RandomStream random(4, 0, RandomPurpose::test);
+  double worst = 0;
+  for (int i = 0; i < 200000; ++i) {
+    const double mantissa = 1.0 + random.next_u32() * 0x1p-32 + random.next_u32() * 0x1p-64;
+    const int exponent = i % 3 == 0 ? 0 : i % 3 == 1 ? -1 : static_cast<int>(random.next_below(2040)) - 1020;
+    const double x = std::ldexp(mantissa, exponent), wanted = std::log(x);
+    const double ulp = std::nextafter(std::fabs(wanted), INFINITY) - std::fabs(wanted);
+    worst = std::max(worst, std::fabs(math::log_binary64(x) - wanted) / ulp);
+  }
+  EXPECT_LE(worst, 2.0);
+  EXPECT_EQ(math::log_binary64(1.0), 0.0);
+  EXPECT_EQ(math::log_binary64(0x1p-1022), std::log(0x1p-1022));
+  for (const double x : {0.0, -1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_TRUE(std::isnan(math::log_binary64(x))) << x;
+}
+
 }  // namespace
 }  // namespace weft::kernels::math_test

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "learning/drift/drift_options.hpp"
+
+#include "learning/internal/drift_table.hpp"
+
+#include <bit>
+#include <string>
+#include <vector>
+
+namespace weft::learning {
+namespace {
+
+const std::vector<std::string_view> kInputs{"error", "loss"};
+
+using DetectorTable = OptionTable<DetectorOptions>;
+
+std::vector<DetectorTable::Field> window_fields() {
+  using O = DetectorOptions;
+  return {
+      option("detector", &O::kind, {.names = detector_names(), .meaning = "what looks for changes of the task"}),
+      option("confidence", &O::confidence,
+             {.low = 0,
+              .high = 0.999,
+              .meaning = "probability of a false alarm; 0: the detector's own, 0.002, 0.005, and 0.001 of hddm",
+              .only_with = "detector=adwin|kswin|hddm_a|hddm_w"}),
+      option("warning_confidence", &O::warning_confidence,
+             {.low = 1e-12, .high = 0.999, .meaning = "the same of a warning", .only_with = "detector=hddm_a|hddm_w"}),
+      option("clock", &O::clock,
+             {.low = 1,
+              .high = 65536,
+              .unit = "scores",
+              .meaning = "scores from one look to the next",
+              .only_with = "detector=adwin"}),
+      option("window", &O::window,
+             {.low = 2,
+              .high = 65536,
+              .unit = "scores",
+              .meaning = "the last scores, which are kept",
+              .only_with = "detector=kswin"}),
+      option("recent", &O::recent,
+             {.low = 1,
+              .high = 32768,
+              .unit = "scores",
+              .meaning = "the latest of them, which are held against as many of the others, drawn anew each time",
+              .only_with = "detector=kswin"}),
+      option("share", &O::share,
+             {.low = 1e-6,
+              .high = 0.999,
+              .meaning = "of the newest score in a mean of scores",
+              .only_with = "detector=hddm_w"}),
+  };
+}
+
+std::vector<DetectorTable::Field> level_fields() {
+  using O = DetectorOptions;
+  return {
+      option("tolerance", &O::tolerance,
+             {.low = 0, .high = 1e9, .meaning = "change that is none (delta)", .only_with = "detector=page_hinkley"}),
+      option("threshold", &O::threshold,
+             {.low = 0,
+              .high = 1e12,
+              .meaning = "sum of deviations that is a change (lambda)",
+              .only_with = "detector=page_hinkley"}),
+      option("fading", &O::fading,
+             {.low = 0,
+              .high = 1,
+              .meaning = "share of that sum that stays from one score to the next",
+              .only_with = "detector=page_hinkley"}),
+      option("warm_up", &O::warm_up,
+             {.low = 1,
+              .high = 1u << 20,
+              .unit = "scores",
+              .meaning = "scores before the first alarm; of eddm errors",
+              .only_with = "detector=page_hinkley|ddm|eddm"}),
+      option("warning_level", &O::warning_level,
+             {.low = 0, .high = 1000, .meaning = "standard deviations of a warning", .only_with = "detector=ddm"}),
+      option("change_level", &O::change_level,
+             {.low = 0, .high = 1000, .meaning = "the same of a change", .only_with = "detector=ddm"}),
+      option("warning_ratio", &O::warning_ratio,
+             {.low = 0,
+              .high = 1,
+              .meaning = "share of the largest distance between errors that is a warning",
+              .only_with = "detector=eddm"}),
+      option("change_ratio", &O::change_ratio,
+             {.low = 0, .high = 1, .meaning = "the same of a change", .only_with = "detector=eddm"}),
+  };
+}
+
+const DetectorTable& detector_table() {
+  static const DetectorTable table([] {
+    auto fields = window_fields();
+    for (auto& field : level_fields()) fields.push_back(field);
+    return fields;
+  }());
+  return table;
+}
+
+}  // namespace
+
+std::string_view name(DriftInput input) noexcept { return kInputs[static_cast<std::size_t>(input)]; }
+
+const OptionTable<DriftOptions>& drift_table() {
+  using O = DriftOptions;
+  static const OptionTable<DriftOptions> table([] {
+    std::vector<OptionTable<O>::Field> fields;
+    append_options(fields, &O::detector, detector_table());
+    fields.push_back(option("input", &O::input,
+                            {.names = kInputs, .meaning = "number of each score that it takes: 1 or 0, or the loss"}));
+    fields.push_back(option(
+        "rate_boost", &O::rate_boost,
+        {.low = 1, .high = 1024, .meaning = "factor of all learning rates at a change, a power of two; 1: none"}));
+    fields.push_back(option("boost_samples", &O::boost_samples,
+                            {.low = 1,
+                             .high = 1u << 30,
+                             .unit = "scores",
+                             .meaning = "scores after which the factor halves, again and again until it is 1"}));
+    fields.push_back(option("react_every", &O::react_every,
+                            {.low = 1,
+                             .high = 65536,
+                             .unit = "samples",
+                             .meaning = "samples of `weft run` from one look for something to do to the next"}));
+    fields.push_back(option("checkpoint", &O::checkpoint, {.meaning = "an agent takes a checkpoint at a change"}));
+    return fields;
+  }());
+  return table;
+}
+
+Status check_drift(const DriftOptions& options) {
+  const DetectorOptions& d = options.detector;
+  const auto refuse = [](const std::string& text) { return fail(Errc::invalid_argument, "learning.drift." + text); };
+  if (!std::has_single_bit(options.rate_boost))
+    return refuse("rate_boost: " + std::to_string(options.rate_boost) + " is no power of two, so it cannot be halved " +
+                  "until it is 1; give 1, 2, 4, 8, ...");
+  if (d.kind == DetectorKind::kswin && d.window < 2 * d.recent)
+    return refuse("window: " + std::to_string(d.window) + " does not hold learning.drift.recent " +
+                  std::to_string(d.recent) + " twice; give " + std::to_string(2 * d.recent) + " or more");
+  if (takes_errors_only(d.kind) && options.input != DriftInput::error)
+    return refuse("input: 'loss' with learning.drift.detector '" + std::string(name(d.kind)) +
+                  "', which takes errors of 0 or 1; give 'error', or 'adwin', 'kswin' or 'page_hinkley'");
+  return {};
+}
+
+}  // namespace weft::learning

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent that reacts to changes of its task: its learning rates rise and fall again by records of the journal; killed
+// at any call it goes on to the same end, replayed it has the same hashes, and changed it reacts to what it sees then.
+
+#include "agent/replay.hpp"
+#include "learning/drift/drift_watch.hpp"
+
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "tests/agent/scripted.hpp"
+#include "tests/mesh/testing.hpp"
+#include "tests/support/memory_file_system.hpp"
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace weft::agent::test::drift_test {
+namespace {
+
+using mesh::testing_support::must;
+using storage::MemoryFileSystem;
+
+mesh::NetworkSpec network(const std::string& schedule = "settle", const std::string& checkpoint = "true") {
+  auto spec = small_network();
+  spec.learning = R"({"rule": "backprop", "schedule": ")" + schedule +
+                  R"(", "optimizer": {"lr": 0.1}, "drift": {"detector": "ddm", "warm_up": 12, "rate_boost": 4,
+                  "boost_samples": 6, "react_every": 1, "checkpoint": )" +
+                  checkpoint + "}}";
+  return spec;
+}
+
+/// Counts calls; a reaction is a part of the call before.
+class CallCounter final : public StateExtension {
+ public:
+  Status begin(ReplayableMesh& replayable) override {
+    counter_.calls = 0;
+    return counter_.begin(replayable);
+  }
+  std::string save() const override { return counter_.save(); }
+  Status load(std::string_view json) override { return counter_.load(json); }
+  Status replayed(const Record& record) override {
+    return std::holds_alternative<ReactRecord>(record) ? Status() : counter_.replayed(record);
+  }
+  std::uint64_t& calls() noexcept { return counter_.calls; }
+
+ private:
+  Counter counter_;
+};
+
+/// Samples of a label that is another one from the 50th on.
+std::vector<Call> script(std::uint64_t steps) {
+  std::vector<Call> calls;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    calls.push_back([step](Agent& agent) {
+      RandomStream random(11, step, RandomPurpose::test);
+      std::vector<float> x(4);
+      for (float& value : x) value = random.next_normal();
+      const std::uint32_t label = step < 50 ? 0 : 1;
+      const mesh::RunInput input{"x", x};
+      const learning::Target target{"y", {&label, 1}};
+      Status learned = agent.learn({&input, 1}, {&target, 1}, 1);
+      agent.learner()->clear_scores();
+      return learned;
+    });
+    if (step % 7 == 3) calls.push_back([](Agent& agent) { return agent.mark(); });
+  }
+  return calls;
+}
+
+struct Watched {
+  VirtualTime time;
+  Counter unused;
+  CallCounter counter;
+  Recovery recovery;
+  std::unique_ptr<Agent> agent;
+
+  Watched(MemoryFileSystem& files, const mesh::NetworkSpec& spec) {
+    Agent::Options options = deterministic_options(time, unused, Durability::Mode::tick);
+    options.keep = 1000;
+    options.extension = &counter;
+    agent = must(Agent::open(files, "agent", spec, std::move(options), recovery));
+  }
+  void run(std::uint64_t until, const std::vector<Call>& calls) {
+    while (counter.calls() < until) must(calls[counter.calls()++](*agent));
+  }
+  float rate() const { return mesh::MeshAccess::weights(agent->mesh()).rates.of(1); }
+};
+
+TEST(DriftingAgent, RaisesItsRatesAtAChangeAndLetsThemFall) {
+  MemoryFileSystem files;
+  const auto calls = script(90);
+  Watched watched(files, network());
+  std::vector<float> rates;
+  for (std::uint64_t call = 1; call <= calls.size(); ++call) {
+    watched.run(call, calls);
+    if (rates.empty() || rates.back() != watched.rate()) rates.push_back(watched.rate());
+  }
+  EXPECT_EQ(rates, (std::vector<float>{1, 4, 2, 1}));
+  EXPECT_EQ(drift_of(*watched.agent->learner()).changes(), 1u);
+  EXPECT_GT(watched.agent->statistics().checkpoint.written, 1u);
+}
+
+TEST(DriftingAgent, GoesOnFromAnyCallToTheSameEnd) {
+  for (const char* const schedule : {"settle", "pipelined"}) {
+    const auto spec = network(schedule);
+    const auto calls = script(80);
+    MemoryFileSystem whole;
+    Watched unbroken(whole, spec);
+    unbroken.run(calls.size(), calls);
+    ASSERT_GE(drift_of(*unbroken.agent->learner()).changes(), 1u);
+    for (std::size_t cut = 1; cut < calls.size(); cut += 3) {
+      MemoryFileSystem files;
+      {
+        Watched watched(files, spec);
+        watched.run(cut, calls);
+        files.process_crash();
+      }
+      Watched watched(files, spec);
+      ASSERT_EQ(watched.counter.calls(), cut);
+      watched.run(calls.size(), calls);
+      ASSERT_EQ(watched.agent->hash(), unbroken.agent->hash()) << schedule << " cut at " << cut;
+    }
+  }
+}
+
+// The journal's last record, the reaction, is cut off, as by a kill between a call and what follows it.
+TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
+  const auto spec = network("settle", "false");
+  const auto calls = script(80);
+  MemoryFileSystem files;
+  Hash128 reacted;
+  std::uint64_t changed = 0;
+  {
+    Watched watched(files, spec);
+    while (drift_of(*watched.agent->learner()).changes() == 0) watched.run(++changed, calls);
+    reacted = watched.agent->hash();
+    EXPECT_EQ(watched.rate(), 4.0f);
+    files.process_crash();
+  }
+  std::string last;
+  for (const std::string& path : files.all_files()) {
+    if (path.find("/journal/") == std::string::npos) continue;
+    if (path.ends_with("/durable"))
+      must(files.remove(path));
+    else
+      last = std::max(last, path);
+  }
+  const std::size_t size = must(files.read(last, std::size_t{1} << 20)).size();
+  ASSERT_TRUE(files.resize(last, size - 1));
+  Watched watched(files, spec);
+  EXPECT_GT(watched.recovery.torn_bytes, 0u);
+  EXPECT_EQ(watched.counter.calls(), changed);
+  EXPECT_EQ(watched.rate(), 4.0f);
+  EXPECT_EQ(watched.agent->hash(), reacted);
+  EXPECT_EQ(watched.recovery.hash, reacted);
+}
+
+TEST(DriftingAgent, ReplaysToTheSameHashesAndReactsAnewWhereItIsChanged) {
+  MemoryFileSystem files;
+  const auto calls = script(80);
+  Watched watched(files, network());
+  watched.run(calls.size(), calls);
+  const auto replayed = [&](const std::vector<std::string>& set) {
+    ReplayOptions options;
+    options.mesh.threads = 1;
+    options.verifies = set.empty();
+    options.from = 0;
+    options.set = set;
+    Replay replay = must(Replay::open(files, "agent", options));
+    must(replay.run());
+    if (set.empty()) {
+      EXPECT_GT(replay.compared(), 5u);
+    }
+    return replay.replayable().hash();
+  };
+  EXPECT_EQ(replayed({}), watched.agent->hash());
+  // The same network: what it sees is what it saw.
+  EXPECT_EQ(replayed({"learning.drift.boost_samples=6"}), watched.agent->hash());
+  EXPECT_NE(replayed({"learning.drift.rate_boost=8"}), watched.agent->hash());
+  EXPECT_NE(replayed({"learning.drift.rate_boost=1"}), watched.agent->hash());
+}
+
+}  // namespace
+}  // namespace weft::agent::test::drift_test

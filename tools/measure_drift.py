@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures detectors of drift on streams of `weft stream`, by a network that learns them one sample at a time.
+
+  tools/measure_drift.py WEFT [--samples N] [--change-every N] [--seeds FIRST:END] [--streams NAME,...] [--boost K,...]
+
+A network of one hidden layer (32, tanh, momentum 0.01) learns the rows as they come. An alarm (level `change`) is right
+when it is the first within half a task behind a change. Precision: right alarms of all; recall: changes that have one;
+delay: samples from the change to it, in the mean. The column of hits lost is `adaptation.area` a change. One row a
+stream and detector, over all seeds; one run after the other, on one thread.
+"""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+
+WIDTHS = {"sea": (3, 2, 0.1), "agrawal": (9, 2, 1), "led": (24, 10, 1), "hyperplane": (10, 2, 1)}
+DETECTORS = ["adwin", "kswin", "page_hinkley", "ddm", "eddm", "hddm_a", "hddm_w"]
+# Of agrawal's features, so that none drowns the others: from 0 to about 1.
+AGRAWAL = [150e3, 75e3, 80, 4, 20, 8, 1.35e6, 30, 500e3]
+
+
+def network(stream, detector, boost, change_every):
+    features, classes, scale = WIDTHS[stream]
+    drift = {"detector": detector}
+    if boost > 1:
+        drift.update(rate_boost=boost, boost_samples=100)
+    return {"weft": 2, "grid": {"x": 2}, "inputs": {"x": [features]},
+            "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 32, "activation": "tanh", "from": ["x"]},
+                       {"at": [0, 0, 1, 0], "type": "dense", "out": classes}],
+            "outputs": {"y": [0, 0, 1, 0]},
+            "learning": {"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}, "drift": drift},
+            "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(classes)], "scale": scale,
+                       "change_every": change_every}}
+
+
+def rows(weft, stream, args, seed):
+    made = subprocess.run([weft, "stream", stream, "--samples", str(args.samples), "--seed", str(seed),
+                           "--change-every", str(args.change_every)], capture_output=True, text=True, check=True).stdout
+    if stream != "agrawal":
+        return made
+    head, *lines = made.splitlines()
+    scaled = [",".join([f"{float(v) / s:.6g}" for v, s in zip(line.split(","), AGRAWAL)] + [line.split(",")[-1]])
+              for line in lines]
+    return "\n".join([head, *scaled]) + "\n"
+
+
+def run(weft, stream, detector, boost, args, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "network.json"
+        path.write_text(json.dumps(network(stream, detector, boost, args.change_every)))
+        done = subprocess.run([weft, "run", str(path), "--data", "-", "--format", "csv", "--json", "--threads", "1", "--seed",
+                               str(seed)], input=rows(weft, stream, args, seed), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(done.stdout[-2000:] + done.stderr)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    alarms = [e["sample"] for e in events if e["event"] == "drift_seen" and e["level"] == "change"]
+    return alarms, events[-1]
+
+
+def judge(alarms, args):
+    """Right alarms' delays, and the number of changes."""
+    delays = []
+    changes = range(args.change_every, args.samples, args.change_every)
+    for change in changes:
+        found = [a - change for a in alarms if change <= a < change + args.change_every // 2]
+        delays += found[:1]
+    return delays, len(changes)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weft")
+    parser.add_argument("--samples", type=int, default=20000)
+    parser.add_argument("--change-every", type=int, default=4000)
+    parser.add_argument("--seeds", default="0:3")
+    parser.add_argument("--streams", default="sea,agrawal,led,hyperplane")
+    parser.add_argument("--boost", default="1")
+    args = parser.parse_args()
+    first, end = map(int, args.seeds.split(":"))
+    print("| stream | detector | boost | precision | recall | F1 | delay | false alarms a run | accuracy | hits lost |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for stream in args.streams.split(","):
+        for detector in DETECTORS:
+            for boost in map(int, args.boost.split(",")):
+                all_delays, raised, changes, accuracy, area = [], 0, 0, [], []
+                for seed in range(first, end):
+                    alarms, done = run(args.weft, stream, detector, boost, args, seed)
+                    delays, count = judge(alarms, args)
+                    all_delays += delays
+                    raised += len(alarms)
+                    changes += count
+                    declared = [c for c in done["adaptation"]["changes"] if c["declared"]]
+                    area += [c["area"] for c in declared]
+                    accuracy.append(done["overall_accuracy"] if "overall_accuracy" in done else
+                                    done["prequential_accuracy"])
+                right = len(all_delays)
+                precision, recall = right / max(raised, 1), right / changes
+                f1 = 2 * precision * recall / max(precision + recall, 1e-9)
+                print(f"| {stream} | {detector} | {boost} | {precision:.2f} | {recall:.2f} | {f1:.2f} | "
+                      f"{statistics.mean(all_delays) if all_delays else float('nan'):.0f} | "
+                      f"{(raised - right) / (end - first):.1f} | {100 * statistics.mean(accuracy):.1f} % | "
+                      f"{statistics.mean(area):.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
