@@ -9,7 +9,7 @@
 namespace weft::server {
 namespace {
 
-constexpr std::array<std::string_view, 6> kTopics{"statistics", "faults",  "checkpoints",
+constexpr std::array<std::string_view, 7> kTopics{"statistics", "faults",  "drift", "checkpoints",
                                                   "sessions",   "weights", "phase"};
 
 std::string text_of(std::string_view event, const Json& data, std::optional<std::uint64_t> number) {

@@ -78,6 +78,7 @@ void ScoreWindow::add(const learning::Score& score) noexcept {
   if (score.label == learning::kNoLabel) return;
   entries_[samples_ % kWindow] = {score.prediction == score.label, score.loss};
   ++samples_;
+  (void)drift_.add(score.prediction == score.label);
 }
 
 std::optional<double> ScoreWindow::accuracy() const noexcept {

@@ -6,6 +6,7 @@
 #include "agent/durability.hpp"
 #include "agent/replayable_mesh.hpp"
 #include "learning/learner.hpp"
+#include "server/drift_detector.hpp"
 
 #include "mesh/mesh.hpp"
 
@@ -46,6 +47,7 @@ class ScoreWindow {
   /// Of the last kWindow samples with a label; nothing before the first.
   std::optional<double> accuracy() const noexcept;
   std::optional<double> mean_loss() const noexcept;
+  const DriftDetector& drift() const noexcept { return drift_; }
 
  private:
   struct Entry {
@@ -54,6 +56,7 @@ class ScoreWindow {
   };
   std::array<Entry, kWindow> entries_{};
   std::uint64_t samples_ = 0;
+  DriftDetector drift_;
 };
 
 /// A mesh and its learner, if it has one, behind one set of calls: in memory alone, or kept in a data directory by an

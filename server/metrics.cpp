@@ -110,6 +110,7 @@ void add_mesh(Families& to, ServedMesh& served) {
     to.gauge("weft_prequential_accuracy", "Share of hits in the last 1000 samples", *statistics->accuracy, mesh);
   if (statistics->mean_loss)
     to.gauge("weft_mean_loss", "Mean loss of the last 1000 samples", *statistics->mean_loss, mesh);
+  to.counter("weft_drift_events_total", "Drifts seen by hits and misses", as_double(statistics->drifts), mesh);
   add_supervision(to, *statistics, mesh);
   if (statistics->agent) add_agent(to, *statistics->agent, mesh);
   to.gauge("weft_queue_depth", "Requests that wait for the mesh", as_double(served.waiting()), mesh);

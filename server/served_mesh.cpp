@@ -336,6 +336,8 @@ void ServedMesh::publish(bool is_due) {
   made->weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
   made->accuracy = mesh_->scores().accuracy();
   made->mean_loss = mesh_->scores().mean_loss();
+  made->drift = mesh_->scores().drift().last();
+  made->drifts = mesh_->scores().drift().drifts();
   made->sessions = state.sessions;
   made->supervision = mesh.supervisor().counters();
   for (std::size_t i = 0; i < actors::kActorStatusCount; ++i)
@@ -363,6 +365,15 @@ void ServedMesh::tell_changes(const MeshStatistics& before, const MeshStatistics
     events_.publish("faults", "fault",
                     {{"tick", now.tick}, {"faults", faults}, {"escalations", now.supervision.escalations}});
   }
+  if (now.drift.number != before.drift.number)
+    events_.publish("drift", "drift",
+                    {{"kind", now.drift.is_recovery ? "recovered" : "drift"},
+                     {"tick", now.tick},
+                     {"sample", now.drift.sample},
+                     {"metric", "accuracy"},
+                     {"before", now.drift.before},
+                     {"after", now.drift.after},
+                     {"recovery_samples", now.drift.is_recovery ? Json(now.drift.since) : Json()}});
   if (now.phase != before.phase) events_.publish("phase", "phase", {{"phase", now.phase}, {"tick", now.tick}});
   if (now.sessions != before.sessions)
     events_.publish("sessions", "sessions", {{"sessions", now.sessions}, {"tick", now.tick}});

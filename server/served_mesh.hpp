@@ -51,6 +51,8 @@ struct MeshStatistics {
   std::string phase = "running", weight_label;
   double ticks_per_second = 0;
   std::optional<double> accuracy, mean_loss;
+  DriftDetector::Event drift;  ///< the last one; number 0: none
+  std::uint64_t drifts = 0;
   std::vector<std::string> sessions;
   actors::SupervisionCounters supervision;
   std::array<std::uint64_t, actors::kActorStatusCount> cells{};

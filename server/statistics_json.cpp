@@ -61,6 +61,7 @@ Json statistics_of(const ServedMesh& mesh) {
   out["samples"] = now->samples;
   out["prequential_accuracy"] = now->accuracy ? Json(*now->accuracy) : Json();
   out["mean_loss"] = now->mean_loss ? Json(*now->mean_loss) : Json();
+  out["drifts"] = now->drifts;
   out["cells"] = by_name<actors::ActorStatus>(now->cells);
   out["faults"] = by_name<actors::FaultKind>(now->supervision.faults);
   out["decisions"] = by_name<actors::Policy>(now->supervision.decisions);

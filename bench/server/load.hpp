@@ -60,7 +60,7 @@ class Wire {
     WEFT_ASSERT(send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()),
                 "not sent as a whole");
   }
-  /// What is there; empty: the server closed.
+  /// Bytes that are there; empty: the server closed.
   std::string receive() const {
     std::string bytes(std::size_t{64} << 10, '\0');
     const ssize_t count = recv(socket_, bytes.data(), bytes.size(), 0);

@@ -190,7 +190,7 @@ function takeEvent(name, data) {
   if (name === 'statistics') return takeStatistics(data);
   if (name === 'bye') return undefined;
   const kind = panels.showEvent(name, data);
-  if (state.now) chart.mark(state.now.learners > 0 ? state.now.samples : state.now.ticks, kind);
+  if (state.now) chart.mark(data.sample ?? (state.now.learners > 0 ? state.now.samples : state.now.ticks), kind);
   if (name === 'sessions') panels.loadSessions(state.path).catch(error => note(error.message));
   return undefined;
 }

@@ -134,7 +134,9 @@ const kTold = {
   sessions: data =>
     `${data.sessions.length}: ${data.sessions.slice(0, 8).join(', ')}${data.sessions.length > 8 ? ', ...' : ''}`,
   phase: data => data.phase,
-  drift: data => `${data.kind} at sample ${grouped(data.sample)}`,
+  drift: data =>
+    `at sample ${grouped(data.sample)}: ${(data.before * 100).toFixed(0)} % before, ${(data.after * 100).toFixed(0)} %` +
+    (data.recovery_samples ? ` after ${grouped(data.recovery_samples)} samples` : ' now'),
   gap: data => `${data.lost} events are gone`,
 };
 
