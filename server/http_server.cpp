@@ -3,7 +3,6 @@
 #include "server/http_server.hpp"
 
 #include "server/internal/http_connection.hpp"
-#include "server/internal/short_slices.hpp"
 
 #include "core/log.hpp"
 
@@ -160,10 +159,7 @@ class HttpServer::Parts {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
     for (std::size_t i = 0; i < std::max<std::size_t>(options_.threads, 1); ++i)
-      threads_.emplace_back([this] {
-        internal::take_short_slices();
-        io_.run();
-      });
+      threads_.emplace_back([this] { io_.run(); });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return {};
   }

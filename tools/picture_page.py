@@ -4,6 +4,8 @@
 while it learns, light and dark, wide and narrow. Needs chromium and chromedriver.
 
   tools/picture_page.py WEFT FOLDER [MODEL]     MODEL: a language model to write with, too
+
+The picture in README is `readme.png` of it: two passes of the digits, then labels that change places.
 """
 import base64
 import csv
@@ -24,8 +26,9 @@ WAVE = {"weft": 2, "name": "wave", "grid": {"y": SIDE, "x": SIDE}, "inputs": {"d
                              if 0 <= y + dy < SIDE and 0 <= x + dx < SIDE] + (["drive"] if (y, x) == (24, 20) else [])}
                    for y in range(SIDE) for x in range(SIDE)], "outputs": {"y": [0, 0, SIDE - 1, 0]}}
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"]
+CHANGED = {0: 1, 1: 0, 2: 3, 3: 2, 4: 5, 5: 4}
 PICTURES = [("wide-dark", "wave", 1440, 900, True), ("wide-light", "digits", 1440, 900, False),
-            ("narrow-dark", "digits", 390, 844, True), ("wide-dark-digits", "digits", 1440, 900, True)]
+            ("narrow-dark", "digits", 390, 844, True), ("readme", "digits", 1440, 600, True)]
 
 
 def ask(address, method, path, body=None):
@@ -104,7 +107,7 @@ def show(browser, address, picture, samples):
     else:
         for first in range(0, len(samples), 40):
             ask(address, "POST", f"/api/v1/meshes/{mesh}/learn", {"samples": samples[first:first + 40]})
-            time.sleep(0.12)
+            time.sleep(0.12 if len(samples) < 1000 else 0.2)
         ask(address, "POST", f"/api/v1/meshes/{mesh}/checkpoint", {})
         draw_a_seven(browser)
     time.sleep(1.5)
@@ -113,6 +116,9 @@ def show(browser, address, picture, samples):
 def main(weft, folder, model=None):
     folder.mkdir(parents=True, exist_ok=True)
     samples = digits()
+    other = [{**each, "targets": {"digit": CHANGED.get(each["targets"]["digit"], each["targets"]["digit"])}}
+             for each in samples]
+    changing = samples + samples[:1200] + other + other[:600]
     with tempfile.TemporaryDirectory() as scratch:
         network = pathlib.Path(scratch, "wave.json")
         network.write_text(json.dumps(WAVE))
@@ -123,8 +129,8 @@ def main(weft, folder, model=None):
             try:
                 address = json.loads(server.stdout.readline())["listen"][0]
                 browser = Browser(scratch)
-                for i, picture in enumerate(PICTURES):
-                    show(browser, address, picture, samples[i * 400:i * 400 + 400])
+                for picture in PICTURES:
+                    show(browser, address, picture, changing if picture[0] == "readme" else samples[:400])
                     path = folder / f"{picture[0]}.png"
                     browser.picture(path)
                     print(f"{path}: {path.stat().st_size:,} bytes")

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -101,6 +102,21 @@ void over_http(benchmark::State& state, bool raw) {
 }
 BENCHMARK_CAPTURE(over_http, json, false)->Arg(1)->Arg(32)->Arg(60)->UseRealTime();
 BENCHMARK_CAPTURE(over_http, raw, true)->Arg(1)->Arg(32)->Arg(60)->UseRealTime();
+
+/// The same requests to a server of others at WEFT_BENCH_PEER, such as bench/server/onnx_server.mjs.
+void peer(benchmark::State& state) {
+  const char* const address = std::getenv("WEFT_BENCH_PEER");
+  if (!address) return state.SkipWithError("no WEFT_BENCH_PEER");
+  Load load(address, static_cast<std::size_t>(state.range(0)),
+            [text = request(false)](std::size_t, std::string_view) { return text; });
+  std::int64_t done = 0;
+  for (auto _ : state) {
+    while (load.has_free()) load.ask({});
+    done += static_cast<std::int64_t>(load.take(std::chrono::seconds(5), nullptr));
+  }
+  state.SetItemsProcessed(done);
+}
+BENCHMARK(peer)->Arg(1)->Arg(32)->Arg(60)->UseRealTime();
 
 /// Argument: requests a second, for two seconds.
 void paced(benchmark::State& state) {

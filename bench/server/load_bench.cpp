@@ -47,10 +47,10 @@ mesh::NetworkSpec digits(const Json& learning) {
   return mesh::read_network(made.dump(), "digits").value();
 }
 
-std::unique_ptr<server::Service> serve(server::Service::Options of) {
+std::unique_ptr<server::Service> serve(server::Service::Options of, std::size_t io_threads = 1) {
   of.meshes.mesh.threads = 1;
   auto service = server::Service::make(std::move(of)).value();
-  WEFT_ASSERT(service->listen({.listen = {"127.0.0.1:0"}}).has_value(), "no port");
+  WEFT_ASSERT(service->listen({.listen = {"127.0.0.1:0"}, .threads = io_threads}).has_value(), "no port");
   service->ready();
   return service;
 }
@@ -103,9 +103,9 @@ void tell(benchmark::State& state, const std::string& name, std::vector<double> 
 }
 
 /// Four meshes tick by themselves, each with 16 readers of events, which it tells ten times a second; ten clients send
-/// a head byte by byte, and ten read nothing of what they asked for. Argument: seconds.
+/// a head byte by byte, and ten read nothing of what they asked for. Arguments: seconds, threads for connections.
 void health(benchmark::State& state) {
-  const auto service = serve({});
+  const auto service = serve({}, static_cast<std::size_t>(state.range(1)));
   const std::string address = service->addresses().front();
   for (const char* const name : {"a", "b", "c", "d"}) {
     WEFT_ASSERT(service->meshes().create(name, digits({}), {}).has_value(), "no mesh");
@@ -156,7 +156,7 @@ void health(benchmark::State& state) {
   tell(state, "echo_", echoed);
   state.counters["events"] = static_cast<double>(events.load());
 }
-BENCHMARK(health)->Arg(20)->Iterations(1)->UseRealTime();
+BENCHMARK(health)->Args({15, 1})->Args({15, 2})->Args({15, 1})->Args({15, 2})->Iterations(1)->UseRealTime();
 
 std::string observed() {
   std::string body = "{\"inputs\":{\"pixels\":[";

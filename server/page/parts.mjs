@@ -48,11 +48,12 @@ export function say(text) {
 export function confirmed(text) {
   const dialog = find('confirm');
   find('confirm-text').textContent = text;
-  dialog.returnValue = '';
   dialog.showModal();
-  return new Promise(resolve =>
-    dialog.addEventListener('close', () => resolve(dialog.returnValue === 'ok'), {once: true}),
-  );
+  // Not by the event `close`: it may come when the next question stands there already.
+  return new Promise(resolve => {
+    dialog.querySelector('form').onsubmit = event => resolve(event.submitter.value === 'ok');
+    dialog.oncancel = () => resolve(false);
+  });
 }
 
 export async function copy(text) {

@@ -69,9 +69,65 @@ def check_cells(address):
     assert ask(address, "GET", f"{mesh}/cells/0,0,8")[0] == 404
 
 
+def type_keys(to, session, keys):
+    """Keys of the WebDriver protocol, one after the other, to what has the focus."""
+    steps = [{"type": kind, "value": each} for each in keys for kind in ("keyDown", "keyUp")]
+    ask(to, "POST", f"{session}/actions", {"actions": [{"type": "key", "id": "keys", "actions": steps}]})
+
+
+def check_actions(address, run, until, type_keys):
+    """By keys alone: cells, a session added and removed after a question, a digit drawn; a drift's mark; curl."""
+    left, up, right, down, enter, tab, delete = "\ue012\ue013\ue014\ue015\ue007\ue004\ue017"
+    mesh = "/api/v1/meshes/digits"
+    run("document.getElementById('map').focus()")
+    type_keys(right + down)
+    until("return document.getElementById('map-cell').textContent.includes('0,1,1')")
+    type_keys(enter)
+    until("return !document.getElementById('cell').hidden && document.getElementById('cell-facts').children.length > 4")
+    run("document.getElementById('session-name').focus()")
+    type_keys("second" + enter)
+    until("return [...document.querySelectorAll('#sessions td')].some(each => each.textContent === 'second')")
+    run("document.querySelector('[aria-label=\"Remove session second\"]').focus()")
+    type_keys(enter)
+    until("return document.getElementById('confirm').open")
+    type_keys(enter)  # on the button that leaves it
+    until("return !document.getElementById('confirm').open")
+    assert len(json.loads(ask(address, "GET", f"{mesh}/sessions")[2])["sessions"]) == 2
+    run("document.querySelector('[aria-label=\"Remove session second\"]').click()")
+    until("return document.getElementById('confirm').open")
+    run("document.querySelector('#confirm .main').click()")
+    until("return document.getElementById('sessions').children.length === 1")
+    run("document.getElementById('paper').focus()")
+    type_keys(" " + down * 6 + left * 2)
+    until("return document.getElementById('answers').children.length === 3")
+    type_keys(delete)
+    until("return document.getElementById('answers').children.length === 0")
+    teach_and_change(address, mesh)
+    until("return document.querySelectorAll('#events .drift').length > 0")
+    copied = run("""let text = ''; navigator.clipboard.writeText = async given => { text = given; };
+      document.querySelector('[aria-label^=\"Copy as curl: State hash\"]').click(); return text;""")
+    assert copied == f"curl 'http://{address}{mesh}/hash'", copied
+    names = run("""return [...document.querySelectorAll('button, select, input, textarea, canvas[role]')].filter(each =>
+      !each.closest('[hidden]') && !(each.ariaLabel || each.textContent.trim() || each.labels?.length ||
+      each.getAttribute('aria-labelledby'))).map(each => each.outerHTML)""")
+    assert not names, ("a screen reader has no name for", names)
+
+
+def teach_and_change(address, mesh):
+    """One picture of each label, until the mesh knows them; then other labels."""
+    def learn(shift, count):
+        samples = [{"inputs": {"pixels": [1.0 if i % 10 == label else 0.0 for i in range(64)]},
+                    "targets": {"digit": (label + shift) % 10}} for label in range(10)]
+        for _ in range(count):
+            assert ask(address, "POST", f"{mesh}/learn", {"samples": samples})[0] == 200
+    learn(0, 60)
+    learn(5, 10)
+
+
 def check_page(address, driver, folder):
     """The page in Chromium, told by the WebDriver protocol."""
     process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, text=True)
+    session = ""
     try:
         port = next(int(line.split()[-1].rstrip(".")) for line in process.stdout if "successfully on port" in line)
         to = f"127.0.0.1:{port}"
@@ -97,11 +153,13 @@ def check_page(address, driver, folder):
         ask(to, "POST", f"{session}/url", {"url": f"http://{address}/#digits"})
         until("return !document.getElementById('draw').hidden")
         assert run("return document.getElementById('generate').hidden"), "no language model is served"
+        check_actions(address, run, until, lambda keys: type_keys(to, session, keys))
         log = json.loads(ask(to, "POST", f"{session}/se/log", {"type": "browser"})[2])["value"]
         assert not [each for each in log if each["level"] == "SEVERE"], log
         assert base64.b64decode(json.loads(ask(to, "GET", f"{session}/screenshot")[2])["value"])[:4] == b"\x89PNG"
-        ask(to, "DELETE", session)
     finally:
+        if session:
+            ask(to, "DELETE", session)  # else the browser stays
         process.terminate()
         process.communicate()
 
