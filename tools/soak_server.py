@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many connections, slow and hostile clients and a mixed load on `weft serve`, with kill -9 in between. After each life
+"""Many connections, slow and hostile clients and a mixed load on `weft serve`, with kill -9 in between. After each run
 what was acknowledged as durable must be there, and memory and descriptors must not have grown between the end of the
-first tenth and the end of a life.
+first tenth and the end of a run.
 
-  tools/soak_server.py WEFT [SECONDS] [CONNECTS]      60 s, in three lives, and 20,000 connects by default
+  tools/soak_server.py WEFT [SECONDS] [CONNECTS]      60 s, in three runs, and 20,000 connects by default
 """
 import http.client
 import json
@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 
-LIVES, SLOW = 3, 24
+RUNS, SLOW = 3, 24
 NETWORK = {"weft": 2, "name": "small", "grid": {"z": 1, "y": 1, "x": 2, "layers": 1}, "inputs": {"x": [4]},
            "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 8, "activation": "tanh", "from": ["x"]},
                       {"at": [0, 0, 1, 0], "type": "dense", "out": 3}],
@@ -29,7 +29,7 @@ HOSTILE = [b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-
            b"Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{\"samples\": [", b"\r\n\r\n\r\n", b""]
 
 
-class Life:
+class ServerRun:
     def __init__(self, weft, words):
         self.process = subprocess.Popen([weft, "serve", "--json", "--port", "0", "--threads", "1", *map(str, words)],
                                         stdout=subprocess.PIPE, text=True)
@@ -97,31 +97,31 @@ class Life:
             time.sleep(0.01)
 
 
-def live(weft, words, seconds, connects):
-    life = Life(weft, words)
+def loaded_run(weft, words, seconds, connects):
+    run = ServerRun(weft, words)
     slow = []
     for _ in range(SLOW):
-        made = socket.create_connection((life.host, life.port), source_address=("127.0.0.3", 0))
+        made = socket.create_connection((run.host, run.port), source_address=("127.0.0.3", 0))
         made.sendall(b"GET /api/v1/meshes/small HT")
         slow.append(made)
-    loops = [(life.learn_loop, ()), (life.health_loop, ()), (life.hostile_loop, ()), (life.connect_loop, (connects,))]
+    loops = [(run.learn_loop, ()), (run.health_loop, ()), (run.hostile_loop, ()), (run.connect_loop, (connects,))]
     threads = [threading.Thread(target=loop, args=words, daemon=True) for loop, words in loops]
     for each in threads:
         each.start()
     time.sleep(seconds / 10)
-    first = life.sizes()
+    first = run.sizes()
     time.sleep(seconds * 0.9)
-    while life.counts["connects"] < connects:
+    while run.counts["connects"] < connects:
         time.sleep(0.1)
-    last = life.sizes()
-    life.process.kill()
-    life.ends.set()
+    last = run.sizes()
+    run.process.kill()
+    run.ends.set()
     for each in threads:
         each.join(5)
-    life.process.communicate()
+    run.process.communicate()
     for each in slow:
         each.close()
-    return life, first, last
+    return run, first, last
 
 
 def main(weft, seconds, connects):
@@ -130,20 +130,20 @@ def main(weft, seconds, connects):
         network.write_text(json.dumps(NETWORK))
         words = [network, "--state", pathlib.Path(scratch, "state")]
         worst = 0.0
-        for number in range(LIVES):
-            life, first, last = live(weft, words, seconds / LIVES, connects // LIVES)
-            assert not life.counts["faults"], life.counts["faults"][:3]
+        for number in range(RUNS):
+            run, first, last = loaded_run(weft, words, seconds / RUNS, connects // RUNS)
+            assert not run.counts["faults"], run.counts["faults"][:3]
             growth = last[0] / first[0] - 1
             worst = max(worst, growth)
-            print(f"life {number + 1}: {life.counts['connects']:,} connects, {life.counts['requests']:,} requests, "
-                  f"{life.counts['hostile']:,} hostile; memory {first[0] / 2**20:.1f} to {last[0] / 2**20:.1f} MiB "
-                  f"({100 * growth:+.1f} %), descriptors {first[1]} to {last[1]}, longest probe {1000 * life.most_health:.0f} ms; "
-                  f"acknowledged tick {life.acknowledged}, killed")
-            again = Life(weft, words)
+            print(f"run {number + 1}: {run.counts['connects']:,} connects, {run.counts['requests']:,} requests, "
+                  f"{run.counts['hostile']:,} hostile; memory {first[0] / 2**20:.1f} to {last[0] / 2**20:.1f} MiB "
+                  f"({100 * growth:+.1f} %), descriptors {first[1]} to {last[1]}, longest probe {1000 * run.most_health:.0f} ms; "
+                  f"acknowledged tick {run.acknowledged}, killed")
+            again = ServerRun(weft, words)
             tick = json.loads(again.ask("GET", "/api/v1/meshes/small")[1])["ticks"]
             again.process.kill()
             again.process.communicate()
-            assert tick >= life.acknowledged, (tick, life.acknowledged)
+            assert tick >= run.acknowledged, (tick, run.acknowledged)
             assert abs(last[1] - first[1]) <= 8, (first, last)
         print(f"nothing acknowledged was lost; memory grew by {100 * worst:.1f} % at most")
 
