@@ -35,7 +35,8 @@ Json to_json(const learning::LayerDiagnostics& layer) {
           {"budget", layer.budget ? Json(as_written(*layer.budget)) : Json()},
           {"update", as_written(layer.update)},
           {"relative_update", as_written(layer.relative_update)},
-          {"error_age", layer.error_age}};
+          {"error_age", layer.error_age},
+          {"weight", as_written(layer.weight)}};
 }
 
 }  // namespace

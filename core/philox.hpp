@@ -24,7 +24,8 @@ enum class RandomPurpose : std::uint32_t {
   environment,
   explore,
   drift,
-  generator
+  generator,
+  renew
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

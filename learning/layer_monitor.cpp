@@ -86,6 +86,7 @@ void LayerStatistics::end_move(const mesh::WeightStore& weights, mesh::NodeId no
   }
   LayerDiagnostics& found = layers_[node].found;
   found.update = static_cast<float>(root_mean(moved, count));
+  found.weight = static_cast<float>(root_mean(all, count));
   found.relative_update = all > 0 ? static_cast<float>(std::sqrt(moved / all)) : 0.0f;
 }
 

@@ -25,6 +25,8 @@ struct LayerDiagnostics {
   /// rms of the change of its weights, in units of the weights; and over the rms of the weights themselves. 0: it did
   /// not move.
   float update = 0.0f, relative_update = 0.0f;
+  /// rms of its weights after that: what grows where a network loses its plasticity.
+  float weight = 0.0f;
   /// Ticks since the layer published what the error speaks of.
   std::uint64_t error_age = 0;
 };

@@ -211,7 +211,8 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
   for (std::uint64_t done = 0; done < samples;) {
     if (p.late.has_entries()) WEFT_CHECK(make_room_for_errors());
     const bool goes_alone = p.late.awaits_answers() || p.late.next_entry().is_one;
-    const std::uint64_t count = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.free_slots()});
+    const std::uint64_t most = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.free_slots()});
+    const std::uint64_t count = p.options.plasticity.room(now.samples, most);
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
     now.block_first = now.samples;
     if (p.late.is_on()) p.late.enter_learned(now.samples, count);
@@ -220,6 +221,7 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
     if (p.late.is_on()) p.late.end_run(p.mesh.ticks(), now.block_first + count - now.samples);
     WEFT_CHECK(ran);
     done += count;
+    if (p.options.plasticity.is_due(now.samples)) pull_weights(p.mesh, p.options.plasticity, now.samples);
   }
   return {};
 }

@@ -220,9 +220,33 @@ std::vector<LearningTable::Field> drift_fields() {
                          {.meaning = "what looks for changes of the task, and what is done at one"})};
 }
 
+const OptionTable<PlasticityOptions>& plasticity_table() {
+  using O = PlasticityOptions;
+  static const OptionTable<PlasticityOptions> table({
+      option("pull", &O::pull,
+             {.names = {"none", "initial", "fresh"},
+              .meaning = "what weights are pulled to: nothing, those that they began with, or ones drawn anew"}),
+      option("every", &O::every,
+             {.low = 1, .high = 1u << 30, .unit = "samples", .meaning = "samples from one pull to the next"}),
+      option("share", &O::share,
+             {.low = 0,
+              .high = 1,
+              .meaning = "of the way to the initial weights, or by which weights shrink before fresh ones are added"}),
+      option("scale", &O::scale,
+             {.low = 0, .high = 1, .meaning = "of the fresh weights that are added", .only_with = "pull=fresh"}),
+  });
+  return table;
+}
+
+std::vector<LearningTable::Field> plasticity_fields() {
+  return {section_option("plasticity", &LearningOptions::plasticity, plasticity_table(),
+                         {.meaning = "what keeps a network able to learn for long"})};
+}
+
 const LearningTable& learning_table() {
-  static const LearningTable table(joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(),
-                                           sample_fields(), delay_fields(), trace_fields(), drift_fields()}));
+  static const LearningTable table(
+      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
+              trace_fields(), drift_fields(), plasticity_fields()}));
   return table;
 }
 
@@ -334,6 +358,10 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_delay_compensation(options));
   WEFT_CHECK(check_traces(options));
   WEFT_CHECK(check_drift(options.drift));
+  if (options.plasticity.is_on() && options.late != Late::none)
+    return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
+                                            "' with learning.late '" + std::string(name(options.late)) +
+                                            "', whose samples are learned from at other times; give 'none'");
   if (takes_errors_only(options.drift.detector.kind) && targets_of(options.loss) == LossTargets::values)
     return fail(Errc::invalid_argument,
                 "learning.drift.detector: '" + std::string(name(options.drift.detector.kind)) +

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/drift/drift_options.hpp"
+#include "learning/weight_pull.hpp"
 
 #include "kernels/loss.hpp"
 #include "kernels/optimizer.hpp"
@@ -91,6 +92,7 @@ struct LearningOptions {
   DelayCompensation delay_compensation = DelayCompensation::none;
   bool traces = false;  // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   DriftOptions drift{};
+  PlasticityOptions plasticity{};
   bool operator==(const LearningOptions&) const = default;
 };
 

@@ -57,7 +57,8 @@ def run(weft, stream, detector, boost, args, seed):
         raise SystemExit(done.stdout[-2000:] + done.stderr)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     alarms = [e["sample"] for e in events if e["event"] == "drift_seen" and e["level"] == "change"]
-    return alarms, events[-1]
+    overall = [e["overall_accuracy"] for e in events if e["event"] == "progress"][-1]
+    return alarms, {**events[-1], "overall_accuracy": overall}
 
 
 def judge(alarms, args):
@@ -94,8 +95,7 @@ def main():
                     changes += count
                     declared = [c for c in done["adaptation"]["changes"] if c["declared"]]
                     area += [c["area"] for c in declared]
-                    accuracy.append(done["overall_accuracy"] if "overall_accuracy" in done else
-                                    done["prequential_accuracy"])
+                    accuracy.append(done["overall_accuracy"])
                 right = len(all_delays)
                 precision, recall = right / max(raised, 1), right / changes
                 f1 = 2 * precision * recall / max(precision + recall, 1e-9)

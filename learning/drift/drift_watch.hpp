@@ -42,7 +42,7 @@ class DriftWatch {
   std::span<const DriftEvent> events() const noexcept { return events_; }
   void clear_events() noexcept { events_.clear(); }
 
-  /// Reactions that are due now.
+  /// Reaction that is due.
   struct Reaction {
     float rate_factor = 1.0f;  // of the present learning rates
     bool checkpoint = false;

@@ -24,6 +24,14 @@ Status check_finite(const ParameterSpec& spec, std::size_t first, std::span<cons
                                         " is " + std::to_string(values[i]) + "; weights must be finite");
   return {};
 }
+
+/// One stream a parameter: adding a bias to a layer leaves its weights as they were. Sixteen a place; what a large
+/// container has more of lies beyond every place.
+std::uint64_t place_of(const Graph& graph, const WeightStore::Parameter& parameter) {
+  return graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index % 16 +
+         (std::uint64_t{parameter.index / 16} << 44);
+}
+
 }  // namespace
 
 Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std::uint32_t>& node_region,
@@ -125,15 +133,28 @@ void WeightStore::fill_rows(Parameter& parameter, RandomStream& random) {
   end_rows(parameter);
 }
 
+std::vector<float> WeightStore::draw(const Graph& graph, const Parameter& parameter, std::uint64_t seed,
+                                     RandomPurpose purpose) const {
+  const ParameterSpec& spec = *parameter.spec;
+  RandomStream random(seed, place_of(graph, parameter), purpose);
+  std::vector<float> values(spec.out * std::max<std::size_t>(spec.in, 1));
+  if (!spec.is_matrix() || !parameter.data || !fills_by_value(spec.init)) {
+    spec.init(random, values);
+    return values;
+  }
+  // As `fill_rows`.
+  const std::size_t panel = kernels::kPanelWidth * spec.in;
+  const std::size_t at_once = std::max<std::size_t>(kFilledAtOnce / panel, 1) * kernels::kPanelWidth;
+  for (std::size_t first = 0; first < spec.out; first += at_once)
+    spec.init(random, std::span(values).subspan(first * spec.in, std::min(at_once, spec.out - first) * spec.in));
+  return values;
+}
+
 void WeightStore::initialize(const Graph& graph, std::uint64_t seed) {
   std::vector<float> values;
   for (Parameter& parameter : parameters_) {
     const ParameterSpec& spec = *parameter.spec;
-    // One stream a parameter: adding a bias to a layer leaves its weights as they were.
-    // Sixteen a place; what a large container has more of lies beyond every place.
-    const std::uint64_t place = graph.spec().grid.index(graph.nodes()[parameter.node].at) * 16 + parameter.index % 16 +
-                                (std::uint64_t{parameter.index / 16} << 44);
-    RandomStream random(seed, place, RandomPurpose::init);
+    RandomStream random(seed, place_of(graph, parameter), RandomPurpose::init);
     if (spec.is_matrix() && parameter.data && fills_by_value(spec.init)) {
       fill_rows(parameter, random);
       continue;

@@ -13,6 +13,7 @@
 #include "topology/plan.hpp"
 
 #include "core/archive.hpp"
+#include "core/philox.hpp"
 
 #include <atomic>
 #include <cstdint>
@@ -49,6 +50,10 @@ class WeightStore {
   const ParameterMemory& memory() const noexcept { return memory_; }
   /// Fills every parameter from the network's seed and its layer's place.
   void initialize(const Graph& graph, std::uint64_t seed);
+  /// Row-major values that a parameter's initializer draws; with the network's seed and the purpose `init` those that
+  /// it began with.
+  std::vector<float> draw(const Graph& graph, const Parameter& parameter, std::uint64_t seed,
+                          RandomPurpose purpose) const;
 
   std::span<Parameter> parameters() noexcept { return parameters_; }
   std::span<const Parameter> parameters() const noexcept { return parameters_; }

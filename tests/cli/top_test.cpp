@@ -58,21 +58,22 @@ TEST(Top, TellsHowEachLayerLearns) {
   std::istringstream lines(csv.out);
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "tick,z,y,x,layer,error,budget,update,relative_update,error_age");
+  EXPECT_EQ(line, "tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight");
   // Pipelined: twice as many ticks as links to the output.
   std::map<std::string, int> ages{{"0,0,0,0", 4}, {"0,0,1,0", 2}, {"0,1,0,0", 0}, {"0,1,1,0", 6}};
   while (std::getline(lines, line)) {
     int tick, z, y, x, l, age;
-    double error, budget, update, relative;
-    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%d,%d,%lf,%lf,%lf,%lf,%d", &tick, &z, &y, &x, &l, &error, &budget,
-                          &update, &relative, &age),
-              10)
+    double error, budget, update, relative, weight;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%d,%d,%lf,%lf,%lf,%lf,%d,%lf", &tick, &z, &y, &x, &l, &error, &budget,
+                          &update, &relative, &age, &weight),
+              11)
         << line;
     char at[64];
     std::snprintf(at, sizeof at, "%d,%d,%d,%d", z, y, x, l);
     ASSERT_TRUE(ages.contains(at)) << line;
     EXPECT_EQ(age, ages[at]) << line;
     EXPECT_GT(error, 0.0);
+    EXPECT_GT(weight, 0.0);
     EXPECT_GE(budget, 0.0);
     EXPECT_LE(budget, 1.0);
     ages.erase(at);

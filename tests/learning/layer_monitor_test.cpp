@@ -105,6 +105,7 @@ TEST(LayerMonitor, MeasuresErrorBudgetAndUpdateOfALinearLayer) {
     }
     EXPECT_NEAR(found[0].update, norm(change) / std::sqrt(double(w.size())), 1e-5);
     EXPECT_NEAR(found[0].relative_update, norm(change) / norm(after), 1e-5);
+    EXPECT_NEAR(found[0].weight, norm(after) / std::sqrt(double(w.size())), 1e-5);
   }
 }
 
