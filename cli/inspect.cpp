@@ -126,6 +126,8 @@ Json body_of(const Shown& shown, mesh::NodeId id) {
       {"dtype", name(encoding.dtype)},
       {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
       {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
+      {"activation_dtype", name(node.value_dtypes.activation)},
+      {"gradient_dtype", name(node.value_dtypes.gradient)},
       {"qat", node.quantization_aware},
       {"learns", !shown.mesh || mesh::MeshAccess::weights(*shown.mesh).learns(id)},
       {"bits_per_weight",

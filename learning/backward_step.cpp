@@ -6,10 +6,16 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "kernels/narrow_rows.hpp"
+
 #include <algorithm>
 #include <exception>
 
 namespace weft::learning {
+
+namespace {
+Unpacking unpacking(const LayerAt& at) noexcept { return {at.scratch.kept.data(), at.context.cpu == nullptr}; }
+}  // namespace
 
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
@@ -47,7 +53,7 @@ void BackwardStep::drop_messages(const LayerAt& at, const Hop& hop) noexcept {
 }
 
 Activation BackwardStep::activation(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept {
-  if (hop.has_record()) return records_.at(at.node, hop.record);
+  if (records_.has(at.node, hop)) return records_.at(at.node, hop, tick, unpacking(at));
   const mesh::State& state = at.context.state;
   ConstMatrixView x = mesh::input_at(at.context.graph, state, at.node, tick);
   x.rows = options_.learners;
@@ -63,17 +69,18 @@ bool BackwardStep::process(const LayerAt& at, const Hop& hop, std::uint64_t tick
   const bool is_in_place = !is_output && rule_.path == ErrorPath::gradients && hop.inbox.size() == 1;
   const MatrixView delta = is_in_place ? messages_.at(hop.inbox[0], at.parity ^ 1)
                                        : at.rows(scratch.delta, at.context.graph.nodes()[at.node].width);
+  const MatrixView y = output(at, hop, tick);
   if (is_output) {
-    outputs_.gradient(at, tick, sample, delta);
+    outputs_.gradient(at, y, sample, delta);
     if (rule_.path == ErrorPath::direct) stream.copy({delta, messages_.at(error_message(at.node), at.parity)});
     if (rule_.takes_wanted_output)
-      outputs_.target(at, tick, sample, delta);
+      outputs_.target(at, y, sample, delta);
     else if (rule_.path != ErrorPath::gradients)
       stream.scale({-options_.output_step, delta, delta});
   } else if (rule_.path == ErrorPath::direct) {
     gather_direct(at, delta);
   } else if (rule_.path == ErrorPath::local) {
-    outputs_.local(at, tick, sample, delta);
+    outputs_.local(at, y, sample, delta);
   } else if (!is_in_place && !(is_at_once(at) && hop.inbox.size() == 1)) {
     gather(at, hop, delta);
   }
@@ -81,8 +88,8 @@ bool BackwardStep::process(const LayerAt& at, const Hop& hop, std::uint64_t tick
   if (is_at_once(at)) {
     limit_at_once(at, hop, tick, delta);
   } else {
-    if (!is_output && options_.activation_limit != 0.0f)
-      limits_.pull_back(at, at.learner_rows(at.context.state.output(at.node, tick)), delta);
+    round_errors(at, delta);
+    if (!is_output && options_.activation_limit != 0.0f) limits_.pull_back(at, y, delta);
     if (options_.displacement_limit != 0.0f) limits_.limit_displacement(at, delta);
   }
   return process_target(at, hop, tick, delta);
@@ -155,6 +162,25 @@ mesh::BackwardArgs BackwardStep::past(const LayerAt& at, const Hop& hop, std::ui
   return args;
 }
 
+MatrixView BackwardStep::output(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept {
+  const bool is_narrow = at.context.graph.nodes()[at.node].value_dtypes.activation != Dtype::float32;
+  if (!is_narrow || !records_.has(at.node, hop)) return at.learner_rows(at.context.state.output(at.node, tick));
+  const ConstMatrixView y = records_.at(at.node, hop, tick, unpacking(at)).y;
+  return {const_cast<float*>(y.data), y.rows, y.cols, y.stride};  // in the scratch
+}
+
+void BackwardStep::round_errors(const LayerAt& at, const MatrixView& errors) noexcept {
+  const Dtype dtype = at.context.graph.nodes()[at.node].value_dtypes.gradient;
+  if (dtype != Dtype::float32 && errors.data && at.context.cpu) kernels::round_rows(dtype, errors);
+}
+
+MatrixView BackwardStep::state_errors(const LayerAt& at, const Hop& hop) noexcept {
+  if (hop.state_in == kNoMessage) return {};
+  const MatrixView errors = messages_.at(hop.state_in, at.parity ^ 1);
+  round_errors(at, errors);  // nobody else reads them
+  return errors;
+}
+
 void BackwardStep::backward(const LayerAt& at, mesh::BackwardArgs& args, bool learns) {
   if (learns && !at.product) args.gradients = optimizer_.gradients(at.node);
   at.context.backward(at.node, args);
@@ -166,6 +192,7 @@ bool BackwardStep::process_gradient(const LayerAt& at, const Hop& hop, std::uint
   kernels::OpStream& stream = at.context.stream;
   if (hop.distance == 0 && options_.learners > 1)
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
+  round_errors(at, delta);
   if (statistics_ && at.context.cpu) statistics_->note_error(at.node, delta, at.context.tick - tick);
   mesh::BackwardArgs args = past(at, hop, tick);
   args.dy = delta;
@@ -175,7 +202,7 @@ bool BackwardStep::process_gradient(const LayerAt& at, const Hop& hop, std::uint
     args.dx = messages_.at(hop.outbox[0], at.parity);
   else if (hop.sends)
     args.dx = at.rows(scratch.dx, at.context.graph.nodes()[at.node].in);
-  if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
+  args.dnext_state = state_errors(at, hop);
   if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
   backward(at, args, learns);
   if (hop.sends && !sends_directly) send(at, hop, tick, args.dx);
@@ -187,7 +214,7 @@ bool BackwardStep::process_target(const LayerAt& at, const Hop& hop, std::uint64
   LearningScratch& scratch = at.scratch;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   mesh::BackwardArgs args = past(at, hop, tick);
-  if (hop.state_in != kNoMessage) args.dnext_state = messages_.at(hop.state_in, at.parity ^ 1);
+  args.dnext_state = state_errors(at, hop);
   const bool has_gone = hop.sends && send_parts(at, hop, residual);
   if (!has_gone && (hop.sends || hop.state_out != kNoMessage)) {
     const bool sends_directly = hop.sends && at.context.cpu && here.reads_directly();
@@ -320,7 +347,7 @@ void BackwardStep::send(const LayerAt& at, const Hop& hop, std::uint64_t tick, M
     return;
   }
   const auto source_of = [&](const mesh::Edge& edge) {
-    if (hop.has_record()) return records_.source(at.node, hop.record, edge.position);
+    if (records_.has(at.node, hop)) return records_.source(at.node, hop, tick, edge.position, unpacking(at));
     return ConstMatrixView(at.learner_rows(at.context.state.output(edge.from, tick - 1)));
   };
   const ConstMatrixView x = activation(at, hop, tick).x;

@@ -8,6 +8,7 @@
 #include <bit>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace weft::learning {
 
@@ -33,6 +34,30 @@ bool has_memory(const mesh::Graph& graph, ErrorPath path) {
   return false;
 }
 }  // namespace
+
+/// Layers whose records by tick lack their input, which their sources' have; those are longer then.
+static void share_inputs(const mesh::Graph& graph, History& history) {
+  constexpr std::uint32_t kAhead = 3;  // a tick for the reader, two that neighbours are ahead
+  const auto& nodes = graph.nodes();
+  history.shares_input.assign(nodes.size(), false);
+  std::vector<std::uint32_t> wanted = history.ticks;
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < nodes.size(); ++id) {
+    if (history.ticks[id] == 0 || !nodes[id].reads_directly()) continue;
+    const mesh::NodeId source = graph.edges()[nodes[id].sources[0]].from;
+    if (history.ticks[source] == 0 || nodes[source].value_dtypes.activation != nodes[id].value_dtypes.activation)
+      continue;
+    history.shares_input[id] = true;
+    wanted[source] = std::max(wanted[source], history.ticks[id] + kAhead);
+  }
+  history.ticks = std::move(wanted);
+}
+
+/// True when errors reach a layer that keeps its past in a narrow type.
+static bool keeps_narrow(const mesh::Graph& graph, const ErrorSchedule& schedule) {
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    if (graph.nodes()[id].value_dtypes.activation != Dtype::float32 && !schedule.of(id).empty()) return true;
+  return false;
+}
 
 bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path) {
   if (path == ErrorPath::gradients) return graph.nodes()[node].layer->state_size() != 0;
@@ -88,26 +113,34 @@ History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, cons
   const bool meets_late = options.late == Late::meet;
   // Ticks that may pass before an error leaves the outputs.
   const std::size_t late = meets_late ? std::size_t{options.patience} * (is_settle ? hold : 1) : 0;
+  const bool is_local = rule_of(options).path == ErrorPath::local, is_narrow = keeps_narrow(graph, schedule);
   // Local errors are about what a layer has just published.
-  if (rule_of(options).path == ErrorPath::local) return {std::bit_ceil(4 + late), {}, false};
-  if (depth <= kShallow) return {std::bit_ceil(2 * std::size_t{depth} + 2 + late), {}, false};
+  if (is_local && !is_narrow) return {std::bit_ceil(4 + late), {}, false};
+  if (depth <= kShallow && !is_narrow) return {std::bit_ceil(2 * std::size_t{depth} + 2 + late), {}, false};
   // Each hop's record is of the sample's own ticks only where these reach back as far.
   if (is_settle && depth <= hold && !meets_late) return {2, {}, true};
   // Each layer keeps what its own deepest hop and those of its readers look back to, and no more.
-  std::vector<std::uint32_t> back(graph.nodes().size(), 0);
+  std::vector<std::uint64_t> back(graph.nodes().size(), 0);
+  History history;
+  if (is_narrow) history.ticks.assign(graph.nodes().size(), 0);
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < back.size(); ++id) {
     if (schedule.of(id).empty()) continue;
     const std::uint32_t distance = schedule.of(id).back();
-    const std::uint32_t age = is_settle ? 0 : is_direct ? std::min(distance, 1u) : distance;
-    back[id] = std::max(back[id], age + distance + 1);  // hidden state: a tick before the output
+    const std::uint32_t age = is_settle || is_local ? 0 : is_direct ? std::min(distance, 1u) : distance;
+    std::uint64_t ticks = std::uint64_t{age} + distance + 1 + late;  // hidden state: a tick before the output
+    if (graph.nodes()[id].value_dtypes.activation != Dtype::float32) {
+      history.ticks[id] = static_cast<std::uint32_t>(ticks);
+      ticks = 1;
+    }
+    back[id] = std::max(back[id], ticks);
     for (const std::uint32_t e : graph.nodes()[id].sources) {
-      std::uint32_t& source = back[graph.edges()[e].from];
-      source = std::max(source, age + distance + 1);
+      std::uint64_t& source = back[graph.edges()[e].from];
+      source = std::max(source, ticks);
     }
   }
-  History history;
-  for (const std::uint32_t ticks : back)
-    history.node_depths.push_back(ticks ? static_cast<std::uint32_t>(std::bit_ceil(ticks + late + 3)) : 2);
+  if (is_narrow) share_inputs(graph, history);
+  for (const std::uint64_t ticks : back)
+    history.node_depths.push_back(ticks ? static_cast<std::uint32_t>(std::bit_ceil(ticks + 3)) : 2);
   history.depth = *std::max_element(history.node_depths.begin(), history.node_depths.end());
   return history;
 }

@@ -48,11 +48,17 @@ struct History {
   std::size_t depth = 2;                     // of the mesh's rings, a power of two
   std::vector<std::uint32_t> node_depths{};  // of each node's; empty: `depth` of all
   bool has_records = false;  // the rest is copied into records, one a hop (internal/activation_records.hpp)
+  /// Records of the last ticks of each node, where its activations are kept in a narrow type; empty: of none.
+  std::vector<std::uint32_t> ticks{};
+  /// True for a node whose input is in the records of its one source, which are in the same type.
+  std::vector<bool> shares_input{};
+  std::size_t ticks_of(mesh::NodeId node) const noexcept { return ticks.empty() ? 0 : ticks[node]; }
+  bool reads_records_of_source(mesh::NodeId node) const noexcept { return !shares_input.empty() && shares_input[node]; }
 };
 /// History that a rule needs. In rings a hop of distance r reads its layer 2 r ticks back (dfa and settled samples:
 /// fewer), and the layer's sources a tick further; a neighbour may be two ticks ahead. A settled sample that is held
-/// for as many ticks, `hold`, as errors travel has records once rings would be deep. Rings reach back further by the
-/// ticks in which targets may come late (Late::meet).
+/// for as many ticks, `hold`, as errors travel has records once rings would be deep, or where a layer keeps its past in
+/// a narrow type. Rings reach back further by the ticks in which targets may come late (Late::meet).
 History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, const LearningOptions& options,
                    std::uint32_t hold);
 

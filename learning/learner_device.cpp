@@ -75,8 +75,9 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
       visit(region);
     }
   for (const LearningScratch& scratch : parts_.scratch)
-    for (const auto* const buffer : {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split,
-                                     &scratch.own, &scratch.factors, &scratch.limits, &scratch.ones, &scratch.maps})
+    for (const auto* const buffer :
+         {&scratch.delta, &scratch.work, &scratch.target, &scratch.dx, &scratch.split, &scratch.own, &scratch.factors,
+          &scratch.limits, &scratch.ones, &scratch.maps, &scratch.kept})
       visit(region_of(*buffer, RegionUse::scratch));
   for (const OutputRing& output : parts_.rings.outputs()) {
     const std::size_t places = parts_.rings.places(output);

@@ -69,6 +69,7 @@ void visit_learner(Parts& parts, Archive& archive) {
   auto& values = parts.messages.values();
   archive.same(Field{"message_floats", Scope::messages}, values.size());
   archive(Field{"errors", Scope::messages, Field::kOnly, Field::kOnly, true}, std::span(values.data(), values.size()));
+  if (!parts.records.empty()) ActivationRecords::visit(parts.records, archive);
   std::uint32_t i = 0;
   for (auto& output : parts.rings.outputs()) OutputRing::visit(output, i++, archive);
   for (NodeId node = 0; node < parts.sizes.measured().size(); ++node)

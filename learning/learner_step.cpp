@@ -112,6 +112,7 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
   const LayerPlan& layer = p.plan.layers[node];
   if (p.plan.moves_together) move_together(context, node);
   if (layer.hops.empty()) return;
+  if (p.plan.history.ticks_of(node) != 0) p.records.keep_tick(context, node);
   const std::uint64_t step = context.step, tick = context.tick, parity = p.clock.parity(step);
   p.sizes.carry(node, parity);
   const ErrorPath path = rule_of(p.options).path;
@@ -125,6 +126,8 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
         p.records.keep(context, node, left);
       return;
     }
+    if (phase == p.plan.hold && !p.records.empty() && p.records.is_due(node, 0) && p.rings.is_labelled(sample))
+      p.records.keep(context, node, 0);
     // In a mesh's first ticks the deepest hops would read from before tick 0.
     if (!p.rings.is_labelled(sample) || end < layer.reach + 1) return;
     for (const Hop& hop : layer.hops) {

@@ -121,7 +121,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
     }
   }
   // The sample's last tick is still in the rings when errors leave the outputs.
-  if (plan_.history.has_records && distance > 0)
+  if (plan_.history.has_records && (distance > 0 || node.value_dtypes.activation != Dtype::float32))
     hop.record = hops.empty() || !hops.back().has_record() ? 0 : hops.back().record + 1;
   hops.push_back(std::move(hop));
 }

@@ -3,6 +3,7 @@
 #include "learning/internal/learning_scratch.hpp"
 
 #include "learning/error_schedule.hpp"
+#include "learning/internal/activation_records.hpp"
 #include "learning/internal/learned_maps.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -16,7 +17,7 @@ using mesh::NodeId;
 
 std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, const LearningPlan& plan,
                                                    const LearningOptions& options, std::size_t regions) {
-  std::size_t widest = 1, widest_own = 0, widest_gathered = 1, widest_maps = 0;
+  std::size_t widest = 1, widest_own = 0, widest_gathered = 1, widest_maps = 0, widest_kept = 0;
   bool splits = false;  // some layer's error goes to several sources
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
@@ -24,6 +25,7 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
     if (node.is_port()) continue;
     if (carries_error(graph, id, rule_of(options).path)) widest = std::max(widest, node.layer->state_size());
     if (learns_maps(graph, id, options)) widest_maps = std::max(widest_maps, LearnedMaps::scratch_of(*node.layer));
+    widest_kept = std::max(widest_kept, ActivationRecords::scratch_of(graph, id, options.learners));
     widest_own = std::max(widest_own, node.layer->scratch_size());
     splits = splits || !node.reads_directly();
   }
@@ -47,6 +49,7 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
     if (has_targets) scratch.limits = AlignedBuffer<float>(padded(options.learners));
     if (has_targets) scratch.ones = AlignedBuffer<float>(padded(options.learners));
     scratch.maps = AlignedBuffer<float>(widest_maps);
+    scratch.kept = AlignedBuffer<float>(widest_kept);
   }
   return made;
 }

@@ -39,11 +39,15 @@ std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& sche
 std::uint64_t record_bytes(const mesh::Graph& graph, const LearningOptions& options, const ErrorSchedule& schedule,
                            const History& history) {
   std::uint64_t floats = 0;
-  for (mesh::NodeId id = 0; id < graph.nodes().size() && history.has_records; ++id) {
+  for (mesh::NodeId id = 0; id < graph.nodes().size(); ++id) {
     const auto& distances = schedule.of(id);
-    const auto records =
-        distances.size() - static_cast<std::size_t>(std::count(distances.begin(), distances.end(), 0u));
-    if (records > 0) floats += records * ActivationRecords::floats_of(graph, id, options.learners);
+    std::size_t records = history.ticks_of(id);
+    if (history.has_records) {
+      const bool is_narrow = graph.nodes()[id].value_dtypes.activation != Dtype::float32;
+      const auto present = std::count(distances.begin(), distances.end(), 0u);
+      records += distances.size() - (is_narrow ? 0 : static_cast<std::size_t>(present));
+    }
+    if (records > 0) floats += records * ActivationRecords::floats_of(graph, history, id, options.learners);
   }
   return floats * sizeof(float);
 }

@@ -11,8 +11,9 @@ namespace weft::learning {
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-void OutputErrors::gradient(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, MatrixView gradient) noexcept {
-  loss_gradient(at, at.learner_rows(at.context.state.output(at.node, tick)), of(at.node), sample, gradient);
+void OutputErrors::gradient(const LayerAt& at, const MatrixView& y, std::uint64_t sample,
+                            MatrixView gradient) noexcept {
+  loss_gradient(at, y, of(at.node), sample, gradient);
 }
 
 void OutputErrors::loss_gradient(const LayerAt& at, const MatrixView& y, OutputRing& output, std::uint64_t sample,
@@ -72,10 +73,9 @@ void OutputErrors::score_rows(const LayerAt& at, const MatrixView& y, OutputRing
     if (output.labels[place + i] == kNoLabel) stream.fill({0.0f, {gradient.row(i), 1, gradient.cols, gradient.stride}});
 }
 
-void OutputErrors::target(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, MatrixView residual) noexcept {
+void OutputErrors::target(const LayerAt& at, const MatrixView& y, std::uint64_t sample, MatrixView residual) noexcept {
   kernels::OpStream& stream = at.context.stream;
   const OutputRing& output = of(at.node);
-  const MatrixView y = at.learner_rows(at.context.state.output(at.node, tick));
   const std::size_t n = options_.learners, tokens = output.tokens;
   const std::size_t slot = rings_.slot(sample) * n;
   // Labels go as values: which place they mean is found where the row is filled.
@@ -97,10 +97,9 @@ void OutputErrors::target(const LayerAt& at, std::uint64_t tick, std::uint64_t s
   weigh(at, output, sample, residual);
 }
 
-void OutputErrors::local(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, MatrixView sum) noexcept {
+void OutputErrors::local(const LayerAt& at, const MatrixView& y, std::uint64_t sample, MatrixView sum) noexcept {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
-  const MatrixView y = at.learner_rows(at.context.state.output(at.node, tick));
   std::size_t before = 0;
   for (OutputRing& output : rings_.outputs()) {
     const kernels::ConstPanels head = feedback_.of(at.node, output.width, sum.cols, before);

@@ -23,7 +23,7 @@ WIDTH = 120
 
 # Keys of every layer, and of every layer inside a container; `out` is an option of those types that have a row for it.
 OWN_KEYS = ["at", "repeat", "type", "view", "shape", "from", "neighbours", "combine", "dtype", "granularity", "activations",
-            "qat", "rate_scale", "freeze", "policy", "device"]
+            "activation_dtype", "gradient_dtype", "qat", "rate_scale", "freeze", "policy", "device"]
 CHAIN_KEYS = [key for key in OWN_KEYS if key not in ("at", "repeat", "from", "neighbours", "combine")]
 INNER_KEYS = ["type", "name", "view", "from", "combine"]
 GRID_ONLY = ["metacognition"]  # a container refuses what observes

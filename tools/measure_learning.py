@@ -3,12 +3,13 @@
 """Measures every learning rule on the digits: `weft run --json`, 5 seeds, 20 passes, held-out accuracy as a table.
 
   tools/measure_learning.py [--weft build/release/bin/weft] [--seeds 5] [--no-drift] [--dtypes]
-                            [--depths 2 4 8 16 32 [--rules RULE ...] [--lr RATE]] [--memory]
+                            [--depths 2 4 8 16 32 [--rules RULE ...] [--lr RATE]] [--memory] [--values]
 
 --no-drift takes the change of task out of examples/digits.json. Nothing is tuned here: each rule runs at its defaults.
 --dtypes measures every numeric type instead, trained through (`weft run --dtype`), by backprop and fw_dtp.
 --depths measures chains of so many tanh layers of 64 instead, settled and pipelined, with each way to make up for late
-gradients (`learning.delay_compensation`). --memory prints what learners of a chain of 16 layers of 512 take.
+gradients (`learning.delay_compensation`). --memory prints what learners of a chain of 16 layers of 512 take. --values
+measures activations and errors of narrow types instead, in all layers, and with --memory the history that they take.
 """
 
 import argparse
@@ -23,6 +24,9 @@ RULES = ["backprop", "dfa", "fw_dtp", "dtp", "sdtp", "local_ce", "chain", "gap"]
 SCHEDULES = ["settle", "pipelined"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "fp4", "int64", "int32", "int16", "int8", "int4",
           "int2", "uint64", "uint32", "uint16", "uint8", "uint4", "uint2", "ternary", "binary"]
+
+# Activations and errors.
+VALUES = [("float32", "float32"), ("bfloat16", "bfloat16"), ("fp8_e4m3", "fp8_e5m2"), ("int8", "int8")]
 
 
 def run(weft, network, rule, schedule, seed, *more):
@@ -86,6 +90,46 @@ def peak(weft, file):
     return 1024 * int(made.stdout.split()[-1])
 
 
+def in_values(network, outputs, errors):
+    """The same network, whose activations and errors have other types."""
+    made = json.loads(json.dumps(network))
+    for layer in made.get("layers", made.get("chain")):
+        layer |= {"activation_dtype": outputs, "gradient_dtype": errors}
+    return made
+
+
+def measure_values(arguments, network):
+    names = [outputs if outputs == errors else f"{outputs}, {errors}" for outputs, errors in VALUES]
+    print("| rule | schedule |", " | ".join(names), "|\n|---|---" + "|---" * len(names) + "|")
+    for rule in arguments.rules:
+        for schedule in SCHEDULES:
+            cells = []
+            for outputs, errors in VALUES:
+                with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                    json.dump(in_values(network, outputs, errors), file)
+                    file.flush()
+                    done = [run(arguments.weft, file.name, rule, schedule, seed, "--threads", 1)
+                            for seed in range(arguments.seeds)]
+                accuracy = [100 * d["held_out_accuracy"] for d in done]
+                cells.append(f"{statistics.mean(accuracy):.1f} ({min(accuracy):.1f})")
+            print(f"| {rule} | {schedule} | {' | '.join(cells)} |", flush=True)
+
+
+def measure_value_memory(arguments, stream):
+    print("| schedule | activations | history, MiB | resident, at most, MiB |\n|---|---|---|---|")
+    for schedule in SCHEDULES:
+        for outputs, errors in VALUES:
+            network = chain(16, 512) | {"learning": {"schedule": schedule}, "stream": stream}
+            with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+                json.dump(in_values(network, outputs, errors), file)
+                file.flush()
+                shown = subprocess.run([str(arguments.weft), "inspect", "--json", file.name], capture_output=True,
+                                       text=True, check=True)
+                history = json.loads(shown.stdout)["memory"]["learn"]["history"] / 2**20
+                print(f"| {schedule} | {outputs} | {history:.3f} | {peak(arguments.weft, file.name) / 2**20:.1f} |",
+                      flush=True)
+
+
 def measure_memory(arguments, stream):
     parts = ["history", "messages", "optimizer", "feedback weights", "samples", "total"]
     print("| rule | schedule |", " | ".join(parts), "| resident, at most |\n|---|---" + "|---" * (len(parts) + 1) + "|")
@@ -125,13 +169,17 @@ def main():
     parser.add_argument("--rules", nargs="+", default=RULES, choices=RULES)
     parser.add_argument("--lr", type=float)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--values", action="store_true")
     arguments = parser.parse_args()
     network = json.loads((ROOT / "examples/digits.json").read_text())
     network["stream"]["csv"] = str(ROOT / "examples" / network["stream"]["csv"])
-    if arguments.no_drift or arguments.depths or arguments.memory:
+    if arguments.no_drift or arguments.depths or arguments.memory or arguments.values:
         del network["stream"]["drift"]
     if arguments.depths:
         return measure_depths(arguments, network["stream"])
+    if arguments.values:
+        return (measure_value_memory(arguments, network["stream"]) if arguments.memory
+                else measure_values(arguments, network))
     if arguments.memory:
         return measure_memory(arguments, network["stream"])
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:

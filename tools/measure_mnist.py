@@ -3,12 +3,12 @@
 """Measures learning rules on MNIST's official split, one sample an update: test error as a table.
 
   tools/measure_mnist.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds 5] [--epochs 10]
-                         [--select RATE ... | --lr RATE] [--option KEY=VALUE ...]
+                         [--select RATE ... | --lr RATE] [--train N] [--option KEY=VALUE ...]
 
 DIR holds the four IDX files. A row is a network, a rule and a schedule; its rate falls in a straight line to 0, sample
 by sample. With --select each rate is tried with seed 100 on 55,000 training images and measured with the other 5,000:
 test images are not looked at. Without it the row's rate learns from all 60,000, with the seeds 0, 1, ..., and the test
-images measure it once, at the end. --option sets an option of learning.
+images measure it once, at the end. --train N learns from the first N images alone. --option sets an option of learning.
 """
 
 import argparse
@@ -40,6 +40,13 @@ def mlp(widths, activation, dtype=None, has_signs=False):
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": layers}
 
 
+def in_values(network, outputs, errors):
+    """The same network, whose activations and errors have other types."""
+    for layer in network["chain"]:
+        layer |= {"activation_dtype": outputs, "gradient_dtype": errors}
+    return network
+
+
 def cnn():
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
         {"type": "conv2d", "out": 8, "kernel": 3, "padding": 1, "activation": "relu", "init": "he", "view": [1, 28, 28]},
@@ -63,6 +70,10 @@ def rows():
     made["tanh_dtp/pipelined"] = (mlp([500, 500], "tanh"), "dtp", 0.02, 2.0)
     for dtype, goal in (("ternary", 2.0), ("binary", 2.5), ("int8", None), ("fp8_e4m3", None)):
         made[f"{dtype}/pipelined"] = (mlp([256, 256], "relu", dtype), "backprop", 0.01, goal)
+    for outputs, errors in (("bfloat16", "bfloat16"), ("fp8_e4m3", "fp8_e5m2"), ("int8", "int8")):
+        for rule, activation, rate in (("backprop", "relu", 0.01), ("fw_dtp", "tanh", 0.03)):
+            network = in_values(mlp([256, 256], activation), outputs, errors)
+            made[f"{rule}_values_{outputs}/pipelined"] = (network, rule, rate, None)
     for rule, rate, goal in (("backprop", 0.01, 0.8), ("fw_dtp", 0.01, 2.0), ("dtp", 0.01, 2.0), ("dfa", 0.01, 2.0)):
         made[f"cnn_{rule}/pipelined"] = (cnn(), rule, rate, goal)
     return made
@@ -115,11 +126,13 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--select", nargs="+", type=float, default=[])
     parser.add_argument("--lr", type=float)
+    parser.add_argument("--train", type=int, default=TRAIN)
     parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
                             check=False).stdout.strip()
-    print(f"`tools/measure_mnist.py --epochs {arguments.epochs} {' '.join(arguments.option)}`, commit {commit}\n")
+    print(f"`tools/measure_mnist.py --epochs {arguments.epochs} --train {arguments.train} "
+          f"{' '.join(arguments.option)}`, commit {commit}\n")
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         if arguments.select:
@@ -133,7 +146,8 @@ def main():
                                 arguments.epochs, 100, files)
                     print(f"| {name} | {rate} | {error:.2f} |", flush=True)
             return
-        files = {"train": arguments.folder / "train-images-idx3-ubyte.gz", "samples": TRAIN,
+        files = {"train": arguments.folder / "train-images-idx3-ubyte.gz" if arguments.train == TRAIN
+                 else part_of(arguments.folder, scratch, 0, arguments.train), "samples": arguments.train,
                  "test": arguments.folder / "t10k-images-idx3-ubyte.gz"}
         print("| row | rate | seeds | test error, mean % | sd | goal |\n|---|---|---|---|---|---|")
         for name in arguments.rows:

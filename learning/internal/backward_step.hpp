@@ -78,9 +78,18 @@ class BackwardStep {
   /// Values that the layer published at `tick` and made them from: out of a record or the rings.
   Activation activation(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept;
   mesh::BackwardArgs past(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept;
-  /// True where one row is taught by a displacement, no gradients go to memory, and nobody measures.
+  /// The layer's output at `tick`, of the learners.
+  kernels::MatrixView output(const LayerAt& at, const Hop& hop, std::uint64_t tick) noexcept;
+  /// Errors that have reached the layer, in its `gradient_dtype`.
+  static void round_errors(const LayerAt& at, const kernels::MatrixView& errors) noexcept;
+  /// Those of its hidden state, from the next tick.
+  kernels::MatrixView state_errors(const LayerAt& at, const Hop& hop) noexcept;
+  /// True where one row is taught by a displacement, no gradients go to memory, nobody measures, and nothing is
+  /// rounded.
   bool is_at_once(const LayerAt& at) const noexcept {
-    return at.product && !statistics_ && rule_.path != ErrorPath::gradients;
+    const mesh::Node& node = at.context.graph.nodes()[at.node];
+    return at.product && !statistics_ && rule_.path != ErrorPath::gradients &&
+           node.value_dtypes.activation == Dtype::float32 && node.value_dtypes.gradient == Dtype::float32;
   }
   /// The layer's backward with gradients, if `learns`.
   void backward(const LayerAt& at, mesh::BackwardArgs& args, bool learns);

@@ -25,6 +25,7 @@ struct LearningScratch {
   AlignedBuffer<float> own;  // Layer::scratch_size()
   AlignedBuffer<float> factors, limits, ones;
   AlignedBuffer<float> maps;  // LearnedMaps::scratch_of()
+  AlignedBuffer<float> kept;  // ActivationRecords::scratch_of()
 
   static std::vector<LearningScratch> make(const mesh::Graph& graph, const LearningPlan& plan,
                                            const LearningOptions& options, std::size_t regions);

@@ -25,12 +25,14 @@ class OutputErrors {
                SampleRings& rings)
       : options_(options), plan_(plan), feedback_(feedback), rings_(rings) {}
 
-  /// The slope of the loss by what an output published at `tick`.
-  void gradient(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView gradient) noexcept;
+  /// The slope of the loss by what an output published, `y`.
+  void gradient(const LayerAt& at, const kernels::MatrixView& y, std::uint64_t sample,
+                kernels::MatrixView gradient) noexcept;
   /// The way from that to the wanted output (RuleDefinition::takes_wanted_output).
-  void target(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView residual) noexcept;
+  void target(const LayerAt& at, const kernels::MatrixView& y, std::uint64_t sample,
+              kernels::MatrixView residual) noexcept;
   /// The displacement of a layer by the losses of what its heads read from it (ErrorPath::local).
-  void local(const LayerAt& at, std::uint64_t tick, std::uint64_t sample, kernels::MatrixView sum) noexcept;
+  void local(const LayerAt& at, const kernels::MatrixView& y, std::uint64_t sample, kernels::MatrixView sum) noexcept;
 
  private:
   /// The slope of the loss of `y`, which is the output itself or what a head reads.

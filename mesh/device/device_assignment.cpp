@@ -77,6 +77,10 @@ HostPlaces host_places(const Graph& graph) {
       kept.insert(nodes[node].cell);
     }
   }
+  std::set<std::size_t> rounded;
+  for (NodeId id = first; id < nodes.size(); ++id)
+    if (nodes[id].value_dtypes.activation != Dtype::float32 || nodes[id].value_dtypes.gradient != Dtype::float32)
+      rounded.insert(nodes[id].cell);
   for (NodeId id = first; id < nodes.size(); ++id)
     for (const NodeId owner : nodes[id].owners) places.is_custom[id] |= places.is_custom[owner];
   // Weights that targets move are no part of what a step on both sides can take back.
@@ -102,6 +106,7 @@ HostPlaces host_places(const Graph& graph) {
   for (const auto& [type, those] : registered) add(those, "the layer type '" + type + "' is not one of Weft's own");
   for (const auto& [type, those] : observing) add(those, type + " decides there");
   for (const auto& [type, those] : measured) add(those, type + " measures their gradients");
+  add(rounded, "activation_dtype and gradient_dtype round there");
   add(trained, "actors send targets (\"trains\"), which move weights on the host");
   places.is_asked = cells == kept;
   add(tied_to(cells, graph), "weights shared with those");

@@ -23,6 +23,8 @@ std::string_view key_of_places(const LayerSpec& spec) {
   if (spec.dtype != Dtype::float32) return "dtype";
   if (spec.granularity) return "granularity";
   if (spec.activations != Activations::int8) return "activations";
+  if (spec.activation_dtype != Dtype::float32) return "activation_dtype";
+  if (spec.gradient_dtype != Dtype::float32) return "gradient_dtype";
   if (spec.quantization_aware) return "qat";
   if (spec.rate_scale != 1.0f) return "rate_scale";
   if (spec.is_frozen) return "freeze";

@@ -97,6 +97,7 @@ Status Graph::add_layers() {
     node.combine = layer.type == "residual" ? Combine::add : layer.combine;
     WEFT_TRY(node.encoding, encoding_of(i, layer));
     node.activations = layer.activations;
+    node.value_dtypes = {layer.activation_dtype, layer.gradient_dtype};
     node.quantization_aware = layer.quantization_aware;
     node.rate_scale = layer.rate_scale;
     node.is_frozen = layer.is_frozen;

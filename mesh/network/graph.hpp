@@ -30,6 +30,12 @@ struct Edge {
   bool is_feedback = false;    // closes a loop: its source stands at or after `to`, inside one strongly connected part
 };
 
+/// Types that a layer's values are rounded to, float32 being no rounding.
+struct ValueDtypes {
+  Dtype activation = Dtype::float32;  // of what it publishes, and of what is kept of its past
+  Dtype gradient = Dtype::float32;    // of errors that reach it
+};
+
 struct Node {
   std::string object;  // what messages call it: "layers[3] [0,1,0,0]" or "input 'pixels'"
   std::string port;    // name of the input port; empty for a layer
@@ -42,6 +48,7 @@ struct Node {
   Combine combine = Combine::concat;
   Encoding encoding;  // of its matrices when the mesh is built; messages may change it (WeightStore)
   Activations activations = Activations::int8;
+  ValueDtypes value_dtypes;
   bool quantization_aware = false;     // "qat"
   float rate_scale = 1.0f;             // of the learning rate
   bool is_frozen = false;              // "freeze"

@@ -7,6 +7,7 @@
 #include "mesh/network/source_combine.hpp"
 
 #include "kernels/finite.hpp"
+#include "kernels/narrow_rows.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,6 +64,18 @@ Status check_learning_keys(std::size_t position, const LayerSpec& spec, const La
   if (layer.parameters().empty())
     return fail(Errc::unsupported,
                 key + ": layer type '" + spec.type + "' has no weights that learning moves; leave it away");
+  return {};
+}
+
+/// Types that values are rounded to.
+Status check_value_dtypes(std::size_t position, const LayerSpec& spec) {
+  std::string names;
+  for (const std::string_view each : kernels::value_dtype_names()) names.append(names.empty() ? "" : ", ").append(each);
+  for (const auto& [key, dtype] :
+       {std::pair("activation_dtype", spec.activation_dtype), std::pair("gradient_dtype", spec.gradient_dtype)})
+    if (dtype != Dtype::float32 && !kernels::is_narrow(dtype))
+      return fail(Errc::unsupported, key_path(position, spec.at, key) + ": " + std::string(name(dtype)) +
+                                         " is no type that values are rounded to; give " + names);
   return {};
 }
 
@@ -149,6 +162,7 @@ Status Graph::make_node_layer(NodeId id) {
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
   WEFT_CHECK(check_learning_keys(layer_position_[id], spec, *layer));
+  WEFT_CHECK(check_value_dtypes(layer_position_[id], spec));
   WEFT_CHECK(check_shape(id, *layer));
   for (const Coord at : layer->tied_to()) node.owners.push_back(*find_layer(at));
   node.width = layer->out();

@@ -94,6 +94,14 @@ NetworkBuilder& NetworkBuilder::activations(Activations activations) {
   spec_.layers.back().activations = activations;
   return *this;
 }
+NetworkBuilder& NetworkBuilder::activation_dtype(Dtype dtype) {
+  spec_.layers.back().activation_dtype = dtype;
+  return *this;
+}
+NetworkBuilder& NetworkBuilder::gradient_dtype(Dtype dtype) {
+  spec_.layers.back().gradient_dtype = dtype;
+  return *this;
+}
 NetworkBuilder& NetworkBuilder::rate_scale(float scale) {
   spec_.layers.back().rate_scale = scale;
   return *this;

@@ -80,6 +80,8 @@ struct LayerSpec {
   Dtype dtype = Dtype::float32;                 // of its weight matrices, as stored and computed with
   std::optional<Granularity> granularity;       // of scales; none: the type's default
   Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
+  Dtype activation_dtype = Dtype::float32;      // what its outputs are rounded to, and its past is kept in
+  Dtype gradient_dtype = Dtype::float32;        // what errors that reach it are rounded to
   bool quantization_aware = false;              // "qat": errors travel back through the stored weights
   float rate_scale = 1.0f;                      // of the learning rate
   bool is_frozen = false;                       // "freeze": learning never moves it; errors pass through
@@ -141,6 +143,8 @@ class NetworkBuilder {
   NetworkBuilder& shape(Shape shape);
   NetworkBuilder& dtype(Dtype dtype, std::optional<Granularity> granularity = std::nullopt);
   NetworkBuilder& activations(Activations activations);
+  NetworkBuilder& activation_dtype(Dtype dtype);
+  NetworkBuilder& gradient_dtype(Dtype dtype);
   /// Quantisation-aware training: errors travel back through the stored weights that computed (straight-through), not
   /// through their masters.
   /// @source Bengio, Leonard and Courville 2013, arXiv:1308.3432, section 3.1 (straight-through estimator)

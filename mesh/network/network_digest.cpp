@@ -49,7 +49,10 @@ class Digest {
     }
     add(static_cast<std::uint64_t>(layer.neighbours));
     add(static_cast<std::uint64_t>(layer.combine));
-    add(static_cast<std::uint64_t>(layer.activations));
+    // Networks without such a type have the digest that they always had.
+    const bool is_rounded = layer.activation_dtype != Dtype::float32;
+    const auto rounded = is_rounded ? static_cast<std::uint64_t>(layer.activation_dtype) + 1 : 0;
+    add(static_cast<std::uint64_t>(layer.activations) | rounded << 8);
     add(std::uint64_t{layer.options.size()});
     for (const auto& [key, value] : layer.options) {
       add(std::string_view(key));

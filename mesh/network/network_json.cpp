@@ -4,6 +4,8 @@
 
 #include "mesh/network/network_repeat.hpp"
 
+#include "kernels/narrow_rows.hpp"
+
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
 #include "core/near_word.hpp"
@@ -77,10 +79,10 @@ Result<Shape> read_shape(const JsonValue& value) {
 }
 
 Status read_options(JsonReader& reader, LayerSpec& layer) {
-  static const std::vector<std::string_view> kOwn{"at",     "type",       "out",         "view",        "name",
-                                                  "layers", "shape",      "from",        "combine",     "dtype",
-                                                  "policy", "neighbours", "granularity", "activations", "qat",
-                                                  "device", "repeat",     "rate_scale",  "freeze"};
+  static const std::vector<std::string_view> kOwn{
+      "at",   "type",    "out",    "view",       "name",       "layers",           "shape",
+      "from", "combine", "dtype",  "policy",     "neighbours", "granularity",      "activations",
+      "qat",  "device",  "repeat", "rate_scale", "freeze",     "activation_dtype", "gradient_dtype"};
   for (const std::string& key : reader.keys()) {
     if (std::find(kOwn.begin(), kOwn.end(), key) != kOwn.end()) continue;
     const JsonValue value = *reader.find(key);
@@ -143,6 +145,13 @@ Status read_numbers(JsonReader& reader, LayerSpec& layer) {
     WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
   }
   WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
+  const auto& values = kernels::value_dtype_names();
+  const auto parse = [&](std::string_view text) -> std::optional<Dtype> {
+    if (std::find(values.begin(), values.end(), text) == values.end()) return std::nullopt;
+    return parse_dtype(text);
+  };
+  WEFT_TRY(layer.activation_dtype, reader.one_of_or("activation_dtype", Dtype::float32, parse, values));
+  WEFT_TRY(layer.gradient_dtype, reader.one_of_or("gradient_dtype", Dtype::float32, parse, values));
   WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
   WEFT_TRY(layer.rate_scale, reader.f32_or("rate_scale", 1.0f, 1e-6f, 1e6f));
   WEFT_TRY(layer.is_frozen, reader.boolean_or("freeze", false));
@@ -294,6 +303,8 @@ Json layer_json(const LayerSpec& layer, bool is_inside = false) {
   if (layer.dtype != Dtype::float32) out["dtype"] = name(layer.dtype);
   if (layer.granularity) out["granularity"] = name(*layer.granularity);
   if (layer.activations != Activations::int8) out["activations"] = name(layer.activations);
+  if (layer.activation_dtype != Dtype::float32) out["activation_dtype"] = name(layer.activation_dtype);
+  if (layer.gradient_dtype != Dtype::float32) out["gradient_dtype"] = name(layer.gradient_dtype);
   if (layer.quantization_aware) out["qat"] = true;
   if (layer.rate_scale != 1.0f) out["rate_scale"] = layer.rate_scale;
   if (layer.is_frozen) out["freeze"] = true;

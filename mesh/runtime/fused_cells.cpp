@@ -17,7 +17,7 @@ std::optional<FusedCells::Batch> product_of(const FusedCells::Mesh& mesh, const 
   const auto activation = unit.layer->row_product();
   if (!activation || !unit.reads_directly || mesh.state.preactivation(part.first, 0).data) return std::nullopt;
   const kernels::ConstWeight& matrix = unit.weights.matrix(0);
-  if (matrix.dtype != Dtype::float32) return std::nullopt;
+  if (matrix.dtype != Dtype::float32 || unit.rounded != Dtype::float32) return std::nullopt;
   return FusedCells::Batch{0, 1, true, *activation, matrix.out, matrix.in};
 }
 

@@ -18,6 +18,7 @@ LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& 
       unit.weights = weights.view(id);
       unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
+      unit.rounded = node.value_dtypes.activation;
       unit.has_training_mode = node.layer->has_training_mode();
       // A matrix is better read by halves than twice: its products are cut up by outputs.
       // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.

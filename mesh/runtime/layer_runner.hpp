@@ -8,6 +8,7 @@
 #include "mesh/weights/weight_store.hpp"
 
 #include "kernels/cpu_stream.hpp"
+#include "kernels/narrow_rows.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,7 @@ class LayerRunner {
     bool has_training_mode = false;
     bool has_weights = false;        // of the first parameter, for prefetching
     bool fires_by_sessions = false;  // on several threads, each its sessions
+    Dtype rounded = Dtype::float32;  // what its outputs are rounded to
     double work = 0;                 // of a session's forward
   };
 
@@ -59,8 +61,11 @@ class LayerRunner {
   }
   void fire(kernels::CpuStream& stream, NodeId node, const ForwardArgs& args) const {
     const Unit& unit = units_[node];
-    if (unit.fires_by_sessions) return fire_by_sessions(stream, unit, args);
-    unit.layer->forward(stream, args);
+    if (unit.fires_by_sessions)
+      fire_by_sessions(stream, unit, args);
+    else
+      unit.layer->forward(stream, args);
+    if (unit.rounded != Dtype::float32) kernels::round_rows(unit.rounded, args.y);
   }
 
  private:

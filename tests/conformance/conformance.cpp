@@ -63,11 +63,17 @@ Json rows_of_layer() {
   return rows.contains(kConformanceLayer) ? rows[kConformanceLayer] : Json::array();
 }
 
-/// A numeric type, and what integers do to their inputs.
+/// A numeric type, and what integers do to their inputs; types of the values between layers.
 struct Stored {
   Dtype dtype = Dtype::float32;
   Activations activations = Activations::int8;
+  Dtype outputs = Dtype::float32, errors = Dtype::float32;
 };
+
+/// Activations and errors of each narrow type, and the pair that the literature trains with.
+constexpr Stored kNarrow[] = {{.outputs = Dtype::bfloat16, .errors = Dtype::bfloat16},
+                              {.outputs = Dtype::fp8_e4m3, .errors = Dtype::fp8_e5m2},
+                              {.outputs = Dtype::int8, .errors = Dtype::int8}};
 
 /// Types that a device tries each time, and those that the CPU does: a type takes a device ten times as long. To both
 /// come, in turn, a sixth of all types (WEFT_TEST_SLICE).
@@ -125,6 +131,8 @@ mesh::NetworkSpec network(const Json& row, const Stored& stored) {
   text["outputs"]["y"] = {0, 1, 0, 0};
   auto spec = must(mesh::read_network(text.dump(), "conformance"));
   for (mesh::LayerSpec& each : spec.layers) {
+    each.activation_dtype = stored.outputs;
+    each.gradient_dtype = stored.errors;
     if (each.at.y != 0 || stored.dtype == Dtype::float32) continue;
     each.dtype = stored.dtype;
     each.activations = stored.activations;
@@ -364,13 +372,48 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
   }
 }
 
+// Rounding is the same whatever computes it, and a kept past comes back to the same bits.
+TEST(Conformance, NarrowActivationsAndErrorsEndInOneStateWhateverComputesThem) {
+  for (const Json& row : rows_of_layer())
+    for (const Stored& stored : kNarrow) {
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.outputs)));
+      std::vector<RunShape> bases{{Rule::backprop, Schedule::settle},   {Rule::backprop, Schedule::pipelined},
+                                  {Rule::fw_dtp, Schedule::pipelined},  {Rule::dfa, Schedule::settle},
+                                  {Rule::dtp, Schedule::pipelined},     {Rule::chain, Schedule::settle},
+                                  {Rule::local_ce, Schedule::pipelined}};
+      if (is_full() || stored.outputs == Dtype::int8)
+        bases.insert(bases.end(), std::begin(kLateRuns), std::end(kLateRuns));
+      for (const RunShape& base : bases) {
+        const std::string first = hash_of_run(row, stored, base);
+        tell(row, stored, "narrow " + std::string(name(stored.outputs)), first);
+        for (const kernels::Isa isa : kernels::available_isas()) {
+          if (!is_full() && isa != kernels::available_isas().front()) continue;
+          const test::ForIsa scope(isa);
+          for (const std::size_t threads : {2, 7}) {
+            if (!is_full() && threads == 7 && base.rule != Rule::backprop) continue;
+            RunShape run = base;
+            run.threads = threads;
+            run.sessions = threads == 2 ? 3 : 1;
+            run.at_once = threads == 2;
+            ASSERT_EQ(hash_of_run(row, stored, run), first)
+                << name(base.rule) << ", " << name(isa) << ", " << threads << " threads";
+          }
+        }
+      }
+      ASSERT_EQ(tick(row, stored, 2, true), tick(row, stored, 1, false));
+    }
+}
+
 // A pass in topological order against ticks while the input is held. With hidden state or noise ticks are no one pass.
 TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
   for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
-    for (const Stored& stored : types()) {
+    std::vector<Stored> all = types();
+    all.insert(all.end(), std::begin(kNarrow), std::end(kNarrow));
+    for (const Stored& stored : all) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)) +
+                   " " + std::string(name(stored.outputs)));
       mesh::MeshOptions wanted;
       wanted.threads = 1;
       auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));

@@ -47,7 +47,7 @@ GOOD = {
          "rope_scaling": "llama3", "rope_factor": 8, "rope_high_freq_factor": 2, "qk_norm": "rms", "epsilon": 1e-6},
         {"at": [0, 1, 1, 0], "type": "metacognition", "above": 3, "action": "morph", "to": "int8", "min_ticks": 2},
         {"at": [0, 1, 2, 0], "type": "softmax", "kind": "grid", "axes": [0, 2]},
-        {"at": [0, 1, 0, 1], "type": "sequential", "dtype": "int8", "layers": [
+        {"at": [0, 1, 0, 1], "type": "sequential", "dtype": "int8", "activation_dtype": "fp8_e4m3", "gradient_dtype": "fp8_e5m2", "layers": [
             {"type": "rms_norm", "name": "n", "from": ["input"]},
             {"type": "parallel", "merge": "filter", "top_k": 1, "name": "p", "layers": [
                 {"type": "dense", "out": 4}, {"type": "shared", "at": [0, 0, 0, 0]},
@@ -212,6 +212,7 @@ class NetworkSchema(unittest.TestCase):
             "a shared layer without a place": lambda n: inner(n, 1, 1).pop("at"),
             "a place as a source inside": lambda n: inner(n, 2).update({"from": [[0, 0, 0, 0], "p"]}),
             "a dtype inside a container": lambda n: inner(n, 0).update(dtype="int8"),
+            "an activation_dtype inside a container": lambda n: inner(n, 0).update(activation_dtype="int8"),
             "an unknown key inside": lambda n: inner(n, 0).update(epsilom=1e-5),
             "an option of another type inside": lambda n: inner(n, 1, 0).update(rate=0.5),
             "an option out of range inside": lambda n: inner(n, 0).update(epsilon=2),
@@ -235,6 +236,7 @@ class NetworkSchema(unittest.TestCase):
             "a repetition inside a container": lambda n: inner(n, 0).update(repeat={}),
             "a relative source inside a container": lambda n: inner(n, 2).update({"from": [{"offset": [0, 0, 0, 0]}]}),
             "an unknown dtype": lambda n: n["layers"][0].update(dtype="float31"),
+            "activations in a type for weights alone": lambda n: n["layers"][0].update(activation_dtype="int4"),
             "an empty port name": lambda n: n["layers"][0].update({"from": [""]}),
             "no sources in a list": lambda n: n["layers"][0].update({"from": []}),
             "an unknown device": lambda n: n.update(device="gpu"),
@@ -304,6 +306,7 @@ class NetworkSchema(unittest.TestCase):
             (DEFS["policy"], listed(network, "kPolicies")),
             (DEFS["activation"], rows("kernels/activations.def")),
             (DEFS["dtype"], rows("core/dtypes.def")),
+            (DEFS["value_dtype"], ["float32", *rows("kernels/narrow_types.def")]),
             (DEFS["init"],
              re.findall(r"kind == \"(\w+)\"", (ROOT / "mesh/layers/init.cpp").read_text())),
         ]:

@@ -121,6 +121,36 @@ void add_types(std::vector<Case>& all) {
     }
 }
 
+/// Activations and errors of narrow types, in every other layer or in all but the first of a deep network.
+void add_narrow(std::vector<Case>& all) {
+  const auto add = [&](const std::string& what, NetworkSpec spec, Dtype outputs, Dtype errors,
+                       const LearningOptions& options) {
+    for (std::size_t i = 0; i < spec.layers.size(); i += 2) {
+      spec.layers[i].activation_dtype = outputs;
+      spec.layers[i].gradient_dtype = errors;
+    }
+    all.push_back({joined({"narrow", what, name(outputs), name(options.rule), name(options.schedule)}), std::move(spec),
+                   options, kFew});
+    all.back().options.optimizer.lr = 0.01f;
+    // Layers that share weights with these are on the host too: all of them.
+    all.back().is_mixed = what != "shared";
+    all.back().acts = what == "shared";
+  };
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      const LearningOptions options{.rule = rule, .schedule = schedule};
+      add("mixed", mixed_network(3), Dtype::fp8_e4m3, Dtype::fp8_e5m2, options);
+      add("deep", deep_network(), Dtype::int8, Dtype::int8, options);
+    }
+  for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16, Dtype::int8})
+    for (const Schedule schedule : kSchedules)
+      for (const Rule rule : {Rule::backprop, Rule::fw_dtp}) {
+        add("mixed", mixed_network(3), dtype, dtype, {.rule = rule, .schedule = schedule});
+        add("recurrent", recurrent_network(3), dtype, dtype, {.rule = rule, .schedule = schedule});
+        add("shared", shared_network(), dtype, dtype, {.rule = rule, .schedule = schedule});
+      }
+}
+
 void add_recurrent(std::vector<Case>& all) {
   for (const auto& [dtype, activations] : {std::pair{Dtype::float32, Activations::int8},
                                            {Dtype::int8, Activations::int8},
@@ -307,6 +337,7 @@ std::vector<Case> cases() {
   add_signs(all);
   add_losses(all);
   add_types(all);
+  add_narrow(all);
   add_recurrent(all);
   add_state_targets(all);
   add_maps(all);

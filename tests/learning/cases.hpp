@@ -42,6 +42,7 @@ struct Case {
   double falls_to = 0;
   bool is_whole = false;    // every machine shape, and not a slice of them
   bool ends_alone = false;  // no other such case ends with the same weights
+  bool is_mixed = false;    // some cells are on the host beside any device
   bool acts = false;        // cells are sent commands while they learn: on a device the host runs those steps
 };
 std::vector<Case> cases();

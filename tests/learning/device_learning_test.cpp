@@ -64,6 +64,10 @@ std::vector<Placed> placed_cases() {
   for (Case& row : cases()) {
     if (!row.is_whole && other++ % kSlices != test_slice(kSlices) && !is_thorough()) continue;
     row.options.learners = 2;
+    if (row.is_mixed) {
+      all.push_back({row, true});
+      continue;
+    }
     const bool is_odd = ++number % 2;
     const bool takes_both = row.is_whole && is_thorough();
     if (is_odd || takes_both) all.push_back({row, false});

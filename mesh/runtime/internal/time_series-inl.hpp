@@ -5,6 +5,8 @@
 #include "mesh/network/source_combine.hpp"
 #include "mesh/runtime/internal/time_series.hpp"
 
+#include "kernels/narrow_rows.hpp"
+
 namespace weft::mesh::internal {
 
 template <class SourceOf>
@@ -26,6 +28,7 @@ void TimeSeries::fire(kernels::OpStream& stream, const WeightStore& weights, Nod
   args.next_state = hidden(id, first, rows);
   args.workspace = workspace_.data();
   node.layer->forward(stream, args);
+  kernels::round_rows(node.value_dtypes.activation, args.y);
 }
 
 }  // namespace weft::mesh::internal
