@@ -99,7 +99,7 @@ TEST(NarrowRows, ComeBackOutOfMemoryAsTheyWereRounded) {
       decode_rows(dtype, memory.data(), {read.data(), 2, n, n});
       round_rows(dtype, {two.data(), 2, n, n});
       EXPECT_EQ(read, two) << name(dtype);
-      // What is rounded stays, in place and in memory.
+      // Rounded values stay, in place and in memory.
       std::vector<float> again = two;
       round_rows(dtype, {again.data(), 2, n, n});
       EXPECT_EQ(again, two) << name(dtype);
