@@ -140,12 +140,14 @@ void add_narrow(std::vector<Case>& all) {
     for (const Schedule schedule : kSchedules) {
       const LearningOptions options{.rule = rule, .schedule = schedule};
       add("mixed", mixed_network(3), Dtype::fp8_e4m3, Dtype::fp8_e5m2, options);
-      add("deep", deep_network(), Dtype::int8, Dtype::int8, options);
+      if (rule == Rule::backprop || rule == Rule::fw_dtp || rule == Rule::dfa || rule == Rule::local_ce)
+        add("deep", deep_network(), Dtype::int8, Dtype::int8, options);
     }
   for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16, Dtype::int8})
     for (const Schedule schedule : kSchedules)
       for (const Rule rule : {Rule::backprop, Rule::fw_dtp}) {
         add("mixed", mixed_network(3), dtype, dtype, {.rule = rule, .schedule = schedule});
+        if (dtype != Dtype::int8) continue;
         add("recurrent", recurrent_network(3), dtype, dtype, {.rule = rule, .schedule = schedule});
         add("shared", shared_network(), dtype, dtype, {.rule = rule, .schedule = schedule});
       }
