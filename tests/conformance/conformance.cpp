@@ -381,16 +381,16 @@ TEST(Conformance, NarrowActivationsAndErrorsEndInOneStateWhateverComputesThem) {
                                   {Rule::fw_dtp, Schedule::pipelined},  {Rule::dfa, Schedule::settle},
                                   {Rule::dtp, Schedule::pipelined},     {Rule::chain, Schedule::settle},
                                   {Rule::local_ce, Schedule::pipelined}};
-      if (is_full() || stored.outputs == Dtype::int8)
+      if (is_thorough() || stored.outputs == Dtype::int8)
         bases.insert(bases.end(), std::begin(kLateRuns), std::end(kLateRuns));
       for (const RunShape& base : bases) {
         const std::string first = hash_of_run(row, stored, base);
         tell(row, stored, "narrow " + std::string(name(stored.outputs)), first);
         for (const kernels::Isa isa : kernels::available_isas()) {
-          if (!is_full() && isa != kernels::available_isas().front()) continue;
+          if (!is_thorough() && isa != kernels::available_isas().front()) continue;
           const test::ForIsa scope(isa);
           for (const std::size_t threads : {2, 7}) {
-            if (!is_full() && threads == 7 && base.rule != Rule::backprop) continue;
+            if (!is_thorough() && threads == 7 && base.rule != Rule::backprop) continue;
             RunShape run = base;
             run.threads = threads;
             run.sessions = threads == 2 ? 3 : 1;
