@@ -33,6 +33,7 @@ Json device_json(const mesh::DeviceStatistics* statistics) {
   const std::string why = why_on_cpu(*statistics);
   return {{"name", statistics->device.empty() ? "cpu" : statistics->device},
           {"steps", statistics->device_steps},
+          {"copy_steps", statistics->copy_steps},
           {"cpu_steps", statistics->host_steps},
           {"why_cpu", why.empty() ? Json() : Json(why)},
           {"replays", statistics->replays},

@@ -149,6 +149,8 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   WEFT_TRY(const auto feeds, parts_->check_inputs(inputs, rows));
   WEFT_TRY(const auto sinks, parts_->check_outputs(outputs, rows));
   if (rows == 0) return {};
+  // One pass says what ticks do. Failures there are told of here.
+  if (MeshAccess::pass_on_device(*this, inputs, rows, outputs)) return {};
   parts_->sync(false);
   const kernels::FlushSubnormals exact;
   internal::Visits visits(*parts_->activity, parts_->graph, parts_->cells, parts_->visits, parts_->ticks);

@@ -103,6 +103,36 @@ bool forgets_its_state(const Graph& graph, std::size_t ports_fed, std::uint64_t 
 
 }  // namespace
 
+bool MeshAccess::copies_on_device(const Mesh& mesh) noexcept {
+  const DeviceSide& device = mesh.parts_->device;
+  return device.run && device.recovery->is_held() && device.run->statistics().host_cells == 0 &&
+         device.run->statistics().why_host.empty();
+}
+
+bool MeshAccess::pass_on_device(const Mesh& mesh, std::span<const RunInput> inputs, std::size_t rows,
+                                std::span<const RunOutput> outputs) {
+  const std::uint64_t ticks = mesh.graph().settle_ticks();
+  if (!copies_on_device(mesh) || rows <= kFewRows || !forgets_its_state(mesh.graph(), inputs.size(), ticks))
+    return false;
+  const DeviceStatistics& told = mesh.parts_->device.run->statistics();
+  const std::uint64_t before = told.copy_replays;
+  return evaluate_copies(mesh, std::nullopt, inputs, rows, ticks, outputs) && told.copy_replays == before;
+}
+
+bool MeshAccess::run_copy(const Mesh& mesh, Engine& engine, std::uint64_t ticks) {
+  Mesh::Parts& p = *mesh.parts_;
+  // A few rows take less time than their copy's way to the device.
+  if (engine.runner().state().sessions() <= kFewRows || !copies_on_device(mesh))
+    return engine.run(*p.executor, 0, ticks) == ticks;
+  // A fault of the copy is its own affair: the mesh finds out by itself.
+  DeviceRecovery recovery = p.device.recovery->of_copy();
+  DeviceExecutor device(recovery, engine);
+  const bool is_done = device.run(*p.executor, 0, ticks) == ticks;
+  device.download();
+  p.device.run->count_copy(device.statistics());
+  return is_done;
+}
+
 std::size_t MeshAccess::copies_at_once(const Mesh& mesh) noexcept {
   const std::uint64_t one = State::bytes_for(mesh.graph(), {1, 2, false});
   return static_cast<std::size_t>(std::max<std::uint64_t>(kCopyBytes / std::max<std::uint64_t>(one, 1), 1));
@@ -148,7 +178,7 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
     for (const auto& [node, values] : feeds)
       engine.buffers().feed(node, {values + first * p.graph.nodes()[node].width, 1, 1});
     engine.stop_by(p.engine->stop_flag());
-    if (engine.run(*p.executor, 0, ticks) < ticks) return fail(Errc::interrupted, "stopped before all outputs settled");
+    if (!run_copy(mesh, engine, ticks)) return fail(Errc::interrupted, "stopped before all outputs settled");
     for (const OutputSink& sink : sinks) {
       const kernels::MatrixView y = scratch.output(sink.node, ticks);
       for (std::size_t b = 0; b < count; ++b) std::copy_n(y.row(b), y.cols, sink.base + (first + b) * y.cols);

@@ -68,9 +68,16 @@ struct MeshAccess {
   static Status run_steps(Mesh& mesh, std::uint64_t steps, std::uint64_t& done);
   /// Copies beside the run, over the same weights: each of `rows` starts as `session` is now (none: at zero), its
   /// inputs [rows][width] are held for `ticks` ticks; outputs [rows][width] are what it commits last. Touches no
-  /// session. Takes memory of copies_at_once() rows, however many there are.
+  /// session. Takes memory of copies_at_once() rows, however many there are, on the mesh's device where that takes
+  /// every cell.
   static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
                                 std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+  /// True where copies run on the mesh's device: it has one, which takes every cell.
+  static bool copies_on_device(const Mesh& mesh) noexcept;
+  /// Mesh::forward on the device, where the rows are worth it and nothing is kept from tick to tick. False: it is the
+  /// CPU's, which also tells of values that are not finite.
+  static bool pass_on_device(const Mesh& mesh, std::span<const RunInput> inputs, std::size_t rows,
+                             std::span<const RunOutput> outputs);
   /// Rows whose states take kCopyBytes, at least one.
   static std::size_t copies_at_once(const Mesh& mesh) noexcept;
   static constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;
@@ -92,6 +99,10 @@ struct MeshAccess {
   /// Number of sessions that were ever added; the next one's noise is numbered by it. Saved and put back with a state.
   static std::uint64_t sessions_created(const Mesh& mesh) noexcept;
   static void set_sessions_created(Mesh& mesh, std::uint64_t created) noexcept;
+
+ private:
+  /// Runs ticks of a copy, on the device or the CPU. False: they were stopped.
+  static bool run_copy(const Mesh& mesh, Engine& engine, std::uint64_t ticks);
 };
 
 }  // namespace weft::mesh

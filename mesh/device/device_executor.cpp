@@ -45,6 +45,8 @@ DeviceExecutor::DeviceExecutor(DeviceRecovery& recovery, Engine& engine)
 
 void DeviceExecutor::count_on(const DeviceStatistics& before) {
   statistics_.device_steps += before.device_steps;
+  statistics_.copy_steps += before.copy_steps;
+  statistics_.copy_replays += before.copy_replays;
   statistics_.host_steps += before.host_steps;
   statistics_.replays += before.replays;
   statistics_.graphs += before.graphs;
@@ -225,7 +227,8 @@ Status DeviceExecutor::prepare() {
 Status DeviceExecutor::make_image() {
   const std::string before = statistics_.why_host;
   statistics_.why_host = engine_.rule() && !rule() ? "the learning rule does not say how" : "";
-  if (statistics_.host_cells == engine_.runner().cells().size())
+  // A copy that is measured has no cells.
+  if (statistics_.host_cells > 0 && statistics_.host_cells == engine_.runner().cells().size())
     statistics_.why_host = places_.is_asked ? "the network keeps all cells on the CPU"
                                             : "no cell is left for the device: " + statistics_.why_host_cells;
   if (!statistics_.why_host.empty()) {

@@ -56,6 +56,11 @@ class DeviceExecutor {
   /// Steps are under way: code that asks for the mesh's memory is part of them.
   bool is_running() const noexcept { return is_running_; }
   const DeviceStatistics& statistics() const noexcept { return statistics_; }
+  /// Counts the steps of a copy that was measured.
+  void count_copy(const DeviceStatistics& copy) noexcept {
+    statistics_.copy_steps += copy.device_steps;
+    statistics_.copy_replays += copy.replays;
+  }
   /// Counts on from the statistics of another one for the same mesh.
   void count_on(const DeviceStatistics& before);
 

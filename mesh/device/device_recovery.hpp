@@ -28,6 +28,8 @@ class DeviceRecovery {
   DeviceRecovery(std::string selector, std::shared_ptr<gpu::Device> device)
       : selector_(std::move(selector)), options_(device->options()), device_(std::move(device)) {}
 
+  /// For something else that runs on the same device, whose faults are its own. @pre it is held
+  DeviceRecovery of_copy() const { return {selector_, device_}; }
   bool is_held() const noexcept { return is_held_; }
   /// @pre it is held
   gpu::Device& device() noexcept { return *device_; }

@@ -11,6 +11,8 @@ namespace weft::mesh {
 struct DeviceStatistics {
   std::string device;              // its name
   std::uint64_t device_steps = 0;  // run there
+  std::uint64_t copy_steps = 0;    // of copies that were measured, run there
+  std::uint64_t copy_replays = 0;  // runs of those that were replayed on the CPU
   std::uint64_t host_steps = 0;    // run on the CPU although a device was asked for, those run again counted in
   std::uint64_t replays = 0;       // runs replayed on the CPU: a value was not finite, or the device failed
   std::uint64_t faults = 0;        // of the device: lost, hung, out of memory, a validation error

@@ -10,6 +10,7 @@ namespace weft::mesh {
 
 const SchedulingExceptions::Found& SchedulingExceptions::now() const {
   constexpr std::uint64_t kLongest = std::uint64_t{1} << 32;  // of a period that is worked out
+  if (!registry_) return found_;                              // a copy beside the mesh, which has no cells
   const std::uint64_t changes = registry_->changes();
   if (changes == found_.seen) return found_;
   Found all;

@@ -236,6 +236,39 @@ TEST_P(DeviceCommandsTest, ComputesPassesAndHeldCopiesWhileItIsAhead) {
   expect_equal("after");
 }
 
+// Rows that are measured or passed through run on the device too, in parts, to the CPU's bits.
+TEST_P(DeviceRunTest, RunsCopiesAndPassesOfManyRowsOnTheDevice) {
+  const auto straight = NetworkBuilder("straight", {1, 1, 3, 1})
+                            .input("x", 6)
+                            .dense({0, 0, 0, 0}, 9, kernels::Activation::tanh)
+                            .dense({0, 0, 1, 0}, 8, kernels::Activation::gelu)
+                            .dense({0, 0, 2, 0}, 4)
+                            .output("y", {0, 0, 2, 0})
+                            .seed(3)
+                            .spec();
+  build(straight);
+  constexpr std::size_t kRows = 300;
+  const std::vector<float> x = noise(kRows * 6, 5);
+  const RunInput input{"x", x};
+  std::vector<float> got[2][2];
+  std::size_t which = 0;
+  both([&](Mesh& mesh) {
+    must(mesh.tick(5));
+    for (std::vector<float>& each : got[which]) each.resize(kRows * 4);
+    const RunOutput passed{"y", got[which][0]}, held{"y", got[which][1]};
+    must(mesh.forward({&input, 1}, kRows, {&passed, 1}));
+    must(MeshAccess::evaluate_copies(mesh, 0, {&input, 1}, kRows, 7, {&held, 1}));
+    ++which;
+  });
+  EXPECT_EQ(bits(got[1][0]), bits(got[0][0]));
+  EXPECT_EQ(bits(got[1][1]), bits(got[0][1]));
+  EXPECT_EQ(statistics().copy_steps, gpu_->graph().settle_ticks() + 7);
+  EXPECT_EQ(statistics().copy_replays, 0u);
+  EXPECT_EQ(statistics().faults, 0u);
+  tick(3);
+  expect_equal("after");
+}
+
 TEST_P(DeviceRunTest, IsCapturedAndSavedWhileItIsAhead) {
   build(far(), 2);
   set_inputs(1);
