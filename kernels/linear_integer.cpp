@@ -7,8 +7,7 @@
 #if WEFT_ISA_IS_SCALAR
 // This file has no other pass, however many the machine's kernels have: its -inl headers are read for the first time.
 #undef HWY_TARGET_TOGGLE
-#include "kernels/internal/integer_linear.hpp"
-#include "kernels/internal/scratch_lease.hpp"
+#include "kernels/internal/integer_batch.hpp"
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/quantize-inl.hpp"
 #include "kernels/quantize_rows.hpp"
@@ -113,38 +112,35 @@ const detail::IntegerKernels& integer_kernels(int bits, std::size_t rows) noexce
 
 std::size_t aligned(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
 
-/// A batch on its way through one instruction set's kernels.
-struct Batch {
-  Batch(const ConstWeight& w, const ConstMatrixView& x) noexcept
-      : form(detail::code_form(w)),
-        kernels(integer_kernels(form.bits, x.rows)),
-        blocks(quantized_blocks(w.in)),
-        block_bytes(kernels.block_bytes(form)),
-        code_bytes(aligned(x.rows * blocks * block_bytes)),
-        scale_bytes(aligned(x.rows * blocks * sizeof(float))),
-        lease(code_bytes + 2 * scale_bytes),
-        packed{w.in,
-               blocks,
-               block_bytes,
-               detail::EvenParts(x.rows, kernels.tile_rows),
-               reinterpret_cast<std::int8_t*>(lease.data()),
-               reinterpret_cast<float*>(lease.data() + code_bytes),
-               reinterpret_cast<std::int32_t*>(lease.data() + code_bytes + scale_bytes)} {}
-  detail::CodeForm form;
-  const detail::IntegerKernels& kernels;
-  std::size_t blocks, block_bytes, code_bytes, scale_bytes;
-  detail::ScratchLease lease;
-  detail::PackedRows packed;
-};
-
 }  // namespace
+
+namespace detail {
+
+IntegerBatch::IntegerBatch(const ConstWeight& w, const ConstMatrixView& x) noexcept
+    : x_(x),
+      form_(code_form(w)),
+      kernels_(integer_kernels(form_.bits, x.rows)),
+      blocks_(quantized_blocks(w.in)),
+      block_bytes_(kernels_.block_bytes(form_)),
+      code_bytes_(aligned(x.rows * blocks_ * block_bytes_)),
+      scale_bytes_(aligned(x.rows * blocks_ * sizeof(float))),
+      lease_(code_bytes_ + 2 * scale_bytes_),
+      packed_{w.in,
+              blocks_,
+              block_bytes_,
+              EvenParts(x.rows, kernels_.tile_rows),
+              reinterpret_cast<std::int8_t*>(lease_.data()),
+              reinterpret_cast<float*>(lease_.data() + code_bytes_),
+              reinterpret_cast<std::int32_t*>(lease_.data() + code_bytes_ + scale_bytes_)} {}
+
+}  // namespace detail
 
 void linear_integer(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
                     const MatrixView& z, const MatrixView& y) noexcept {
   if (x.rows == 0) return;
-  const Batch batch(w, x);
-  batch.kernels.pack(x, batch.form, batch.packed, 0, batch.packed.parts.parts);
-  batch.kernels.run(w, bias, batch.packed, 0, batch.packed.parts.parts, activation, z, y);
+  const detail::IntegerBatch batch(w, x);
+  batch.pack(0, batch.parts());
+  batch.compute(w, bias, activation, z, y);
 }
 
 }  // namespace weft::kernels
