@@ -13,6 +13,11 @@ namespace weft::formats {
 Result<std::vector<std::size_t>> idx_columns(const std::vector<std::string>& named, std::size_t width,
                                              const std::string& path) {
   if (named.size() == 1 && width == 1) return std::vector<std::size_t>{0};
+  // Of several the only one that is asked for is not guessed: without a name it would be the last.
+  if (named.size() == 1 && (named[0] == "first" || named[0] == "last"))
+    return fail(Errc::shape_mismatch, path + ": labels of " + std::to_string(width) +
+                                          " values a sample; name one by its number, 1 to " + std::to_string(width) +
+                                          ", or several as labels or targets");
   std::vector<std::size_t> columns;
   for (const std::string& name : named) {
     std::size_t number = 0;

@@ -121,7 +121,9 @@ TEST(Wide, MeshesOfEvenOrLittleWorkStayCutIntoRegions) {
   }
   auto balanced = mesh::Mesh::build(even.output("y", {0, 0, 3, 0}).spec(), options);
   EXPECT_EQ(balanced->width(), 1u);
-  EXPECT_EQ(balanced->plan().regions.size(), 4u) << "up to four a thread, a cell each";
+  EXPECT_EQ(balanced->plan().regions.size(), 2u) << "one a thread where there are two";
+  options.executor = mesh::ExecutorKind::graph;
+  EXPECT_EQ(mesh::Mesh::build(even.spec(), options)->plan().regions.size(), 4u) << "up to four a thread, a cell each";
   options.executor = mesh::ExecutorKind::resident;
   EXPECT_EQ(mesh::Mesh::build(even.spec(), options)->plan().regions.size(), 2u);
 }
