@@ -39,7 +39,8 @@ struct MeshOptions {
   /// 0.1 to 0.4 us a tick, the time one core reads 20 KiB from its second-level cache.
   std::uint64_t grain_bytes = 192 * 1024;
   /// Regions of a thread, at most; 0: as many as are worth it to even out unequal work and to leave cores that others
-  /// use, up to 8 (1 without a grain, but for the executor `graph`). The executor `resident` alone has no use for them.
+  /// use, up to 8; with two threads 4 for the executor `graph` and 1 for `automatic`. Without a grain 1, but 4 for
+  /// `graph`. The executor `resident` alone has no use for them.
   std::size_t regions_each = 0;
   /// True to keep a float32 master weight although the weight does not learn. Without it a quantized weight takes its
   /// true size, and a later morph starts from the quantized values.
