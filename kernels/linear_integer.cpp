@@ -91,7 +91,7 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
 }  // namespace scalar
 
 const detail::IntegerKernels& detail::scalar_integer_kernels() noexcept {
-  static constexpr IntegerKernels kKernels{scalar::kTileRows, &scalar::block_bytes, &scalar::pack, &scalar::run};
+  static constexpr IntegerKernels kKernels{scalar::kTileRows, false, &scalar::block_bytes, &scalar::pack, &scalar::run};
   return kKernels;
 }
 
@@ -125,13 +125,14 @@ IntegerBatch::IntegerBatch(const ConstWeight& w, const ConstMatrixView& x) noexc
       code_bytes_(aligned(x.rows * blocks_ * block_bytes_)),
       scale_bytes_(aligned(x.rows * blocks_ * sizeof(float))),
       lease_(code_bytes_ + 2 * scale_bytes_),
-      packed_{w.in,
-              blocks_,
-              block_bytes_,
-              EvenParts(x.rows, kernels_.tile_rows),
-              reinterpret_cast<std::int8_t*>(lease_.data()),
-              reinterpret_cast<float*>(lease_.data() + code_bytes_),
-              reinterpret_cast<std::int32_t*>(lease_.data() + code_bytes_ + scale_bytes_)} {}
+      packed_{
+          w.in,
+          blocks_,
+          block_bytes_,
+          kernels_.has_full_parts ? EvenParts::full(x.rows, kernels_.tile_rows) : EvenParts(x.rows, kernels_.tile_rows),
+          reinterpret_cast<std::int8_t*>(lease_.data()),
+          reinterpret_cast<float*>(lease_.data() + code_bytes_),
+          reinterpret_cast<std::int32_t*>(lease_.data() + code_bytes_ + scale_bytes_)} {}
 
 }  // namespace detail
 

@@ -15,19 +15,20 @@
 #include <algorithm>
 #include <array>
 #include <type_traits>
+#include <utility>
 
 WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
 using detail::kMatrixRows;
-using detail::MatrixTile;
-using detail::TileWeights;
+using detail::MatrixUnit;
+using detail::MatrixWeights;
 using detail::TileZeros;
 
 #if !WEFT_ISA_IS_VNNI
 
-MatrixTile matrix_tile(TileZeros) noexcept { return nullptr; }
+MatrixUnit matrix_unit(TileZeros) noexcept { return {}; }
 
 #else
 
@@ -43,7 +44,7 @@ struct Amx {
     std::uint16_t row_bytes[16] = {};
     std::uint8_t rows[16] = {};
   };
-  static HWY_INLINE void begin(std::size_t rows) {
+  static HWY_NOINLINE void begin(std::size_t rows) noexcept {
     Shape shape;
     const auto set = [&](int tile, std::size_t of_rows, std::size_t bytes) {
       shape.rows[tile] = static_cast<std::uint8_t>(of_rows);
@@ -55,7 +56,7 @@ struct Amx {
     // Not _tile_loadconfig: g++ 12 lets it read 8 bytes of the shape and drops stores to the rest.
     asm volatile("ldtilecfg %0" : : "m"(shape));
   }
-  static HWY_INLINE void end() { _tile_release(); }
+  static void end() noexcept { _tile_release(); }
   /// Products of `count` blocks, one or two.
   template <bool kSigned>
   static HWY_INLINE void multiply(const std::int8_t* x, const std::uint32_t* w, std::size_t rows, std::size_t count,
@@ -83,8 +84,8 @@ struct Amx {
 
 /// The same in plain C++, for CPUs without AMX.
 struct Emulated {
-  static HWY_INLINE void begin(std::size_t) {}
-  static HWY_INLINE void end() {}
+  static void begin(std::size_t) noexcept {}
+  static void end() noexcept {}
   template <bool kSigned>
   static HWY_NOINLINE void multiply(const std::int8_t* x, const std::uint32_t* w, std::size_t rows, std::size_t count,
                                     std::int32_t* to) {
@@ -103,10 +104,25 @@ struct Emulated {
   }
 };
 
+/// Sums over a chunk's blocks, two or (is_short) one. The first product takes no sum: see row_panels.
+template <class Chunk, bool is_short>
+struct ChunkSums {
+  const Chunk& chunk;
+  std::size_t t;
+  const std::int32_t* exact;
+  HWY_INLINE PanelVector sum(std::size_t r) const {
+    const PanelVector first = hn::Mul(chunk.product(t, r, exact), chunk.scale(t, r));
+    if constexpr (is_short)
+      return first;
+    else
+      return hn::MulAdd(chunk.product(t + 1, r, exact + kBlockProducts), chunk.scale(t + 1, r), first);
+  }
+};
+
 /// Scales of a chunk's blocks, of its weights and its rows, and its products.
 template <TileZeros kZeros, bool kBlockScale>
 struct Chunk {
-  const TileWeights& w;
+  const MatrixWeights& w;
   const float* xs;
   const std::int32_t* zero_terms;
   std::size_t rows;
@@ -127,29 +143,40 @@ struct Chunk {
     const PanelVector x_scale = hn::Set(PanelTag(), xs[t * rows + r]);
     return kBlockScale ? hn::Mul(x_scale, hn::Load(PanelTag(), w.scales + t * kPanelWidth)) : x_scale;
   }
-  /// Row r's sum over the chunk's blocks, two or (is_short) one. The first product takes no sum: see row_panels.
+  /// Its sums from block t on.
   template <bool is_short>
-  HWY_INLINE PanelVector sum(std::size_t t, std::size_t r, const std::int32_t* exact) const {
-    const PanelVector first = hn::Mul(product(t, r, exact), scale(t, r));
-    if constexpr (is_short)
-      return first;
-    else
-      return hn::MulAdd(product(t + 1, r, exact + kBlockProducts), scale(t + 1, r), first);
+  HWY_INLINE auto sums(std::size_t t, const std::int32_t* exact) const {
+    return ChunkSums<Chunk, is_short>{*this, t, exact};
   }
 };
 
-/// Sums of a part's rows in registers, or, of fewer than 16, in memory.
+/// Sums of a part's rows in registers, or, of fewer than 16, in memory. Rows are numbered by a pack, not by a loop: a
+/// loop is unrolled too late for g++ 12 to keep them out of memory, which costs a load and a store for each sum.
 struct AllRows {
+  template <std::size_t... r>
+  using Rows = std::index_sequence<r...>;
+  static constexpr std::make_index_sequence<kMatrixRows> kRows{};
+
   PanelVector total[kMatrixRows];
-  HWY_INLINE explicit AllRows(const float* totals, std::size_t) {
-    WEFT_UNROLL for (std::size_t r = 0; r < kMatrixRows; ++r) total[r] = hn::Load(PanelTag(), totals + r * kPanelWidth);
-  }
+  HWY_INLINE AllRows(const float* from, std::size_t) { load(from, kRows); }
   template <class Of>
   HWY_INLINE void add(const Of& of) {
-    WEFT_UNROLL for (std::size_t r = 0; r < kMatrixRows; ++r) total[r] = hn::Add(total[r], of(r));
+    add(of, kRows);
   }
-  HWY_INLINE void store(float* totals) const {
-    WEFT_UNROLL for (std::size_t r = 0; r < kMatrixRows; ++r) hn::Store(total[r], PanelTag(), totals + r * kPanelWidth);
+  HWY_INLINE void store(float* to) const { store(to, kRows); }
+
+ private:
+  template <std::size_t... r>
+  HWY_INLINE void load(const float* from, Rows<r...>) {
+    ((total[r] = hn::Load(PanelTag(), from + r * kPanelWidth)), ...);
+  }
+  template <class Of, std::size_t... r>
+  HWY_INLINE void add(const Of& of, Rows<r...>) {
+    ((total[r] = hn::Add(total[r], of.sum(r))), ...);
+  }
+  template <std::size_t... r>
+  HWY_INLINE void store(float* to, Rows<r...>) const {
+    (hn::Store(total[r], PanelTag(), to + r * kPanelWidth), ...);
   }
 };
 struct SomeRows {
@@ -160,44 +187,38 @@ struct SomeRows {
   HWY_INLINE void add(const Of& of) {
     for (std::size_t r = 0; r < rows; ++r) {
       float* const total = totals + r * kPanelWidth;
-      hn::Store(hn::Add(hn::Load(PanelTag(), total), of(r)), PanelTag(), total);
+      hn::Store(hn::Add(hn::Load(PanelTag(), total), of.sum(r)), PanelTag(), total);
     }
   }
   HWY_INLINE void store(float*) const {}
 };
 
 template <class Unit, class Totals, TileZeros kZeros, bool kBlockScale>
-HWY_NOINLINE void add_blocks(const TileWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
+HWY_NOINLINE void add_blocks(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
                              const float* xs, const std::int32_t* zero_terms, float* to) noexcept {
   constexpr bool kSigned = kZeros == TileZeros::none;
   alignas(64) std::int32_t exact[2][kChunkProducts];
   const Chunk<kZeros, kBlockScale> chunk{w, xs, zero_terms, rows};
   Totals totals(to, rows);
-  Unit::begin(rows);
   const auto multiply = [&](std::size_t t) HWY_ATTR {
     Unit::template multiply<kSigned>(codes + t * rows * kScaleBlock, w.codes + t * kBlockCodes, rows,
                                      std::min<std::size_t>(2, count - t), exact[t / 2 % 2]);
-  };
-  const auto add = [&](auto is_short, std::size_t t) HWY_ATTR {
-    totals.add([&](std::size_t r)
-                   HWY_ATTR { return chunk.template sum<decltype(is_short)::value>(t, r, exact[t / 2 % 2]); });
   };
   // A chunk's tiles are under way while the sums of the one before become floats.
   multiply(0);
   for (std::size_t t = 2; t < count; t += 2) {
     multiply(t);
-    add(std::false_type(), t - 2);
+    totals.add(chunk.template sums<false>(t - 2, exact[t / 2 % 2 ^ 1]));
   }
   if (count % 2 == 0)
-    add(std::false_type(), count - 2);
+    totals.add(chunk.template sums<false>(count - 2, exact[(count - 2) / 2 % 2]));
   else
-    add(std::true_type(), count - 1);
-  Unit::end();
+    totals.add(chunk.template sums<true>(count - 1, exact[(count - 1) / 2 % 2]));
   totals.store(to);
 }
 
 template <class Unit, TileZeros kZeros>
-void tile(const TileWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes, const float* xs,
+void tile(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes, const float* xs,
           const std::int32_t* zero_terms, float* totals) noexcept {
   const bool is_full = rows == kMatrixRows;
   const auto run = [&](auto kernel) { kernel(w, rows, count, codes, xs, zero_terms, totals); };
@@ -208,12 +229,14 @@ void tile(const TileWeights& w, std::size_t rows, std::size_t count, const std::
 }
 
 template <class Unit>
-constexpr std::array<MatrixTile, 3> kMatrixTiles = {&tile<Unit, TileZeros::none>, &tile<Unit, TileZeros::one>,
-                                                    &tile<Unit, TileZeros::lanes>};
+MatrixUnit unit_of(TileZeros zeros) noexcept {
+  constexpr std::array kTiles = {&tile<Unit, TileZeros::none>, &tile<Unit, TileZeros::one>,
+                                 &tile<Unit, TileZeros::lanes>};
+  return {&Unit::begin, kTiles[static_cast<std::size_t>(zeros)], &Unit::end};
+}
 
-MatrixTile matrix_tile(TileZeros zeros) noexcept {
-  const auto i = static_cast<std::size_t>(zeros);
-  return active_isa() == Isa::amx ? kMatrixTiles<Amx>[i] : kMatrixTiles<Emulated>[i];
+MatrixUnit matrix_unit(TileZeros zeros) noexcept {
+  return active_isa() == Isa::amx ? unit_of<Amx>(zeros) : unit_of<Emulated>(zeros);
 }
 
 #endif
@@ -225,10 +248,10 @@ WEFT_ISA_END();
 #if WEFT_ISA_IS_LAST
 namespace weft::kernels::detail {
 namespace {
-constexpr auto kMatrixTile = WEFT_DISPATCH(matrix_tile);
+constexpr auto kMatrixUnit = WEFT_DISPATCH(matrix_unit);
 }  // namespace
 
-MatrixTile matrix_tile(TileZeros zeros) noexcept { return kMatrixTile.get()(zeros); }
+MatrixUnit matrix_unit(TileZeros zeros) noexcept { return kMatrixUnit.get()(zeros); }
 
 }  // namespace weft::kernels::detail
 #endif

@@ -83,11 +83,12 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
 template <int kBits>
 const IntegerKernels& integer_kernels([[maybe_unused]] std::size_t rows) noexcept {
 #if WEFT_ISA_IS_VNNI
-  static constexpr IntegerKernels kMatrixKernels{detail::kMatrixRows, &block_bytes<kBits>, &pack_parts<kBits>,
+  static constexpr IntegerKernels kMatrixKernels{detail::kMatrixRows, true, &block_bytes<kBits>, &pack_parts<kBits>,
                                                  &run<kBits, RunMatrix>};
   if (has_matrix_kernels(rows)) return kMatrixKernels;
 #endif
-  static constexpr IntegerKernels kKernels{kTileRows, &block_bytes<kBits>, &pack_parts<kBits>, &run<kBits, RunRows>};
+  static constexpr IntegerKernels kKernels{kTileRows, false, &block_bytes<kBits>, &pack_parts<kBits>,
+                                           &run<kBits, RunRows>};
   return kKernels;
 }
 

@@ -21,6 +21,7 @@ struct CodeForm {
   std::int32_t zero = 0;     ///< where one zero serves all of the matrix
   bool lane_zero = false;    ///< each output, or each of its blocks, has its own
   bool block_scale = false;  ///< scales, and zero points of its own, belong to blocks of 32
+  bool operator==(const CodeForm&) const = default;
 };
 CodeForm code_form(const ConstWeight& w) noexcept;
 
@@ -56,7 +57,8 @@ const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels)
 
 /// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {
-  std::size_t tile_rows;                        ///< rows of a part, when there are several
+  std::size_t tile_rows;                        ///< rows of a part, at most
+  bool has_full_parts;                          ///< all parts but the last have that many, else they are even
   std::size_t (*block_bytes)(const CodeForm&);  ///< of one row's packed codes of a block
   /// Quantises and packs the rows of parts [first, last).
   void (*pack)(const ConstMatrixView& x, const CodeForm&, const PackedRows& to, std::size_t first,

@@ -20,14 +20,29 @@ enum class TileZeros {
   lanes,  ///< codes are unsigned, and each lane has its own zero
 };
 
-/// `count` blocks of `rows` <= kMatrixRows packed rows, from an even block on, against one unpacked panel, codes
-/// [block][word][16 words]; added to totals [rows][16].
-using MatrixTile = void (*)(const TileWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
+/// A panel's blocks as the matrix unit reads them: codes [block][word][16 words], a byte each; scales (null: none) and
+/// zero points [block][16].
+struct MatrixWeights {
+  const std::uint32_t* codes;
+  const float* scales;
+  const std::int32_t* zero_points;
+};
+
+/// `count` blocks of `rows` <= kMatrixRows packed rows, from an even block on, against one panel; added to totals
+/// [rows][16].
+using MatrixTile = void (*)(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
                             const float* scales, const std::int32_t* zero_terms, float* totals) noexcept;
 
-/// The tile for such zeros: by AMX where the active instruction set is amx, else by an emulation in plain
-/// C++. Null without AVX-512 VNNI.
-MatrixTile matrix_tile(TileZeros zeros) noexcept;
+/// A thread's matrix unit. Between begin(rows) and end() tiles take that many rows; begin may follow begin.
+struct MatrixUnit {
+  void (*begin)(std::size_t rows) noexcept;
+  MatrixTile tile;
+  void (*end)() noexcept;
+};
+
+/// The unit for such zeros: AMX where the active instruction set is amx, else an emulation in plain C++. Null without
+/// AVX-512 VNNI.
+MatrixUnit matrix_unit(TileZeros zeros) noexcept;
 
 /// Tests set it to run the emulation where a CPU has AVX-512 VNNI but no AMX.
 inline std::atomic<bool> emulates_matrix_unit{false};

@@ -47,6 +47,16 @@ void linear_as_stored(const ConstWeight& w, const float* bias, const ConstMatrix
 // threads and 512 rows half of its time.
 constexpr std::size_t kSharedRows = 16;
 
+void pack(const detail::IntegerBatch& batch, std::size_t rows, double work, ParallelParts& parts) {
+  if (rows < kSharedRows) return batch.pack(0, batch.parts());
+  parts.units(batch.parts(), work, [&](const Part& p) { batch.pack(p.row, p.row + p.rows); });
+}
+
+/// True when rows packed for one of the weights serve the other too.
+bool packs_alike(const ConstWeight& a, const ConstWeight& b) noexcept {
+  return is_integer(a) && is_integer(b) && a.in == b.in && detail::code_form(a) == detail::code_form(b);
+}
+
 }  // namespace
 
 void Linear::compute(CpuStream& cpu) const {
@@ -56,7 +66,7 @@ void Linear::compute(CpuStream& cpu) const {
   if (!parts.exceeds_grain(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
   if (is_integer(w) && x.rows >= kSharedRows && !parts.has_many(x.rows)) {
     const detail::IntegerBatch batch(w, x);
-    parts.units(batch.parts(), work, [&](const Part& p) { batch.pack(p.row, p.row + p.rows); });
+    pack(batch, x.rows, work, parts);
     return parts.outputs(x.rows, w.out, work, [&](const Part& p) {
       batch.compute(outputs_of(w, p), bias ? bias + p.col : nullptr, activation, part_of(z, p), part_of(y, p));
     });
@@ -71,7 +81,21 @@ void Linear::compute(CpuStream& cpu) const {
 void GatedLinear::compute(CpuStream& cpu) const {
   const ConstPanels ahead = cpu.take_expected();
   const std::size_t out = w.gate.out;
-  cpu.parts().outputs(x.rows, out, 2 * product(out, w.gate.in, x.rows), [&](const Part& p) {
+  const double work = 2 * product(out, w.gate.in, x.rows);
+  ParallelParts& parts = cpu.parts();
+  if (packs_alike(w.gate, w.up) && x.rows > 0 && !(parts.exceeds_grain(work) && parts.has_many(x.rows))) {
+    const detail::IntegerBatch batch(w.gate, x);
+    pack(batch, x.rows, work, parts);
+    return parts.outputs(x.rows, out, work, [&](const Part& p) {
+      const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), p); };
+      batch.compute(outputs_of(w.gate, p), w.gate_bias ? w.gate_bias + p.col : nullptr, activation,
+                    block(GatedBlock::before), block(GatedBlock::gate));
+      batch.compute(outputs_of(w.up, p), w.up_bias ? w.up_bias + p.col : nullptr, Activation::linear, {},
+                    block(GatedBlock::up));
+      binary(BinaryOp::mul, block(GatedBlock::gate), block(GatedBlock::up), block(GatedBlock::product));
+    });
+  }
+  parts.outputs(x.rows, out, work, [&](const Part& p) {
     const ConstWeight gate = outputs_of(w.gate, p), up = outputs_of(w.up, p);
     const ConstMatrixView from = rows_of(x, p);
     const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), p); };
