@@ -81,7 +81,7 @@ const CpuFeatures& features() noexcept {
 #endif
 
 /// True when the instruction set's code may run in this process. Tiles of AMX make the state that the system saves of
-/// each thread larger by 8 KiB, so the system is asked for them when they are chosen, once for all threads.
+/// each thread that uses them larger by 8 KiB; the system is asked for them once for all threads, at the start.
 bool request_permission(Isa isa) noexcept {
   if (isa != Isa::amx) return true;
 #if defined(__x86_64__) && defined(__linux__)
@@ -121,7 +121,8 @@ int initial_isa() noexcept {
   if (const char* text = environment())
     if (const auto named = parse_isa(text); named && is_supported(*named) && request_permission(*named))
       return static_cast<int>(*named);
-  return static_cast<int>(best_isa());
+  const Isa best = best_isa();
+  return static_cast<int>(request_permission(best) ? best : Isa::avx512_vnni);  // amx alone asks
 }
 
 }  // namespace
@@ -176,9 +177,8 @@ bool is_supported(Isa isa) noexcept {
   }
 }
 
-// Not amx: beside VNNI's tiles in registers it gained nothing sure, and lost with zero points (docs/benchmarks.md).
 Isa best_isa() noexcept {
-  for (const Isa isa : {Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
+  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }

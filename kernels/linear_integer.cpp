@@ -97,16 +97,16 @@ const detail::IntegerKernels& detail::scalar_integer_kernels() noexcept {
 
 namespace {
 
-const detail::IntegerKernels& integer_kernels(int bits, std::size_t rows) noexcept {
-  switch (bits) {
+const detail::IntegerKernels& integer_kernels(const detail::CodeForm& form, std::size_t rows) noexcept {
+  switch (form.bits) {
     case 8:
-      return detail::integer_kernels_of_8(rows);
+      return detail::integer_kernels_of_8(form, rows);
     case 4:
-      return detail::integer_kernels_of_4(rows);
+      return detail::integer_kernels_of_4(form, rows);
     case 2:
-      return detail::integer_kernels_of_2(rows);
+      return detail::integer_kernels_of_2(form, rows);
     default:
-      return detail::integer_kernels_of_1(rows);
+      return detail::integer_kernels_of_1(form, rows);
   }
 }
 
@@ -119,7 +119,7 @@ namespace detail {
 IntegerBatch::IntegerBatch(const ConstWeight& w, const ConstMatrixView& x) noexcept
     : x_(x),
       form_(code_form(w)),
-      kernels_(integer_kernels(form_.bits, x.rows)),
+      kernels_(integer_kernels(form_, x.rows)),
       blocks_(quantized_blocks(w.in)),
       block_bytes_(kernels_.block_bytes(form_)),
       code_bytes_(aligned(x.rows * blocks_ * block_bytes_)),

@@ -13,8 +13,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
-#include <type_traits>
 #include <utility>
 
 WEFT_ISA_BEGIN();
@@ -24,11 +22,10 @@ namespace {
 using detail::kMatrixRows;
 using detail::MatrixUnit;
 using detail::MatrixWeights;
-using detail::TileZeros;
 
 #if !WEFT_ISA_IS_VNNI
 
-MatrixUnit matrix_unit(TileZeros) noexcept { return {}; }
+MatrixUnit matrix_unit() noexcept { return {}; }
 
 #else
 
@@ -58,24 +55,17 @@ struct Amx {
   }
   static void end() noexcept { _tile_release(); }
   /// Products of `count` blocks, one or two.
-  template <bool kSigned>
   static HWY_INLINE void multiply(const std::int8_t* x, const std::uint32_t* w, std::size_t rows, std::size_t count,
                                   std::int32_t* to) {
     _tile_zero(0);
     _tile_loadd(4, x, kScaleBlock);
     _tile_loadd(6, w, kPanelWidth * 4);
-    if constexpr (kSigned)
-      _tile_dpbssd(0, 4, 6);
-    else
-      _tile_dpbsud(0, 4, 6);
+    _tile_dpbssd(0, 4, 6);
     if (count == 2) {
       _tile_zero(1);
       _tile_loadd(5, x + rows * kScaleBlock, kScaleBlock);
       _tile_loadd(7, w + kBlockCodes, kPanelWidth * 4);
-      if constexpr (kSigned)
-        _tile_dpbssd(1, 5, 7);
-      else
-        _tile_dpbsud(1, 5, 7);
+      _tile_dpbssd(1, 5, 7);
       _tile_stored(1, to + kBlockProducts, kPanelWidth * 4);
     }
     _tile_stored(0, to, kPanelWidth * 4);
@@ -86,18 +76,16 @@ struct Amx {
 struct Emulated {
   static void begin(std::size_t) noexcept {}
   static void end() noexcept {}
-  template <bool kSigned>
   static HWY_NOINLINE void multiply(const std::int8_t* x, const std::uint32_t* w, std::size_t rows, std::size_t count,
                                     std::int32_t* to) {
-    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(w);
+    const auto* const bytes = reinterpret_cast<const std::int8_t*>(w);
     for (std::size_t c = 0; c < count; ++c)
       for (std::size_t r = 0; r < rows; ++r)
         for (std::size_t lane = 0; lane < kPanelWidth; ++lane) {
           std::int32_t sum = 0;
           for (std::size_t k = 0; k < kScaleBlock; ++k) {
-            const std::uint8_t byte = bytes[((c * kScaleBlock + k) / 4 * kPanelWidth + lane) * 4 + k % 4];
-            const std::int32_t code = kSigned ? static_cast<std::int8_t>(byte) : static_cast<std::int32_t>(byte);
-            sum += code * x[(c * rows + r) * kScaleBlock + k];
+            const std::size_t word = (c * kScaleBlock + k) / 4;
+            sum += bytes[(word * kPanelWidth + lane) * 4 + k % 4] * x[(c * rows + r) * kScaleBlock + k];
           }
           to[c * kBlockProducts + r * kPanelWidth + lane] = sum;
         }
@@ -111,33 +99,24 @@ struct ChunkSums {
   std::size_t t;
   const std::int32_t* exact;
   HWY_INLINE PanelVector sum(std::size_t r) const {
-    const PanelVector first = hn::Mul(chunk.product(t, r, exact), chunk.scale(t, r));
+    const PanelVector first = hn::Mul(chunk.product(r, exact), chunk.scale(t, r));
     if constexpr (is_short)
       return first;
     else
-      return hn::MulAdd(chunk.product(t + 1, r, exact + kBlockProducts), chunk.scale(t + 1, r), first);
+      return hn::MulAdd(chunk.product(r, exact + kBlockProducts), chunk.scale(t + 1, r), first);
   }
 };
 
 /// Scales of a chunk's blocks, of its weights and its rows, and its products.
-template <TileZeros kZeros, bool kBlockScale>
+template <bool kBlockScale>
 struct Chunk {
   const MatrixWeights& w;
   const float* xs;
-  const std::int32_t* zero_terms;
   std::size_t rows;
 
-  /// Products of row r in block t as a float.
-  HWY_INLINE PanelVector product(std::size_t t, std::size_t r, const std::int32_t* exact) const {
-    Ints sum = hn::Load(IntTag(), exact + r * kPanelWidth);
-    if constexpr (kZeros != TileZeros::none) {
-      const Ints term = hn::Set(IntTag(), zero_terms[t * rows + r]);
-      if constexpr (kZeros == TileZeros::one)
-        sum = hn::Add(sum, term);
-      else
-        sum = hn::Add(sum, zero_product(hn::Load(IntTag(), w.zero_points + t * kPanelWidth), term));
-    }
-    return hn::ConvertTo(PanelTag(), sum);
+  /// Products of row r in a block as a float.
+  HWY_INLINE PanelVector product(std::size_t r, const std::int32_t* exact) const {
+    return hn::ConvertTo(PanelTag(), hn::Load(IntTag(), exact + r * kPanelWidth));
   }
   HWY_INLINE PanelVector scale(std::size_t t, std::size_t r) const {
     const PanelVector x_scale = hn::Set(PanelTag(), xs[t * rows + r]);
@@ -193,16 +172,15 @@ struct SomeRows {
   HWY_INLINE void store(float*) const {}
 };
 
-template <class Unit, class Totals, TileZeros kZeros, bool kBlockScale>
+template <class Unit, class Totals, bool kBlockScale>
 HWY_NOINLINE void add_blocks(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
-                             const float* xs, const std::int32_t* zero_terms, float* to) noexcept {
-  constexpr bool kSigned = kZeros == TileZeros::none;
+                             const float* xs, float* to) noexcept {
   alignas(64) std::int32_t exact[2][kChunkProducts];
-  const Chunk<kZeros, kBlockScale> chunk{w, xs, zero_terms, rows};
+  const Chunk<kBlockScale> chunk{w, xs, rows};
   Totals totals(to, rows);
   const auto multiply = [&](std::size_t t) HWY_ATTR {
-    Unit::template multiply<kSigned>(codes + t * rows * kScaleBlock, w.codes + t * kBlockCodes, rows,
-                                     std::min<std::size_t>(2, count - t), exact[t / 2 % 2]);
+    Unit::multiply(codes + t * rows * kScaleBlock, w.codes + t * kBlockCodes, rows, std::min<std::size_t>(2, count - t),
+                   exact[t / 2 % 2]);
   };
   // A chunk's tiles are under way while the sums of the one before become floats.
   multiply(0);
@@ -217,27 +195,21 @@ HWY_NOINLINE void add_blocks(const MatrixWeights& w, std::size_t rows, std::size
   totals.store(to);
 }
 
-template <class Unit, TileZeros kZeros>
+template <class Unit>
 void tile(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes, const float* xs,
-          const std::int32_t* zero_terms, float* totals) noexcept {
+          float* totals) noexcept {
   const bool is_full = rows == kMatrixRows;
-  const auto run = [&](auto kernel) { kernel(w, rows, count, codes, xs, zero_terms, totals); };
+  const auto run = [&](auto kernel) { kernel(w, rows, count, codes, xs, totals); };
   if (w.scales)
-    run(is_full ? &add_blocks<Unit, AllRows, kZeros, true> : &add_blocks<Unit, SomeRows, kZeros, true>);
+    run(is_full ? &add_blocks<Unit, AllRows, true> : &add_blocks<Unit, SomeRows, true>);
   else
-    run(is_full ? &add_blocks<Unit, AllRows, kZeros, false> : &add_blocks<Unit, SomeRows, kZeros, false>);
+    run(is_full ? &add_blocks<Unit, AllRows, false> : &add_blocks<Unit, SomeRows, false>);
 }
 
 template <class Unit>
-MatrixUnit unit_of(TileZeros zeros) noexcept {
-  constexpr std::array kTiles = {&tile<Unit, TileZeros::none>, &tile<Unit, TileZeros::one>,
-                                 &tile<Unit, TileZeros::lanes>};
-  return {&Unit::begin, kTiles[static_cast<std::size_t>(zeros)], &Unit::end};
-}
+constexpr MatrixUnit kUnit{&Unit::begin, &tile<Unit>, &Unit::end};
 
-MatrixUnit matrix_unit(TileZeros zeros) noexcept {
-  return active_isa() == Isa::amx ? unit_of<Amx>(zeros) : unit_of<Emulated>(zeros);
-}
+MatrixUnit matrix_unit() noexcept { return active_isa() == Isa::amx ? kUnit<Amx> : kUnit<Emulated>; }
 
 #endif
 
@@ -251,7 +223,7 @@ namespace {
 constexpr auto kMatrixUnit = WEFT_DISPATCH(matrix_unit);
 }  // namespace
 
-MatrixUnit matrix_unit(TileZeros zeros) noexcept { return kMatrixUnit.get()(zeros); }
+MatrixUnit matrix_unit() noexcept { return kMatrixUnit.get()(); }
 
 }  // namespace weft::kernels::detail
 #endif

@@ -18,7 +18,6 @@ namespace weft::kernels::WEFT_ISA {
 namespace {
 
 using detail::MatrixWeights;
-using detail::TileZeros;
 
 // Fewer rows are as well off with VNNI.
 inline constexpr std::size_t kLeastMatrixRows = 8;
@@ -27,25 +26,25 @@ inline constexpr std::size_t kMatrixBlocks = 128;
 // Panels that a part's rows meet one after the other, while they are in the nearest cache.
 inline constexpr std::size_t kMatrixPanels = 2;
 
-inline bool has_matrix_kernels(std::size_t rows) noexcept {
-  return rows >= kLeastMatrixRows && (active_isa() == Isa::amx || detail::emulates_matrix_unit);
+// With zero points so are all: a term for each product is added then, and products come through memory.
+inline bool has_matrix_kernels(const CodeForm& form, std::size_t rows) noexcept {
+  return !form.has_zero_points && rows >= kLeastMatrixRows &&
+         (active_isa() == Isa::amx || detail::emulates_matrix_unit);
 }
 
-/// True when the matrix unit can read the codes where they are: signed bytes of whole blocks.
-inline bool is_matrix_layout(const ConstWeight& w, int bits) noexcept {
-  return bits == 8 && !has_zero_point(w.dtype) && w.in % kScaleBlock == 0;
-}
+/// True when the matrix unit can read the codes where they are: bytes of whole blocks.
+inline bool is_matrix_layout(const ConstWeight& w, int bits) noexcept { return bits == 8 && w.in % kScaleBlock == 0; }
 
 /// Block t and those after it of a panel whose codes the matrix unit can read.
 template <bool kBlockScale>
 MatrixWeights stored_blocks(const ConstWeight& w, std::size_t panel, std::size_t t) noexcept {
   const std::size_t block = panel * (w.in / kScaleBlock) + t;
   return {static_cast<const std::uint32_t*>(w.codes) + block * kBlockWords * kPanelWidth,
-          kBlockScale ? static_cast<const float*>(w.scales) + block * kPanelWidth : nullptr, nullptr};
+          kBlockScale ? static_cast<const float*>(w.scales) + block * kPanelWidth : nullptr};
 }
 
 /// Packed parts against all panels of `w`.
-template <int kBits, bool kBlockScale, bool kLaneZero>
+template <int kBits, bool kBlockScale>
 class MatrixRun {
  public:
   /// Rows of at most `most` parts are taken at once.
@@ -55,12 +54,10 @@ class MatrixRun {
         form_(form),
         x_(x),
         outputs_(outputs),
-        lowered_(has_zero_point(w.dtype) ? 0 : 0x01010101u * static_cast<std::uint32_t>(form.zero)),
-        unit_(detail::matrix_unit(kLaneZero                 ? TileZeros::lanes
-                                  : has_zero_point(w.dtype) ? TileZeros::one
-                                                            : TileZeros::none)),
+        lowered_(0x01010101u * static_cast<std::uint32_t>(form.zero)),
+        unit_(detail::matrix_unit()),
         most_rows_(most * detail::kMatrixRows),
-        scratch_(detail::linear_scratch(kMatrixPanels * (kCodes + 2 * kLanes + most_rows_ * kPanelWidth))) {
+        scratch_(detail::linear_scratch(kMatrixPanels * (kCodes + kLanes + most_rows_ * kPanelWidth))) {
     unit_.begin(rows_);
   }
   MatrixRun(const MatrixRun&) = delete;
@@ -86,21 +83,19 @@ class MatrixRun {
   static constexpr std::size_t kCodes = kMatrixBlocks * kBlockWords * kPanelWidth, kLanes = kMatrixBlocks * kPanelWidth;
 
   float* totals(std::size_t p) noexcept {
-    return scratch_ + kMatrixPanels * (kCodes + 2 * kLanes) + p * most_rows_ * kPanelWidth;
+    return scratch_ + kMatrixPanels * (kCodes + kLanes) + p * most_rows_ * kPanelWidth;
   }
   MatrixWeights weights_of(std::size_t p, std::size_t panel, std::size_t t, std::size_t blocks) noexcept {
     if (is_matrix_layout(w_, kBits)) return stored_blocks<kBlockScale>(w_, panel, t);
-    float* const to = scratch_ + p * (kCodes + 2 * kLanes);
-    const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(to), kBlockScale ? to + kCodes : nullptr,
-                               reinterpret_cast<std::int32_t*>(to + kCodes + kLanes)};
-    unpack<kBits, kBlockScale, kLaneZero>(w_, form_, panel, 1, t, blocks, unpacked, hn::Set(WordTag(), lowered_));
-    return {unpacked.codes, unpacked.scales, unpacked.zero_points};
+    float* const to = scratch_ + p * (kCodes + kLanes);
+    const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(to), kBlockScale ? to + kCodes : nullptr, nullptr};
+    unpack<kBits, kBlockScale, false>(w_, form_, panel, 1, t, blocks, unpacked, hn::Set(WordTag(), lowered_));
+    return {unpacked.codes, unpacked.scales};
   }
   void add(const MatrixWeights& weights, std::size_t part, std::size_t t, std::size_t blocks, float* to) noexcept {
     const std::size_t R = x_.rows_of(part), at = t * R;
     if (R != rows_) unit_.begin(rows_ = R);
-    unit_.tile(weights, R, blocks, x_.codes_of(part) + at * x_.block_bytes, x_.scales_of(part) + at,
-               x_.zero_terms_of(part) + at, to);
+    unit_.tile(weights, R, blocks, x_.codes_of(part) + at * x_.block_bytes, x_.scales_of(part) + at, to);
   }
   void finish(std::size_t panel, std::size_t first_row, std::size_t rows, float* totals) noexcept {
     const std::size_t o = panel * kPanelWidth;
@@ -121,12 +116,12 @@ class MatrixRun {
   float* const scratch_;  // unpacked weights, then sums, of each panel
 };
 
-template <int kBits, bool kBlockScale, bool kLaneZero>
+template <int kBits, bool kBlockScale>
 void run_matrix(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
                 const Outputs& outputs) noexcept {
   const std::size_t part_bytes = std::max<std::size_t>(1, detail::kMatrixRows * x.blocks * x.block_bytes);
   const std::size_t held = std::min(last - first, std::max<std::size_t>(1, kHeldBytes / part_bytes));
-  MatrixRun<kBits, kBlockScale, kLaneZero> run(w, form, x, outputs, held);
+  MatrixRun<kBits, kBlockScale> run(w, form, x, outputs, held);
   const std::size_t panels = panel_count(w.out);
   for (std::size_t begin = first; begin < last; begin += held)
     for (std::size_t panel = 0; panel < panels; panel += kMatrixPanels)

@@ -12,7 +12,9 @@ namespace {
 constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<1>);
 }  // namespace
 
-const IntegerKernels& integer_kernels_of_1(std::size_t rows) noexcept { return kKernels.get()(rows); }
+const IntegerKernels& integer_kernels_of_1(const CodeForm& form, std::size_t rows) noexcept {
+  return kKernels.get()(form, rows);
+}
 
 }  // namespace weft::kernels::detail
 #endif

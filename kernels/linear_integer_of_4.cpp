@@ -12,7 +12,9 @@ namespace {
 constexpr auto kKernels = WEFT_DISPATCH(integer_kernels<4>);
 }  // namespace
 
-const IntegerKernels& integer_kernels_of_4(std::size_t rows) noexcept { return kKernels.get()(rows); }
+const IntegerKernels& integer_kernels_of_4(const CodeForm& form, std::size_t rows) noexcept {
+  return kKernels.get()(form, rows);
+}
 
 }  // namespace weft::kernels::detail
 #endif

@@ -27,7 +27,7 @@ using detail::IntegerKernels;
 #if WEFT_ISA_IS_SCALAR
 
 template <int kBits>
-const IntegerKernels& integer_kernels(std::size_t) noexcept {
+const IntegerKernels& integer_kernels(const detail::CodeForm&, std::size_t) noexcept {
   return detail::scalar_integer_kernels();
 }
 
@@ -40,6 +40,7 @@ std::size_t block_bytes(const CodeForm&) {
 
 // A row or tiles of rows.
 struct RunRows {
+  static constexpr bool kTakesZeroPoints = true;
   template <int kBits, bool kBlockScale, bool kLaneZero>
   static void run(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
                   const Outputs& outputs) noexcept {
@@ -53,10 +54,11 @@ struct RunRows {
 #if WEFT_ISA_IS_VNNI
 // Tiles of the matrix unit.
 struct RunMatrix {
-  template <int kBits, bool kBlockScale, bool kLaneZero>
+  static constexpr bool kTakesZeroPoints = false;
+  template <int kBits, bool kBlockScale, bool>
   static void run(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t first, std::size_t last,
                   const Outputs& outputs) noexcept {
-    run_matrix<kBits, kBlockScale, kLaneZero>(w, form, x, first, last, outputs);
+    run_matrix<kBits, kBlockScale>(w, form, x, first, last, outputs);
     detail::last_isa = Isa::amx;
   }
 };
@@ -68,7 +70,7 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
   WEFT_ISA_RAN();
   const Outputs outputs{bias, activation, z, y};
   const CodeForm form = own_form(detail::code_form(w));
-  constexpr bool kHasZeros = kBits > 1;  // no binary type has zeros of its own
+  constexpr bool kHasZeros = Form::kTakesZeroPoints && kBits > 1;  // no binary type has zeros of its own
   const bool lane_zero = kHasZeros && form.lane_zero;
   if (form.block_scale && lane_zero)
     Form::template run<kBits, true, kHasZeros>(w, form, x, first, last, outputs);
@@ -81,11 +83,12 @@ void run(const ConstWeight& w, const float* bias, const PackedRows& x, std::size
 }
 
 template <int kBits>
-const IntegerKernels& integer_kernels([[maybe_unused]] std::size_t rows) noexcept {
+const IntegerKernels& integer_kernels([[maybe_unused]] const CodeForm& form,
+                                      [[maybe_unused]] std::size_t rows) noexcept {
 #if WEFT_ISA_IS_VNNI
   static constexpr IntegerKernels kMatrixKernels{detail::kMatrixRows, true, &block_bytes<kBits>, &pack_parts<kBits>,
                                                  &run<kBits, RunMatrix>};
-  if (has_matrix_kernels(rows)) return kMatrixKernels;
+  if (has_matrix_kernels(form, rows)) return kMatrixKernels;
 #endif
   static constexpr IntegerKernels kKernels{kTileRows, false, &block_bytes<kBits>, &pack_parts<kBits>,
                                            &run<kBits, RunRows>};

@@ -10,6 +10,7 @@ CodeForm code_form(const ConstWeight& w) noexcept {
   CodeForm form;
   form.bits = bits(w.dtype);
   form.block_scale = w.granularity == Granularity::block32;
+  form.has_zero_points = has_zero_point(w.dtype);
   switch (w.dtype) {
     case Dtype::int8:
       form.flip = 0x80808080u;

@@ -18,9 +18,10 @@ namespace weft::kernels::detail {
 struct CodeForm {
   int bits = 8;
   std::uint32_t flip = 0;
-  std::int32_t zero = 0;     ///< where one zero serves all of the matrix
-  bool lane_zero = false;    ///< each output, or each of its blocks, has its own
-  bool block_scale = false;  ///< scales, and zero points of its own, belong to blocks of 32
+  std::int32_t zero = 0;         ///< where one zero serves all of the matrix
+  bool lane_zero = false;        ///< each output, or each of its blocks, has its own
+  bool has_zero_points = false;  ///< the zero, or zeros, belong to the weight, not to its type
+  bool block_scale = false;      ///< scales, and zero points of its own, belong to blocks of 32
   bool operator==(const CodeForm&) const = default;
 };
 CodeForm code_form(const ConstWeight& w) noexcept;
@@ -69,10 +70,10 @@ struct IntegerKernels {
 };
 /// The kernels of the active instruction set for `rows` rows and codes of 8, 4, 2 and 1 bits
 /// (linear_integer_of_<bits>.cpp).
-const IntegerKernels& integer_kernels_of_8(std::size_t rows) noexcept;
-const IntegerKernels& integer_kernels_of_4(std::size_t rows) noexcept;
-const IntegerKernels& integer_kernels_of_2(std::size_t rows) noexcept;
-const IntegerKernels& integer_kernels_of_1(std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_8(const CodeForm& form, std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_4(const CodeForm& form, std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_2(const CodeForm& form, std::size_t rows) noexcept;
+const IntegerKernels& integer_kernels_of_1(const CodeForm& form, std::size_t rows) noexcept;
 /// The reference for all of them: codes in order, each dequantized by itself.
 const IntegerKernels& scalar_integer_kernels() noexcept;
 

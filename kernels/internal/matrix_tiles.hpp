@@ -13,25 +13,17 @@ namespace weft::kernels::detail {
 /// Rows of a tile of the matrix unit (AMX), at most.
 inline constexpr std::size_t kMatrixRows = 16;
 
-/// Zeros of unpacked codes.
-enum class TileZeros {
-  none,   ///< codes are signed bytes
-  one,    ///< codes are unsigned, and one zero is in the zero terms
-  lanes,  ///< codes are unsigned, and each lane has its own zero
-};
-
-/// A panel's blocks as the matrix unit reads them: codes [block][word][16 words], a byte each; scales (null: none) and
-/// zero points [block][16].
+/// A panel's blocks as the matrix unit reads them: signed codes [block][word][16 words], a byte each; scales (null:
+/// none) [block][16].
 struct MatrixWeights {
   const std::uint32_t* codes;
   const float* scales;
-  const std::int32_t* zero_points;
 };
 
 /// `count` blocks of `rows` <= kMatrixRows packed rows, from an even block on, against one panel; added to totals
 /// [rows][16].
 using MatrixTile = void (*)(const MatrixWeights& w, std::size_t rows, std::size_t count, const std::int8_t* codes,
-                            const float* scales, const std::int32_t* zero_terms, float* totals) noexcept;
+                            const float* scales, float* totals) noexcept;
 
 /// A thread's matrix unit. Between begin(rows) and end() tiles take that many rows; begin may follow begin.
 struct MatrixUnit {
@@ -40,9 +32,8 @@ struct MatrixUnit {
   void (*end)() noexcept;
 };
 
-/// The unit for such zeros: AMX where the active instruction set is amx, else an emulation in plain C++. Null without
-/// AVX-512 VNNI.
-MatrixUnit matrix_unit(TileZeros zeros) noexcept;
+/// AMX where the active instruction set is amx, else an emulation in plain C++. Null without AVX-512 VNNI.
+MatrixUnit matrix_unit() noexcept;
 
 /// Tests set it to run the emulation where a CPU has AVX-512 VNNI but no AMX.
 inline std::atomic<bool> emulates_matrix_unit{false};
