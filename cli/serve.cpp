@@ -2,6 +2,7 @@
 
 #include "cli/json_line.hpp"
 #include "cli/notify.hpp"
+#include "cli/setup.hpp"
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
@@ -41,7 +42,7 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
-  std::string tokenizer, chat_template, any_model = "auto", numa = "off";
+  std::string tokenizer, chat_template, any_model = "auto", numa = "off", device, io_priority = "high";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
@@ -105,6 +106,8 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.meshes.state = request.state;
   options.meshes.serving.queue = request.queue;
   options.meshes.mesh.threads = request.threads;
+  WEFT_CHECK(check_device(request.device));
+  options.meshes.mesh.device = request.device;
   options.models.serving.queue = request.queue;
   options.models.serving.engine = {.slots = request.slots, .context = request.context};
   options.models.tokenizer = request.tokenizer;
@@ -212,6 +215,7 @@ Status serve(const ServeRequest& request) {
   http.inherited = inherited_sockets();
   http.listen = request.listen;
   http.threads = request.io_threads;
+  http.urgent = request.io_priority == "high";
   const std::uint64_t port = request.port.value_or(bridge_root_of(request).empty() ? kServePort : kServeBridgePort);
   if (http.listen.empty() && http.inherited.empty()) http.listen = {"127.0.0.1:" + std::to_string(port)};
   const bool is_public = !std::all_of(http.listen.begin(), http.listen.end(), is_loopback) ||
@@ -281,7 +285,11 @@ Verb add_serve(CLI::App& program) {
                     "Replicas of language models, one a NUMA node; or each model and mesh on one node, in turn"),
          {"off", "distribute", "replicas"});
   add_option(*app, "threads", r.threads, "Threads of one mesh; 0: all cores");
+  add_device(*app, r.device);
   add_option(*app, "io-threads", r.io_threads, "Threads for connections").within(std::uint64_t{1}, std::uint64_t{64});
+  one_of(add_option(*app, "io-priority", r.io_priority,
+                    "high: connections are served before what computes, by real-time priority where that is allowed"),
+         {"high", "normal"});
   add_option(*app, "drain-delay", r.drain_delay, "Seconds between SIGTERM and taking no more work").within(0.0, 3600.0);
   add_option(*app, "drain-timeout", r.drain_timeout, "Seconds for requests to end after it").within(0.0, 3600.0);
   add_option(*app, "log", r.log, "Append the log to this file; opened anew on SIGHUP").type_name("FILE");

@@ -63,6 +63,9 @@ set(WEFT_NOT_FUZZED "^(topology|kernels|gpu|scheduler|actors)$")
 set(WEFT_FUZZED_BY_VALUES "^(core|storage|formats|text|server)$")
 # Rooms that are compiled for size, to half or less: they read files, keep books, hand on calls and ask the system.
 set(WEFT_COMPILED_SMALL "^(topology|text|models|agent|bridge|server|capi)$")
+# Files of those that walk over all cells of a mesh.
+set_source_files_properties(server/cell_frames.cpp server/heat_map.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
+                            COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 
 # Links a target against modules (weft::x) and named third parties (WeftDependencies.cmake).
 function(weft_link target visibility)

@@ -34,6 +34,8 @@ CellFrames::CellFrames(const mesh::Mesh& mesh) {
   const auto cells = mesh::MeshAccess::cells(mesh);
   for (const auto& cell : cells)
     made->places.push_back(static_cast<std::uint32_t>(made->grid.index({cell->at().z, cell->at().y, cell->at().x, 0})));
+  made->is_full = made->places.size() == std::size_t{made->grid.z} * made->grid.y * made->grid.x &&
+                  std::is_sorted(made->places.begin(), made->places.end());
   values_each_ = std::max(kLeastValues, kMostValues / std::max<std::size_t>(cells.size(), 1));
   places_ = std::move(made);
 }

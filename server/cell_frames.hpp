@@ -20,6 +20,7 @@ namespace weft::server {
 struct CellPlaces {
   GridShape grid;                     ///< with one layer
   std::vector<std::uint32_t> places;  ///< by cell: its index in `grid`
+  bool is_full = false;               ///< a cell at each place, in their order
 };
 
 /// Outputs of all cells of one session at one tick, a number or two of each.

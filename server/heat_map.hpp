@@ -34,7 +34,9 @@ struct CellQuery {
 Result<CellQuery> read_cell_query(const HttpRequest& request, const MeshDescription& of);
 
 /// The metric of each cell, by its number. @thread any: what a tick changes is in the frame
-std::vector<float> cell_values(CellMetric metric, const CellFrame& frame, const actors::Registry& registry);
+/// `made` holds those that the frame does not.
+std::span<const float> cell_values(CellMetric metric, const CellFrame& frame, const actors::Registry& registry,
+                                   std::vector<float>& made);
 
 /// A picture of one z of the grid: 32 bytes of head, then a byte for each place, row by row, 255 where no cell is, else
 /// 0 to 254 from the head's smallest to its largest number. All is little-endian.

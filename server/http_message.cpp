@@ -2,8 +2,6 @@
 
 #include "server/http_message.hpp"
 
-#include "core/json.hpp"
-
 #include <algorithm>
 #include <array>
 
@@ -137,6 +135,12 @@ Result<std::map<std::string, std::string, std::less<>>> parse_query(std::string_
       return fail(Errc::parse_failed, "query: '" + *key + "' is given twice");
   }
   return out;
+}
+
+Result<Json> parse_body(std::string_view body) {
+  auto json = parse_json(body, "body");
+  if (!json && json.error().code() == Errc::too_large) return fail(Errc::parse_failed, json.error().text());
+  return json;
 }
 
 bool is_plain_name(std::string_view name) noexcept {

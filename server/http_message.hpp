@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "core/json.hpp"
 #include "core/result.hpp"
 
 #include <cstdint>
@@ -51,6 +52,9 @@ std::string_view reason_of(int status) noexcept;
 std::optional<std::string> percent_decoded(std::string_view text);
 /// Keys and values of "a=1&b=2", decoded; a key given twice is an error. @error parse_failed
 Result<std::map<std::string, std::string, std::less<>>> parse_query(std::string_view query);
+/// The JSON of a request's body; a limit of JSON that it passes, such as its depth, makes it unreadable, not too large:
+/// its bytes were counted before. @error parse_failed, duplicate_name
+Result<Json> parse_body(std::string_view body);
 /// True of `[A-Za-z0-9._-]{1,128}` that is neither "." nor "..": a name that may be part of a path.
 bool is_plain_name(std::string_view name) noexcept;
 /// ASCII letters in lower case.

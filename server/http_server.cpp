@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -130,6 +131,14 @@ std::string name_of(int listening) {
   return (endpoint.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(endpoint.port());
 }
 
+/// Lets the calling thread run before those that compute, as soon as something comes. False: the system does not allow
+/// it (RLIMIT_RTPRIO).
+bool become_urgent() noexcept {
+  sched_param first{};
+  first.sched_priority = 1;
+  return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &first) == 0;
+}
+
 }  // namespace
 
 class HttpServer::Parts {
@@ -159,7 +168,10 @@ class HttpServer::Parts {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
     for (std::size_t i = 0; i < std::max<std::size_t>(options_.threads, 1); ++i)
-      threads_.emplace_back([this] { io_.run(); });
+      threads_.emplace_back([this] {
+        if (options_.urgent && become_urgent()) shared_.urgent_threads.fetch_add(1, std::memory_order_relaxed);
+        io_.run();
+      });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return {};
   }

@@ -33,6 +33,7 @@ struct HttpStatistics {
   std::uint64_t connections = 0;            ///< open now
   std::uint64_t cancelled = 0;              ///< requests whose client went before the answer
   std::uint64_t timed_out = 0;              ///< connections ended by a limit of time
+  std::uint64_t urgent_threads = 0;         ///< threads for connections that run before those that compute
 };
 
 /// HTTP/1.1 and 1.0 over TCP and Unix sockets: keep-alive, pipelined requests, chunked bodies, timeouts, cancellation.
@@ -47,6 +48,9 @@ class HttpServer {
     std::vector<int> inherited{};
     HttpLimits limits{};
     std::size_t threads = 1;
+    /// Threads for connections have real-time priority where the system allows it, so that a probe does not wait for a
+    /// slice of those that compute.
+    bool urgent = false;
     std::string upload_directory{};  ///< of bodies that are streamed to files
   };
 

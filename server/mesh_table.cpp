@@ -2,6 +2,10 @@
 
 #include "server/mesh_table.hpp"
 
+#include "agent/journal_page.hpp"
+
+#include "storage/file_system.hpp"
+
 #include "core/log.hpp"
 
 #include <algorithm>
@@ -110,6 +114,21 @@ Result<std::shared_ptr<ServedMesh>> MeshTable::create(const std::string& name, c
     WEFT_TRY(auto options, options_of(name, making));
     if (node) options.mesh.machine = node->machine;
     return LiveMesh::create(file, std::move(options));
+  });
+}
+
+Result<std::shared_ptr<ServedMesh>> MeshTable::restore(const std::string& name, const std::string& directory,
+                                                       std::uint64_t tick) {
+  return add(name, [&](const std::optional<NumaNode>& node) -> Result<std::unique_ptr<LiveMesh>> {
+    Making making;
+    making.has_directory = true;
+    WEFT_TRY(auto options, options_of(name, making));
+    if (node) options.mesh.machine = node->machine;
+    std::error_code unknown;
+    if (fs::exists(options.directory, unknown))
+      return fail(Errc::duplicate_name, "mesh '" + name + "': its data directory is there already");
+    WEFT_CHECK(agent::copy_checkpoint(storage::real_file_system(), directory, tick, options.directory));
+    return LiveMesh::resume(std::move(options));
   });
 }
 

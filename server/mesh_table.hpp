@@ -58,6 +58,10 @@ class MeshTable {
   /// LiveMesh::create
   Result<std::shared_ptr<ServedMesh>> create(const std::string& name, const mesh::NetworkSpec& spec, Making making);
   Result<std::shared_ptr<ServedMesh>> create(const std::string& name, const formats::EntityFile& file, Making making);
+  /// Makes a data directory of the checkpoint of `tick` in another one, and serves the mesh that goes on from it.
+  /// @error not_found: no such checkpoint; as create and agent::copy_checkpoint
+  Result<std::shared_ptr<ServedMesh>> restore(const std::string& name, const std::string& directory,
+                                              std::uint64_t tick);
   /// Goes on with all meshes whose data directories lie there; returns how many. @error of the first that fails
   Result<std::size_t> resume_all();
   /// Executes what waits, takes a checkpoint, and serves it no more. `discard`: its data directory goes too.

@@ -49,11 +49,10 @@ class Families {
     add(name, help, MetricType::Histogram, 0, labels);
     const auto family = std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
     auto& to = family->metric.back().histogram;
-    for (std::size_t i = 0; i <= LatencyHistogram::kBounds.size(); ++i) {
+    for (std::size_t i = 0; i <= of.bounds().size(); ++i) {
       to.sample_count += of.count(i);
-      const bool is_last = i == LatencyHistogram::kBounds.size();
-      to.bucket.push_back(
-          {to.sample_count, is_last ? std::numeric_limits<double>::infinity() : LatencyHistogram::kBounds[i]});
+      const bool is_last = i == of.bounds().size();
+      to.bucket.push_back({to.sample_count, is_last ? std::numeric_limits<double>::infinity() : of.bounds()[i]});
     }
     to.sample_sum = of.seconds();
   }
@@ -68,12 +67,24 @@ void add_agent(Families& to, const agent::AgentStatistics& agent, const Labels& 
            as_double(agent.acknowledged.tick), mesh);
   to.gauge("weft_journal_bytes", "Bytes of the journal since the last checkpoint", as_double(agent.journal_bytes),
            mesh);
+  to.gauge("weft_journal_waiting_bytes", "Bytes of records that are not on the device yet",
+           as_double(agent.waiting_bytes), mesh);
   to.counter("weft_journal_failures_total", "Writes of the journal that failed", as_double(agent.journal_failures),
              mesh);
   to.counter("weft_checkpoints_total", "Checkpoints written since the mesh was opened",
              as_double(agent.checkpoint.written), mesh);
   to.counter("weft_checkpoint_failures_total", "Checkpoints that could not be written",
              as_double(agent.checkpoint.failed), mesh);
+}
+
+void add_device(Families& to, const mesh::DeviceStatistics& device, const Labels& mesh) {
+  to.counter("weft_device_steps_total", "Steps that the device ran", as_double(device.device_steps), mesh);
+  to.counter("weft_device_host_steps_total", "Steps that the CPU ran although a device was asked for",
+             as_double(device.host_steps), mesh);
+  to.counter("weft_device_faults_total", "Faults of the device: lost, hung, out of memory", as_double(device.faults),
+             mesh);
+  to.counter("weft_device_restarts_total", "Times that it was taken again after one", as_double(device.restarts), mesh);
+  to.gauge("weft_device_in_use", "0 where the CPU does it all", device.why_host.empty() ? 1 : 0, mesh);
 }
 
 void add_supervision(Families& to, const MeshStatistics& statistics, const Labels& mesh) {
@@ -101,6 +112,8 @@ void add_mesh(Families& to, ServedMesh& served) {
   const MeshCounters& counters = served.counters();
   const Labels mesh{{"mesh", served.name()}};
   to.counter("weft_ticks_total", "Ticks committed by the mesh", as_double(statistics->tick), mesh);
+  to.histogram("weft_tick_seconds", "Time of a tick: the mean of those that one call ran", counters.tick_seconds, mesh);
+  to.gauge("weft_mesh_halted", "1 where a fault has halted the mesh", statistics->halted ? 1 : 0, mesh);
   to.counter("weft_samples_total", "Samples with labels scored since the mesh is served",
              as_double(statistics->samples), mesh);
   to.gauge("weft_sessions", "Sessions of the mesh", as_double(statistics->sessions.size()), mesh);
@@ -113,6 +126,11 @@ void add_mesh(Families& to, ServedMesh& served) {
   to.counter("weft_drift_events_total", "Drifts seen by hits and misses", as_double(statistics->drifts), mesh);
   add_supervision(to, *statistics, mesh);
   if (statistics->agent) add_agent(to, *statistics->agent, mesh);
+  if (statistics->checkpoint_time)
+    to.gauge("weft_checkpoint_age_seconds", "Time since the last checkpoint was on the device",
+             std::chrono::duration<double>(std::chrono::system_clock::now() - *statistics->checkpoint_time).count(),
+             mesh);
+  if (statistics->device) add_device(to, *statistics->device, mesh);
   to.gauge("weft_queue_depth", "Requests that wait for the mesh", as_double(served.waiting()), mesh);
   to.counter("weft_queue_requests_total", "Requests that were queued", as_double(counters.queued), mesh);
   to.counter("weft_queue_rejected_total", "Requests refused because the queue was full", as_double(counters.rejected),
@@ -229,6 +247,8 @@ std::string Metrics::text(const std::vector<std::shared_ptr<ServedMesh>>& meshes
   to.counter("weft_http_connections_refused_total", "Connections closed at once: too many", as_double(http.refused));
   to.counter("weft_http_cancelled_total", "Requests whose client went before the answer", as_double(http.cancelled));
   to.counter("weft_http_timeouts_total", "Connections ended by a limit of time", as_double(http.timed_out));
+  to.gauge("weft_http_urgent_threads", "Threads for connections with real-time priority; 0: not allowed, or not wanted",
+           as_double(http.urgent_threads));
   to.gauge("weft_build_info", "Always 1", 1, {{"version", parts_->version}});
   add_process(to);
   for (MetricFamily& each : parts_->registry.Collect()) to.all.push_back(std::move(each));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/idempotency.hpp"
+#include "server/job_table.hpp"
 #include "server/mesh_table.hpp"
 #include "server/router.hpp"
 #include "server/worker.hpp"
@@ -15,6 +16,7 @@ namespace weft::server {
 struct NativeContext {
   MeshTable& meshes;
   Worker& worker;  ///< for what takes long and is of no mesh yet
+  JobTable& jobs;  ///< for what takes longer than a client should wait for
   IdempotencyStore& idempotency;
   const std::string model_directory;  ///< of files that clients may name; empty: none
   const bool allows_weights = false;  ///< routes that replace weights
@@ -29,7 +31,10 @@ void add_tick_routes(Router& router, NativeContext& context);
 void add_session_routes(Router& router, NativeContext& context);
 /// Orders, checkpoints, marks, weights, events.
 void add_state_routes(Router& router, NativeContext& context);
-
+/// A mesh's past: journal, checkpoints, replays; jobs.
+void add_history_routes(Router& router, NativeContext& context);
+/// 202: the work of a request has become a job.
+HttpResponse job_accepted(const std::string& id);
 /// Cells: heat maps, lists, one in full.
 void add_cell_routes(Router& router, NativeContext& context);
 

@@ -40,14 +40,16 @@ HttpResponse heat_map_response(const CellQuery& query, const CellPlaces& places,
                                const mesh::Mesh& mesh) {
   HttpResponse response;
   response.content_type = "application/octet-stream";
-  response.body = draw_heat_map(query, places, frame.tick, cell_values(query.metric, frame, mesh.registry()));
+  std::vector<float> made;
+  response.body = draw_heat_map(query, places, frame.tick, cell_values(query.metric, frame, mesh.registry(), made));
   return response;
 }
 
 /// The cells with the most of a metric, by its magnitude.
 HttpResponse list_response(const CellQuery& query, const CellPlaces& places, const CellFrame& frame,
                            const mesh::Mesh& mesh) {
-  const std::vector<float> values = cell_values(query.metric, frame, mesh.registry());
+  std::vector<float> made;
+  const std::span<const float> values = cell_values(query.metric, frame, mesh.registry(), made);
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto end = order.begin() + static_cast<std::ptrdiff_t>(std::min(query.most, order.size()));

@@ -102,6 +102,14 @@ void create(NativeContext& context, Call call) {
   auto creation = read_creation(context, call.request());
   if (!creation) return exchange->respond(unreadable(creation.error()));
   auto shared = std::make_shared<Creation>(*std::move(creation));
+  if (call.request().header("prefer").find("respond-async") != std::string_view::npos) {
+    const auto id = context.jobs.submit("load", shared->name,
+                                        [&context, shared, held = call.exchange](JobTable::Progress&) -> Result<Json> {
+                                          WEFT_TRY(const auto made, make(context, *shared));
+                                          return statistics_of(*made);
+                                        });
+    return exchange->respond(id ? job_accepted(*id) : error_response(id.error()));
+  }
   // The request is held as long as its uploaded file is read.
   const bool taken = context.worker.submit([&context, exchange, shared, held = call.exchange] {
     const auto made = make(context, *shared);
@@ -167,8 +175,8 @@ Json about(const NativeContext& context) {
   return {{"name", "weft"},
           {"version", context.version},
           {"features",
-           {"meshes", "tick", "forward", "learn", "observe", "sessions", "control", "weights", "events", "completions",
-            "chat", "embeddings"}},
+           {"meshes", "tick", "forward", "learn", "observe", "sessions", "control", "weights", "events", "journal",
+            "checkpoints", "replay", "jobs", "completions", "chat", "embeddings"}},
           {"allow_weight_update", context.allows_weights},
           {"has_model_directory", !context.model_directory.empty()},
           {"has_data_directory", !context.meshes.options().state.empty()},

@@ -4,15 +4,19 @@
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
+#include "mesh/runtime/halt.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include "actors/registry.hpp"
 
 #include "core/log.hpp"
 
+#include <sys/stat.h>
+
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <utility>
 
@@ -42,6 +46,24 @@ MeshDescription describe(std::string name, const LiveMesh& live) {
 const MeshDescription::End* find(const std::vector<MeshDescription::End>& ends, std::string_view name) noexcept {
   const auto found = std::find_if(ends.begin(), ends.end(), [&](const auto& each) { return each.name == name; });
   return found == ends.end() ? nullptr : &*found;
+}
+
+std::string describe(const mesh::Halt& halt) {
+  return "cell " + std::to_string(halt.cell) + " at tick " + std::to_string(halt.tick) + ": " +
+         std::string(actors::name(halt.kind)) + " " + std::string(halt.reason.data());
+}
+
+/// The time at which the newest checkpoint of a data directory was written.
+std::optional<std::chrono::system_clock::time_point> newest_checkpoint(const std::string& directory) {
+  std::optional<std::chrono::system_clock::time_point> newest;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored)) {
+    struct stat is {};
+    if (!entry.path().filename().string().starts_with("ckpt-") || stat(entry.path().c_str(), &is) != 0) continue;
+    const auto at = std::chrono::system_clock::from_time_t(is.st_mtime);
+    if (!newest || at > *newest) newest = at;
+  }
+  return newest;
 }
 
 /// Same ports and same outputs: rows of both may stand in one batch.
@@ -213,6 +235,8 @@ void ServedMesh::execute(std::deque<Job> jobs) {
 }
 
 void ServedMesh::execute(Job& job) {
+  const std::uint64_t before = mesh_->mesh().ticks();
+  const auto begin = Clock::now();
   const auto act = [&]() -> Result<Answer> {
     try {
       return job.act(*mesh_);
@@ -223,6 +247,7 @@ void ServedMesh::execute(Job& job) {
     }
   };
   auto answer = act();
+  count_ticks(before, begin);
   if (!answer) {
     if (answer.error().code() == Errc::internal) log_error(answer.error().text());
     job.exchange->respond(error_response(answer.error()));
@@ -309,6 +334,7 @@ void ServedMesh::run_block() {
   const std::uint64_t now = mesh_->mesh().ticks();
   if (pace.until_tick) ticks = std::min(ticks, *pace.until_tick - std::min(*pace.until_tick, now));
   const Status done = ticks > 0 ? mesh_->tick(ticks) : Status();
+  count_ticks(now, begin);
   has_changed_ = true;
   const auto took = Clock::now() - begin;
   if (took < kBlock / 2 && block_ < 4096) block_ *= 2;
@@ -321,6 +347,19 @@ void ServedMesh::run_block() {
   if (!done) log_warn("mesh '" + name() + "': " + done.error().text());
   const std::lock_guard hold(mutex_);
   pace_.runs = false;
+}
+
+void ServedMesh::count_ticks(std::uint64_t before, Clock::time_point begin) {
+  const std::uint64_t ticks = mesh_->mesh().ticks() - std::min(before, mesh_->mesh().ticks());
+  if (ticks == 0) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  counters_.tick_seconds.add(seconds / static_cast<double>(ticks), ticks);
+}
+
+std::optional<std::chrono::system_clock::time_point> ServedMesh::checkpoint_time(const MeshStatistics* before,
+                                                                                 std::uint64_t written) const {
+  if (!before) return newest_checkpoint(description_.directory);
+  return written != before->agent->checkpoint.written ? std::chrono::system_clock::now() : before->checkpoint_time;
 }
 
 void ServedMesh::publish(bool is_due) {
@@ -344,9 +383,11 @@ void ServedMesh::publish(bool is_due) {
     made->cells[i] = mesh.registry().count(static_cast<actors::ActorStatus>(i));
   made->agent = mesh_->statistics();
   for (const auto& each : mesh_->kept_versions()) made->kept_weights.push_back({each.version, each.label});
-  if (const auto halt = mesh::MeshAccess::halt(mesh)) made->halted = "halted";
+  if (const auto* const device = mesh.device_statistics()) made->device = *device;
+  if (const auto halt = mesh::MeshAccess::halt(mesh)) made->halted = describe(*halt);
   const double seconds = std::chrono::duration<double>(now - published_).count();
   const auto before = statistics();
+  if (made->agent) made->checkpoint_time = checkpoint_time(before.get(), made->agent->checkpoint.written);
   if (before && seconds > 0) made->ticks_per_second = static_cast<double>(made->tick - published_tick_) / seconds;
   made->phase = made->halted ? "halted" : "running";
   published_ = now;

@@ -5,8 +5,11 @@
 #include "server/cell_frames.hpp"
 #include "server/event_ring.hpp"
 #include "server/http_exchange.hpp"
+#include "server/latency_histogram.hpp"
 #include "server/live_mesh.hpp"
 #include "server/numa.hpp"
+
+#include "mesh/device/device_statistics.hpp"
 
 #include "actors/actor.hpp"
 #include "actors/supervisor.hpp"
@@ -57,14 +60,17 @@ struct MeshStatistics {
   actors::SupervisionCounters supervision;
   std::array<std::uint64_t, actors::kActorStatusCount> cells{};
   std::optional<agent::AgentStatistics> agent;
-  std::vector<std::pair<std::uint64_t, std::string>> kept_weights;  ///< versions and labels
-  std::optional<std::string> halted;
+  std::optional<std::chrono::system_clock::time_point> checkpoint_time;  ///< when the last one was on the device
+  std::optional<mesh::DeviceStatistics> device;                          ///< where one was asked for
+  std::vector<std::pair<std::uint64_t, std::string>> kept_weights;       ///< versions and labels
+  std::optional<std::string> halted;                                     ///< the fault that halted it, in words
 };
 
 /// Counts of a mesh's requests since it is served. @thread any
 struct MeshCounters {
   std::atomic<std::uint64_t> queued{0}, rejected{0}, cancelled_queued{0}, timed_out{0};
   std::atomic<std::uint64_t> forward_rows{0}, forward_batches{0};
+  LatencyHistogram tick_seconds{LatencyHistogram::kOfTicks};
 };
 
 /// Rows for one pass of the network.
@@ -152,7 +158,11 @@ class ServedMesh {
   bool forward(std::span<Job> jobs);
   void acknowledge();
   void run_block();
+  /// Counts the ticks that a call ran. `before`: where it began.
+  void count_ticks(std::uint64_t before, Clock::time_point begin);
   void publish(bool is_due);
+  std::optional<std::chrono::system_clock::time_point> checkpoint_time(const MeshStatistics* before,
+                                                                       std::uint64_t written) const;
   void tell_changes(const MeshStatistics& before, const MeshStatistics& now);
 
   const Options options_;

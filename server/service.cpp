@@ -56,7 +56,7 @@ struct Service::Parts {
         meshes(options.meshes),
         models(options.models),
         metrics(options.version),
-        native{meshes, worker, idempotency, options.model_directory, options.allows_weights, options.version},
+        native{meshes, worker, jobs, idempotency, options.model_directory, options.allows_weights, options.version},
         language{models, meshes, reader, options.version} {}
 
   void turn() {
@@ -89,6 +89,7 @@ struct Service::Parts {
   Metrics metrics;
   std::unique_ptr<HttpServer> http;
   Worker worker;
+  JobTable jobs;
   Worker reader{256};  // of requests for texts
   NativeContext native;
   LanguageContext language;
@@ -108,6 +109,7 @@ Service::~Service() {
   parts_->phase.store(Phase::stopping);
   parts_->stop_turning();
   parts_->worker.stop();
+  parts_->jobs.stop();
   parts_->reader.stop();
   parts_->models.stop_all();
   if (parts_->bridge) parts_->bridge->stop();
@@ -133,6 +135,7 @@ Result<std::unique_ptr<Service>> Service::make(Options options) {
   add_mesh_routes(parts.router, parts.native);
   add_session_routes(parts.router, parts.native);
   add_state_routes(parts.router, parts.native);
+  add_history_routes(parts.router, parts.native);
   add_cell_routes(parts.router, parts.native);
   add_model_routes(parts.router, parts.language);
   add_completion_routes(parts.router, parts.language);
@@ -169,6 +172,7 @@ void Service::ready() noexcept { parts_->phase.store(Phase::ready); }
 
 Status Service::stop(std::chrono::milliseconds time) {
   parts_->phase.store(Phase::stopping);
+  parts_->jobs.stop();
   // Readers of events would never end by themselves.
   for (const auto& each : parts_->meshes.all()) each->events().end();
   if (parts_->http) {

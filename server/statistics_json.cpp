@@ -33,6 +33,12 @@ Json checkpoint_of(const agent::CheckpointStatistics& written) {
           {"pause_seconds", std::chrono::duration<double>(written.pause).count()}};
 }
 
+Json device_of(const mesh::DeviceStatistics& device) {
+  return {{"name", device.device},      {"steps", device.device_steps}, {"host_steps", device.host_steps},
+          {"faults", device.faults},    {"restarts", device.restarts},  {"last_fault", device.last_fault},
+          {"why_host", device.why_host}};
+}
+
 }  // namespace
 
 Json summary_of(const ServedMesh& mesh) {
@@ -66,6 +72,8 @@ Json statistics_of(const ServedMesh& mesh) {
   out["faults"] = by_name<actors::FaultKind>(now->supervision.faults);
   out["decisions"] = by_name<actors::Policy>(now->supervision.decisions);
   out["escalations"] = now->supervision.escalations;
+  out["halted"] = now->halted ? Json(*now->halted) : Json();
+  out["device"] = now->device ? device_of(*now->device) : Json();
   out["waiting"] = mesh.waiting();
   out["journal"] = now->agent ? journal_of(*now->agent) : Json();
   out["checkpoint"] = now->agent ? checkpoint_of(now->agent->checkpoint) : Json();

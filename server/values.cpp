@@ -96,7 +96,7 @@ Status read_raw_forward(const HttpRequest& request, const MeshDescription& of, F
 }
 
 Status read_json_forward(const HttpRequest& request, const MeshDescription& of, ForwardRequest& forward) {
-  WEFT_TRY(const Json json, parse_json(request.body, "body"));
+  WEFT_TRY(const Json json, parse_body(request.body));
   WEFT_TRY(JsonReader reader, JsonReader::open(json));
   WEFT_TRY(const JsonValue inputs, reader.value("inputs"));
   if (!inputs.is_object()) return inputs.unexpected("an object of ports");

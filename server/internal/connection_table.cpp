@@ -65,7 +65,7 @@ bool ConnectionTable::wait_idle(std::chrono::milliseconds time) {
 
 HttpStatistics ConnectionTable::statistics() const noexcept {
   const std::lock_guard hold(mutex_);
-  return {accepted.load(), refused.load(), open_.size(), cancelled.load(), timed_out.load()};
+  return {accepted.load(), refused.load(), open_.size(), cancelled.load(), timed_out.load(), urgent_threads.load()};
 }
 
 std::string ConnectionTable::next_id() {

@@ -42,7 +42,7 @@ class ConnectionTable {
   HttpStatistics statistics() const noexcept;
   std::string next_id();
 
-  std::atomic<std::uint64_t> accepted{0}, refused{0}, cancelled{0}, timed_out{0};
+  std::atomic<std::uint64_t> accepted{0}, refused{0}, cancelled{0}, timed_out{0}, urgent_threads{0};
 
  private:
   std::vector<std::shared_ptr<Connection>> all();

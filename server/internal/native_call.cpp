@@ -30,7 +30,7 @@ MeshPointer find_mesh(NativeContext& context, const Call& call) {
 
 Result<Json> read_body(const HttpRequest& request) {
   if (request.body.empty()) return Json::object();
-  WEFT_TRY(Json json, parse_json(request.body, "body"));
+  WEFT_TRY(Json json, parse_body(request.body));
   if (!json.is_object()) return fail(Errc::parse_failed, "body: expected an object");
   return json;
 }

@@ -10,6 +10,7 @@
 #include "tests/server/serving.hpp"
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <utility>
 
 namespace {
@@ -103,6 +104,25 @@ TEST(HeatMap, CountsFaultsFromZeroAndGivesStatusesAsTheyAre) {
   EXPECT_EQ(faults.codes, (Codes{64, 127, 254})) << "63.5 is rounded away from zero";
   query.metric = CellMetric::status;
   EXPECT_EQ(draw(query, places, {0, 3, 1}).codes, (Codes{0, 3, 1}));
+}
+
+TEST(HeatMap, AFullGridIsDrawnAsAnyOther) {
+  std::mt19937 random(4);
+  std::uniform_real_distribution<float> value(-3, 5);
+  CellPlaces places{{2, 7, 19, 1}, {}};
+  std::vector<float> values;
+  for (std::uint32_t i = 0; i < 2 * 7 * 19; ++i) places.places.push_back(i), values.push_back(value(random));
+  for (const CellMetric metric : {CellMetric::activity, CellMetric::value, CellMetric::faults}) {
+    CellQuery query;
+    query.metric = metric, query.z = 1;
+    places.is_full = false;
+    const Picture slow = draw(query, places, values);
+    places.is_full = true;
+    const Picture fast = draw(query, places, values);
+    EXPECT_EQ(std::pair(fast.low, fast.high), std::pair(slow.low, slow.high));
+    EXPECT_EQ(fast.flags, slow.flags);
+    EXPECT_EQ(fast.codes, slow.codes) << static_cast<int>(metric);
+  }
 }
 
 TEST(HeatMap, QueriesAreReadWithinTheirLimits) {

@@ -18,6 +18,7 @@ std::string some_metrics() {
   serving.make("a");
   serving.make("b", false);
   EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/a/forward", R"({"inputs":{"x":[1,2,3,4]}})").status, 200);
+  EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/b/tick", R"({"n":3})").status, 200);
   EXPECT_EQ(serving.ask("GET", "/none/of/these").status, 404);
   const Reply reply = serving.ask("GET", "/metrics");
   EXPECT_EQ(reply.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
@@ -30,6 +31,7 @@ TEST(Metrics, CountWhatWasDone) {
        {"weft_ticks_total{mesh=\"a\"} 0\n", "weft_forward_rows_total{mesh=\"a\"} 1\n",
         "weft_build_info{version=\"test\"} 1\n",
         "weft_http_requests_total{route=\"/api/v1/meshes/{mesh}/forward\",status=\"200\"} 1\n",
+        "weft_tick_seconds_count{mesh=\"b\"} 3\n", "weft_mesh_halted{mesh=\"b\"} 0\n",
         "weft_http_requests_total{route=\"none\",status=\"404\"} 1\n", "weft_cells{mesh=\"b\",status=\"running\"} 2\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << text;
   EXPECT_EQ(text.find("/none/of/these"), std::string::npos) << "no path of a client is a label";
