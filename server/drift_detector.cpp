@@ -2,7 +2,10 @@
 
 #include "server/drift_detector.hpp"
 
+#include "core/json_reader.hpp"
+
 #include <cmath>
+#include <string>
 
 namespace weft::server {
 
@@ -46,6 +49,49 @@ std::optional<DriftDetector::Event> DriftDetector::add(bool is_hit) noexcept {
   ++drifts_;
   begin_anew();
   return last_;
+}
+
+Json DriftDetector::save() const {
+  std::string recent;
+  for (const bool each : recent_) recent += each ? '1' : '0';
+  Json last{{"is_recovery", last_.is_recovery},
+            {"sample", last_.sample},
+            {"before", last_.before},
+            {"after", last_.after},
+            {"since", last_.since},
+            {"number", last_.number}};
+  return {{"recent", recent},
+          {"samples", samples_},
+          {"drifts", drifts_},
+          {"count", count_},
+          {"hits", hits_},
+          {"recent_hits", recent_hits_},
+          {"wanted", wanted_ ? Json(*wanted_) : Json()},
+          {"last", std::move(last)}};
+}
+
+Result<DriftDetector> DriftDetector::read(const Json& saved) {
+  DriftDetector made;
+  WEFT_TRY(JsonReader reader, JsonReader::open(saved, "drift"));
+  WEFT_TRY(const std::string recent, reader.string("recent", kRecent));
+  for (std::size_t i = 0; i < recent.size(); ++i) made.recent_[i] = recent[i] == '1';
+  WEFT_TRY(made.samples_, reader.u64("samples"));
+  WEFT_TRY(made.drifts_, reader.u64("drifts"));
+  WEFT_TRY(made.count_, reader.u64("count"));
+  WEFT_TRY(made.hits_, reader.u64("hits", 0, made.count_));
+  WEFT_TRY(made.recent_hits_, reader.u64("recent_hits", 0, kRecent));
+  WEFT_TRY(const JsonValue wanted, reader.value("wanted"));
+  if (!wanted.raw().is_null()) {
+    WEFT_TRY(made.wanted_, wanted.f64());
+  }
+  WEFT_TRY(JsonReader last, reader.object("last"));
+  WEFT_TRY(made.last_.is_recovery, last.boolean("is_recovery"));
+  WEFT_TRY(made.last_.sample, last.u64("sample"));
+  WEFT_TRY(made.last_.before, last.f64("before"));
+  WEFT_TRY(made.last_.after, last.f64("after"));
+  WEFT_TRY(made.last_.since, last.u64("since"));
+  WEFT_TRY(made.last_.number, last.u64("number"));
+  return made;
 }
 
 }  // namespace weft::server

@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include "core/json.hpp"
+#include "core/result.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -32,6 +35,10 @@ class DriftDetector {
   /// The last event; number 0: none.
   const Event& last() const noexcept { return last_; }
   std::uint64_t drifts() const noexcept { return drifts_; }
+
+  /// All of it, to the bit. @error of read: parse_failed and others of the JSON reader
+  Json save() const;
+  static Result<DriftDetector> read(const Json& saved);
 
  private:
   double recent_accuracy() const noexcept;

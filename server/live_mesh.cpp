@@ -20,7 +20,8 @@
 namespace weft::server {
 namespace {
 
-constexpr std::string_view kTopic = "weft.serve";  // of notes in the journal
+// Topics of notes in the journal: the state as it is now, and the name of the session that comes next.
+constexpr std::string_view kTopic = "weft.serve", kNextSession = "weft.serve.session";
 
 /// True where a rule is to be attached: without a section an agent would make one with the defaults.
 bool learns(const LiveMesh::Options& options, const mesh::NetworkSpec& spec) {
@@ -35,17 +36,27 @@ std::vector<std::vector<float>> weights_of(const mesh::Mesh& mesh) {
   return values;
 }
 
+/// Adds a session: its name stands in the journal before it, and in a checkpoint that is taken while it comes.
+template <class Add>
+Result<std::size_t> with_name(std::vector<std::string>& names, const std::string& name, agent::Agent* agent,
+                              Add&& add) {
+  if (agent) WEFT_CHECK(agent->note(kNextSession, name));
+  names.push_back(name);
+  auto lane = add();
+  if (!lane) names.pop_back();
+  return lane;
+}
+
 }  // namespace
 
 // --- what is kept beside the mesh
 
-std::string ServedState::text() const {
-  return Json{{"sessions", sessions}, {"weight_version", weight_version}, {"weight_label", weight_label}}.dump();
+Json ServedState::json() const {
+  return {{"sessions", sessions}, {"weight_version", weight_version}, {"weight_label", weight_label}};
 }
 
-Result<ServedState> ServedState::read(std::string_view text) {
+Result<ServedState> ServedState::read(const Json& json) {
   ServedState state;
-  WEFT_TRY(const Json json, parse_json(text, "served state"));
   WEFT_TRY(JsonReader reader, JsonReader::open(json, "served state"));
   WEFT_TRY(const auto sessions, reader.array("sessions"));
   for (const JsonValue& each : sessions) {
@@ -56,47 +67,58 @@ Result<ServedState> ServedState::read(std::string_view text) {
   return state;
 }
 
-/// The served state in an agent's checkpoints and journal.
+/// The served state and the window of scores in an agent's checkpoints; its journal has the changes of the state, and
+/// the samples.
 class LiveMesh::Extension final : public agent::StateExtension {
  public:
   ServedState state;
+  ScoreWindow scores;
 
-  Status begin(agent::ReplayableMesh&) override { return {}; }
-  std::string save() const override { return state.text(); }
-  Status load(std::string_view json) override {
-    if (json == "{}") return {};  // another program's agent, such as one of the Python module
+  Status begin(agent::ReplayableMesh& replayable) override {
+    replayable_ = &replayable;
+    return {};
+  }
+  std::string save() const override {
+    Json json = state.json();
+    ScoreWindow window = scores;
+    if (const learning::Learner* const rule = replayable_->learner())
+      for (const learning::Score& each : rule->scores()) window.add(each);  // those of the call that goes on
+    json["scores"] = window.save();
+    return json.dump();
+  }
+  Status load(std::string_view text) override {
+    if (text == "{}") return {};  // another program's agent, such as one of the Python module
+    WEFT_TRY(const Json json, parse_json(text, "served state"));
     WEFT_TRY(state, ServedState::read(json));
+    if (const Json* const saved = json.find("scores")) {  // older ones have none
+      WEFT_TRY(scores, ScoreWindow::read(*saved));
+    }
     return {};
   }
   Status replayed(const agent::Record& record) override {
+    if (learning::Learner* const rule = replayable_->learner()) {
+      for (const learning::Score& each : rule->scores()) scores.add(each);
+      rule->clear_scores();
+    }
+    // Names go with the records of sessions themselves: a kill may come between those and a note.
+    const bool is_new = std::holds_alternative<agent::AddSessionRecord>(record) ||
+                        std::holds_alternative<agent::AttachSessionRecord>(record);
+    if (is_new) state.sessions.push_back(std::exchange(next_session_, {}));
+    const auto* const removed = std::get_if<agent::RemoveSessionRecord>(&record);
+    if (removed && removed->session < state.sessions.size())
+      state.sessions.erase(state.sessions.begin() + static_cast<std::ptrdiff_t>(removed->session));
     const auto* const note = std::get_if<agent::AnnotationRecord>(&record);
-    return note && note->topic == kTopic ? load(note->text) : Status();
+    if (note && note->topic == kNextSession) next_session_ = note->text;
+    if (!note || note->topic != kTopic) return {};
+    WEFT_TRY(const Json json, parse_json(note->text, "served state"));
+    WEFT_TRY(state, ServedState::read(json));
+    return {};
   }
+
+ private:
+  agent::ReplayableMesh* replayable_ = nullptr;
+  std::string next_session_;
 };
-
-void ScoreWindow::add(const learning::Score& score) noexcept {
-  if (score.label == learning::kNoLabel) return;
-  entries_[samples_ % kWindow] = {score.prediction == score.label, score.loss};
-  ++samples_;
-  (void)drift_.add(score.prediction == score.label);
-}
-
-std::optional<double> ScoreWindow::accuracy() const noexcept {
-  const std::uint64_t count = std::min<std::uint64_t>(samples_, kWindow);
-  if (count == 0) return std::nullopt;
-  const auto is_hit = [](const Entry& each) { return each.is_hit; };
-  return static_cast<double>(
-             std::count_if(entries_.begin(), entries_.begin() + static_cast<std::ptrdiff_t>(count), is_hit)) /
-         static_cast<double>(count);
-}
-
-std::optional<double> ScoreWindow::mean_loss() const noexcept {
-  const std::uint64_t count = std::min<std::uint64_t>(samples_, kWindow);
-  if (count == 0) return std::nullopt;
-  double sum = 0;
-  for (std::size_t i = 0; i < count; ++i) sum += entries_[i].loss;
-  return sum / static_cast<double>(count);
-}
 
 // --- making one
 
@@ -159,11 +181,12 @@ Result<std::unique_ptr<LiveMesh>> LiveMesh::resume(Options options) {
 
 void LiveMesh::settle_names() {
   auto& names = extension_->state.sessions;
-  names.resize(std::min(names.size(), mesh().sessions()));
-  while (names.size() < mesh().sessions()) {
-    std::string name = std::to_string(names.size());
+  names.resize(mesh().sessions());
+  for (std::size_t lane = 0; lane < names.size(); ++lane) {
+    if (!names[lane].empty()) continue;
+    std::string name = std::to_string(lane);
     while (std::find(names.begin(), names.end(), name) != names.end()) name += "_";
-    names.push_back(std::move(name));
+    names[lane] = std::move(name);
   }
 }
 
@@ -172,6 +195,7 @@ void LiveMesh::settle_names() {
 const mesh::Mesh& LiveMesh::mesh() const noexcept { return agent_ ? agent_->mesh() : volatile_->mesh(); }
 learning::Learner* LiveMesh::learner_of() noexcept { return agent_ ? agent_->learner() : volatile_->learner(); }
 const ServedState& LiveMesh::state() const noexcept { return extension_->state; }
+const ScoreWindow& LiveMesh::scores() const noexcept { return extension_->scores; }
 
 Status LiveMesh::with_learner() const {
   if (learner()) return {};
@@ -183,7 +207,7 @@ void LiveMesh::take_scores() {
   learning::Learner* const from = learner_of();
   if (!from) return;
   last_scores_.assign(from->scores().begin(), from->scores().end());
-  for (const learning::Score& each : last_scores_) scores_.add(each);
+  for (const learning::Score& each : last_scores_) extension_->scores.add(each);
   from->clear_scores();
 }
 
@@ -250,21 +274,26 @@ Result<std::size_t> LiveMesh::lane_of(std::string_view session) const {
   return fail(Errc::not_found, "session '" + std::string(session) + "': there is none of this name");
 }
 
-Status LiveMesh::remember() { return agent_ ? agent_->note(kTopic, extension_->state.text()) : Status(); }
+Status LiveMesh::remember() { return agent_ ? agent_->note(kTopic, extension_->state.json().dump()) : Status(); }
 
 Result<std::size_t> LiveMesh::add_session(const std::string& name) {
   if (lane_of(name)) return fail(Errc::duplicate_name, "session '" + name + "': there is one of this name");
-  WEFT_TRY(const std::size_t lane, agent_ ? agent_->add_session() : own().add_session());
-  extension_->state.sessions.push_back(name);
+  WEFT_TRY(const std::size_t lane, with_name(extension_->state.sessions, name, agent_.get(),
+                                             [this] { return agent_ ? agent_->add_session() : own().add_session(); }));
   WEFT_CHECK(remember());
   return lane;
 }
 
 Status LiveMesh::remove_session(std::string_view name) {
   WEFT_TRY(const std::size_t lane, lane_of(name));
-  WEFT_CHECK(agent_ ? agent_->remove_session(lane) : own().remove_session(lane));
   auto& names = extension_->state.sessions;
+  const std::string kept = names[lane];
   names.erase(names.begin() + static_cast<std::ptrdiff_t>(lane));
+  const Status removed = agent_ ? agent_->remove_session(lane) : own().remove_session(lane);
+  if (!removed) {
+    names.insert(names.begin() + static_cast<std::ptrdiff_t>(lane), kept);
+    return removed;
+  }
   return remember();
 }
 
@@ -284,14 +313,12 @@ Result<ByteBuffer> LiveMesh::save_session(std::string_view name) const {
 
 Result<std::size_t> LiveMesh::attach_session(const std::string& name, ByteSpan file) {
   if (lane_of(name)) return fail(Errc::duplicate_name, "session '" + name + "': there is one of this name");
-  std::size_t lane = 0;
-  if (agent_) {
-    WEFT_TRY(lane, agent_->attach_session(file));
-  } else {
+  const auto attach = [&]() -> Result<std::size_t> {
+    if (agent_) return agent_->attach_session(file);
     WEFT_TRY(const auto decoded, formats::decode_entity(file, "session"));
-    WEFT_TRY(lane, mesh::attach_session(own(), decoded));
-  }
-  extension_->state.sessions.push_back(name);
+    return mesh::attach_session(own(), decoded);
+  };
+  WEFT_TRY(const std::size_t lane, with_name(extension_->state.sessions, name, agent_.get(), attach));
   WEFT_CHECK(remember());
   return lane;
 }

@@ -6,7 +6,7 @@
 #include "agent/durability.hpp"
 #include "agent/replayable_mesh.hpp"
 #include "learning/learner.hpp"
-#include "server/drift_detector.hpp"
+#include "server/score_window.hpp"
 
 #include "mesh/mesh.hpp"
 
@@ -15,7 +15,6 @@
 #include "core/json.hpp"
 #include "core/result.hpp"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,30 +32,9 @@ struct ServedState {
   std::uint64_t weight_version = 1;
   std::string weight_label;
 
-  std::string text() const;
+  Json json() const;
   /// @error parse_failed and others of the JSON reader
-  static Result<ServedState> read(std::string_view json);
-};
-
-/// Hits and losses of the samples that were scored.
-class ScoreWindow {
- public:
-  static constexpr std::size_t kWindow = 1000;  // samples
-  void add(const learning::Score& score) noexcept;
-  std::uint64_t samples() const noexcept { return samples_; }
-  /// Of the last kWindow samples with a label; nothing before the first.
-  std::optional<double> accuracy() const noexcept;
-  std::optional<double> mean_loss() const noexcept;
-  const DriftDetector& drift() const noexcept { return drift_; }
-
- private:
-  struct Entry {
-    bool is_hit = false;
-    float loss = 0;
-  };
-  std::array<Entry, kWindow> entries_{};
-  std::uint64_t samples_ = 0;
-  DriftDetector drift_;
+  static Result<ServedState> read(const Json& json);
 };
 
 /// A mesh and its learner, if it has one, behind one set of calls: in memory alone, or kept in a data directory by an
@@ -85,7 +63,8 @@ class LiveMesh {
   bool has_directory() const noexcept { return agent_ != nullptr; }
   const agent::Recovery& recovery() const noexcept { return recovery_; }
   const ServedState& state() const noexcept;
-  const ScoreWindow& scores() const noexcept { return scores_; }
+  /// With a data directory it goes on where it was.
+  const ScoreWindow& scores() const noexcept;
   const Options& options() const noexcept { return options_; }
 
   Status set_input(std::string_view port, std::span<const float> values, std::size_t session);
@@ -157,7 +136,6 @@ class LiveMesh {
   std::unique_ptr<agent::Agent> agent_;              // with one
   std::vector<learning::Score> last_scores_;
   std::vector<KeptVersion> kept_;
-  ScoreWindow scores_;
 };
 
 }  // namespace weft::server

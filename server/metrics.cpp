@@ -114,8 +114,7 @@ void add_mesh(Families& to, ServedMesh& served) {
   to.counter("weft_ticks_total", "Ticks committed by the mesh", as_double(statistics->tick), mesh);
   to.histogram("weft_tick_seconds", "Time of a tick: the mean of those that one call ran", counters.tick_seconds, mesh);
   to.gauge("weft_mesh_halted", "1 where a fault has halted the mesh", statistics->halted ? 1 : 0, mesh);
-  to.counter("weft_samples_total", "Samples with labels scored since the mesh is served",
-             as_double(statistics->samples), mesh);
+  to.counter("weft_samples_total", "Samples with labels that were scored", as_double(statistics->samples), mesh);
   to.gauge("weft_sessions", "Sessions of the mesh", as_double(statistics->sessions.size()), mesh);
   to.gauge("weft_weight_version", "Version of the weights", as_double(statistics->weight_version), mesh);
   to.gauge("weft_weight_bytes", "Bytes of weights", as_double(statistics->weight_bytes), mesh);

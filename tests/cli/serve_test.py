@@ -117,6 +117,44 @@ class Serve(unittest.TestCase):
         done = subprocess.run([WEFT, "replay", str(state / "small"), "--verify"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_full_disk_is_told_and_others_go_on(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "weft-test", disk], capture_output=True).returncode:
+            self.skipTest("no file system can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], capture_output=True)
+        with Server(self.network, "--port", 0, "--state", disk / "state") as server:
+            status, _ = server.ask("POST", "/api/v1/meshes", {"name": "other", "network": NETWORK, "data_directory": False})
+            self.assertEqual(status, 201)
+            self.assertEqual(server.ask("POST", "/api/v1/meshes/small/learn", SAMPLE)[0], 200)
+            with contextlib.suppress(OSError), open(disk / "ballast", "wb", buffering=0) as ballast:
+                while True:
+                    ballast.write(bytes(4096))
+            many = {**SAMPLE, "samples": SAMPLE["samples"] * 500}  # more than what is left of a page
+            status, answer = server.ask("POST", "/api/v1/meshes/small/learn", many)
+            self.assertEqual((status, answer["error"]["code"]), (507, "not_kept"), answer)
+            until = time.monotonic() + 20
+            while not server.ask("GET", "/api/v1/meshes/small")[1]["journal"]["error"]:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.01)
+            self.assertGreater(self.metric(server, 'weft_journal_failures_total{mesh="small"}'), 0)
+            self.assertGreater(self.metric(server, 'weft_journal_waiting_bytes{mesh="small"}'), 0)
+            self.assertEqual(server.ask("POST", "/api/v1/meshes/other/learn", SAMPLE)[0], 200)
+            self.assertEqual(server.ask("GET", "/health")[0], 200)
+            (disk / "ballast").unlink()
+            self.assertEqual(server.ask("POST", "/api/v1/meshes/small/learn", SAMPLE)[0], 200, "it catches up")
+            kept = server.ask("GET", "/api/v1/meshes/small/hash")[1]
+            server.process.kill()
+        with Server("--port", 0, "--state", disk / "state") as server:
+            self.assertEqual(server.ask("GET", "/api/v1/meshes/small/hash")[1], kept, "nothing was lost")
+
+    def metric(self, server, name):
+        connection = server.connection()
+        with contextlib.closing(connection):
+            connection.request("GET", "/metrics")
+            lines = connection.getresponse().read().decode().splitlines()
+        return float(next(line.split()[-1] for line in lines if line.startswith(name)))
+
     def test_a_stop_takes_a_checkpoint(self):
         state = self.folder / "state"
         with Server(self.network, "--port", 0, "--state", state) as server:

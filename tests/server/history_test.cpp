@@ -10,9 +10,9 @@
 #include <chrono>
 #include <thread>
 
+namespace weft::server_history_test {
 namespace {
 
-using namespace weft;
 using namespace weft::testing;
 using storage::TemporaryDirectory;
 
@@ -164,3 +164,4 @@ TEST(Jobs, AreCancelledBeforeAndWhileTheyWork) {
 }
 
 }  // namespace
+}  // namespace weft::server_history_test

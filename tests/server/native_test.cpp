@@ -370,6 +370,36 @@ TEST(Native, GoesOnFromItsDataDirectory) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/a"));
 }
 
+TEST(Native, AnswersAfterAKillAsIfThereHadBeenNone) {
+  const TemporaryDirectory kept, whole;
+  const auto options = [](const TemporaryDirectory& folder) {
+    server::Service::Options of;
+    of.meshes.state = folder.path();
+    return of;
+  };
+  const auto sample = [](int i) {
+    return R"({"samples":[{"inputs":{"x":[)" + std::to_string(i % 7) + R"(,0,0.5,-1]},"targets":{"y":)" +
+           std::to_string(i % 3) + R"(}}],"wait":"durable"})";
+  };
+  Serving uninterrupted(options(whole));
+  uninterrupted.make("a");
+  std::optional<Serving> serving;
+  for (int i = 0; i < 40; ++i) {
+    if (i % 10 == 0) {
+      serving.reset();
+      serving.emplace(options(kept));
+      if (i == 0) serving->make("a");
+      ASSERT_TRUE(serving->service().meshes().resume_all().has_value() || i == 0);
+    }
+    // A checkpoint holds what was scored before it, and the journal what came after.
+    if (i == 15 || i == 25) {
+      ASSERT_EQ(serving->ask("POST", kMesh + "/checkpoint").status, 201);
+    }
+    const Reply got = serving->ask("POST", kMesh + "/learn", sample(i));
+    EXPECT_EQ(got.body, uninterrupted.ask("POST", kMesh + "/learn", sample(i)).body) << i;
+  }
+}
+
 TEST(Native, StreamsEvents) {
   const TemporaryDirectory folder;
   server::Service::Options options;
