@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
+#include <utility>
 
 namespace weft::server {
 namespace {
@@ -27,7 +29,32 @@ CellFrames::Clock::duration thread_time() noexcept {
 
 }  // namespace
 
-CellFrames::CellFrames(const mesh::Mesh& mesh) {
+class CellFrames::Spare {
+ public:
+  static constexpr std::size_t kMost = 3;
+  std::unique_ptr<CellFrame> take() {
+    const std::lock_guard hold(mutex_);
+    if (frames_.empty()) return std::make_unique<CellFrame>();
+    auto frame = std::move(frames_.back());
+    frames_.pop_back();
+    return frame;
+  }
+  void give(std::unique_ptr<CellFrame> frame) {
+    const std::lock_guard hold(mutex_);
+    if (frames_.size() < kMost) frames_.push_back(std::move(frame));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<CellFrame>> frames_;
+};
+
+std::shared_ptr<CellFrame> CellFrames::make_frame() {
+  return {spare_->take().release(),
+          [spare = spare_](CellFrame* frame) { spare->give(std::unique_ptr<CellFrame>(frame)); }};
+}
+
+CellFrames::CellFrames(const mesh::Mesh& mesh) : spare_(std::make_shared<Spare>()) {
   auto made = std::make_shared<CellPlaces>();
   made->grid = mesh.spec().grid;
   made->grid.layers = 1;
@@ -53,7 +80,7 @@ Result<std::shared_ptr<const CellFrame>> CellFrames::take(const mesh::Mesh& mesh
                                 " were read just now; ask for those of session number " + std::to_string(lane) +
                                 " again in a moment");
   const auto begin = thread_time();
-  auto frame = std::make_shared<CellFrame>();
+  auto frame = make_frame();
   frame->lane = lane;
   read(mesh, *frame);
   last_ = std::move(frame);
@@ -98,6 +125,13 @@ void CellFrames::read(const mesh::Mesh& mesh, CellFrame& to) {
     const float* from = run.base + static_cast<std::ptrdiff_t>(tick & run.mask) * run.slot +
                         static_cast<std::ptrdiff_t>(to.lane * run.stride);
     const std::size_t count = std::min(run.width, values_each_);
+    if (count == 1) {  // most often: nothing to add up
+      for (std::size_t i = run.first; i < run.first + run.count; ++i, from += run.step) {
+        to.value[i] = *from;
+        to.activity[i] = std::fabs(*from);
+      }
+      continue;
+    }
     const float scale = 1.0f / static_cast<float>(std::max<std::size_t>(count, 1));
     for (std::size_t i = run.first; i < run.first + run.count; ++i, from += run.step) {
       float sum = 0;

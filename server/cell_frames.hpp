@@ -61,6 +61,10 @@ class CellFrames {
     std::size_t first = 0, count = 1;  // cells
     std::size_t width = 0, stride = 0;
   };
+  /// Frames that nobody holds any more: their memory is used again.
+  class Spare;
+
+  std::shared_ptr<CellFrame> make_frame();
   bool joins(const Run& next);
   void find_runs(const mesh::Mesh& mesh);
   void read(const mesh::Mesh& mesh, CellFrame& to);
@@ -69,6 +73,7 @@ class CellFrames {
   std::size_t values_each_ = 0;
   std::uint64_t state_id_ = 0;  // of the state that the runs point into
   std::vector<Run> runs_;
+  std::shared_ptr<Spare> spare_;
   std::shared_ptr<const CellFrame> last_;
   Clock::time_point taken_{};
   Clock::duration cost_{};  // of processor time, the last frame's

@@ -74,29 +74,41 @@ HttpResponse list_response(const CellQuery& query, const CellPlaces& places, con
   return answer_of({{"tick", frame.tick}, {"cells", std::move(rows)}}, frame.tick, 0);
 }
 
-/// Takes a frame on the mesh's thread, and draws it on the connection's.
+/// Takes a frame on the mesh's thread, and draws it on the connection's; 304 where the client has the one of that tick.
 std::function<void(Call)> with_frame(NativeContext& context, Draw draw) {
   return [&context, draw](Call call) {
     const MeshPointer mesh = internal::find_mesh(context, call);
     if (!mesh) return;
     auto query = read_cell_query(call.request(), mesh->description());
     if (!query) return call.exchange->respond(unreadable(query.error()));
-    mesh->submit(call.exchange, [query = *std::move(query), draw, mesh](LiveMesh& live) -> Result<ServedMesh::Answer> {
-      std::size_t lane = 0;
-      if (!query.session.empty()) {
-        WEFT_TRY(lane, live.lane_of(query.session));
-      }
-      CellFrames& frames = mesh->cell_frames();
-      WEFT_TRY(const auto frame, frames.take(live.mesh(), lane, mesh->runs_by_itself()));
-      // The mesh that is drawn lasts as long as its served mesh, which the answer holds.
-      return ServedMesh::Answer{[query, draw, frame, places = frames.places(), mesh, &seen = live.mesh(),
-                                 version = live.state().weight_version] {
-                                  HttpResponse response = draw(query, *places, *frame, seen);
-                                  response.headers = answer_of(Json(), frame->tick, version).headers;
-                                  return response;
-                                },
-                                false};
-    });
+    // Faults and statuses change between ticks.
+    const bool is_of_tick = query->metric == CellMetric::activity || query->metric == CellMetric::value;
+    std::string known(is_of_tick ? call.request().header("if-none-match") : std::string_view());
+    mesh->submit(call.exchange,
+                 [query = *std::move(query), draw, mesh, is_of_tick,
+                  known = std::move(known)](LiveMesh& live) -> Result<ServedMesh::Answer> {
+                   std::size_t lane = 0;
+                   if (!query.session.empty()) {
+                     WEFT_TRY(lane, live.lane_of(query.session));
+                   }
+                   CellFrames& frames = mesh->cell_frames();
+                   WEFT_TRY(const auto frame, frames.take(live.mesh(), lane, mesh->runs_by_itself()));
+                   // The mesh that is drawn lasts as long as its served mesh, which the answer holds.
+                   const std::string tag = "\"" + std::to_string(frame->tick) + "\"";
+                   return ServedMesh::Answer{
+                       [query, draw, frame, places = frames.places(), mesh, &seen = live.mesh(), tag, is_of_tick,
+                        is_known = tag == known, version = live.state().weight_version] {
+                         HttpResponse response;
+                         if (is_known)
+                           response.status = 304;
+                         else
+                           response = draw(query, *places, *frame, seen);
+                         response.headers = answer_of(Json(), frame->tick, version).headers;
+                         if (is_of_tick) response.headers.push_back({"ETag", tag});
+                         return response;
+                       },
+                       false};
+                 });
   };
 }
 

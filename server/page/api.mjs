@@ -58,7 +58,7 @@ export async function request(method, path, options = {}) {
       headers: headersOf(options),
       body: raw ? options.body : JSON.stringify(options.body),
     });
-    if (answer.ok) return answer;
+    if (answer.ok || answer.status === 304) return answer;
     const text = await answer.text();
     let message = `${answer.status} ${answer.statusText}`;
     try {

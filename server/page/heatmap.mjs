@@ -80,6 +80,7 @@ export const shown = value =>
 /** The widget: one tab stop, arrows move the focused cell. Callbacks: `choose(y, x)`, `turn(by)` to another plane. */
 export class HeatMap {
   #small = document.createElement('canvas');
+  #image = null;
   #colors = palette(kPalettes[0]);
   #signed = palette('signed');
   #statuses = statusPalette();
@@ -148,9 +149,12 @@ export class HeatMap {
       canvas.height = high;
       canvas.style.height = `${height}px`;
     }
-    this.#small.width = frame.width;
-    this.#small.height = frame.height;
-    const image = new ImageData(frame.width, frame.height),
+    if (this.#image?.width !== frame.width || this.#image.height !== frame.height) {
+      this.#small.width = frame.width;
+      this.#small.height = frame.height;
+      this.#image = new ImageData(frame.width, frame.height);
+    }
+    const image = this.#image,
       pixels = new Uint32Array(image.data.buffer),
       table = this.#table();
     for (let i = 0; i < pixels.length; ++i) pixels[i] = table[frame.codes[i]];

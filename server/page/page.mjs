@@ -74,8 +74,17 @@ async function takeFrame() {
       h: kLargestMap,
       ...(session() ? {session: session()} : {}),
     });
-    const frame = readFrame(await (await request('GET', `${path}/heatmap?${query}`)).arrayBuffer());
-    if (path === state.path) {
+    const asked = `${path}/heatmap?${query}`;
+    const headers = state.shown?.asked === asked && state.shown.tag ? {'If-None-Match': state.shown.tag} : {};
+    const answer = await request('GET', asked, {headers});
+    if (answer.status === 304) {
+      // Pictures of a large grid come less often than they are asked for: ask less often.
+      state.apart = Math.min(2 * (state.apart ?? delay), 4 * delay);
+      delay = state.now?.ticks_per_second > 0 ? state.apart : kStillFrame;
+    } else if (path === state.path) {
+      const frame = readFrame(await answer.arrayBuffer());
+      state.apart = delay;
+      state.shown = {asked, tag: answer.headers.get('ETag')};
       if (frame.tick === state.tick) delay = kStillFrame;
       state.tick = frame.tick;
       document.body.dataset.frames = ++state.frames;

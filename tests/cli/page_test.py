@@ -15,6 +15,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+STORIES = ROOT / "../shared/data/stories260K/derived"
 MOST_BYTES = 60 * 1024  # of all files as a browser gets them
 WAVE = {"weft": 2, "name": "wave", "grid": {"y": 8, "x": 8}, "inputs": {"drive": [1]},
         "layers": [{"repeat": {"y": [0, 8], "x": [0, 8]}, "type": "dense", "out": 1, "activation": "tanh",
@@ -62,6 +63,9 @@ def check_cells(address):
         assert abs(low + (high - low) * code / 254 - each["value"]) <= high / 254 * 1.01, each
         one = json.loads(ask(address, "GET", f"{mesh}/cells/0,{y},{x}")[2])
         assert abs(one["outputs"][0] - each["value"]) < 1e-6, each
+    tag = {"If-None-Match": '"3"'}
+    assert ask(address, "GET", f"{mesh}/heatmap?metric=value", headers=tag)[::2] == (304, b"")
+    assert ask(address, "GET", f"{mesh}/heatmap?metric=status", headers=tag)[0] == 200, "statuses change between ticks"
     small = ask(address, "GET", f"{mesh}/heatmap?w=4&h=2")[2]
     assert struct.unpack("<HH", small[4:8]) == (4, 2) and small[11] & 2 and len(small) == 40
     for query, status in (("metric=gossip", 422), ("z=1", 422), ("w=0", 422), ("session=none", 404)):
@@ -124,6 +128,27 @@ def teach_and_change(address, mesh):
     learn(5, 10)
 
 
+def check_generate(address, run, until):
+    """The text of the box: it comes in parts, is the one that the route answers, and ends where it is told to."""
+    until("return !document.getElementById('generate').hidden")
+    run("""const set = (id, value) => { document.getElementById(id).value = value; };
+      set('prompt', 'Once upon a time'); set('max-tokens', '200'); set('temperature', '0'); set('top-p', '1'); set('seed', '7');
+      window.parts_ = 0;
+      new MutationObserver(all => { window.parts_ += all.length; }).observe(document.getElementById('generated'), {childList: true});
+      document.querySelector('#generate form').requestSubmit();""")
+    until("return document.getElementById('generated').textContent && document.getElementById('generate-stop').disabled")
+    wanted = json.loads(ask(address, "POST", "/v1/completions", {
+        "model": "story", "prompt": "Once upon a time", "max_tokens": 200, "temperature": 0, "seed": 7})[2])["choices"][0]["text"]
+    assert run("return document.getElementById('generated').textContent") == wanted
+    assert run("return window.parts_") > 20, "it came as a whole"
+    assert "ms to the first" in run("return document.getElementById('generate-speed').textContent")
+    run("""document.getElementById('max-tokens').value = '400'; document.querySelector('#generate form').requestSubmit();
+      new MutationObserver(() => document.getElementById('generate-stop').click())
+        .observe(document.getElementById('generated'), {childList: true});""")
+    until("return document.getElementById('generate-stop').disabled")
+    assert len(run("return document.getElementById('generated').textContent")) < len(wanted), "it was not stopped"
+
+
 def check_page(address, driver, folder):
     """The page in Chromium, told by the WebDriver protocol."""
     process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, text=True)
@@ -152,7 +177,10 @@ def check_page(address, driver, folder):
         until("return document.body.dataset.tick === '4'")
         ask(to, "POST", f"{session}/url", {"url": f"http://{address}/#digits"})
         until("return !document.getElementById('draw').hidden")
-        assert run("return document.getElementById('generate').hidden"), "no language model is served"
+        if STORIES.is_dir():
+            check_generate(address, run, until)
+        else:
+            assert run("return document.getElementById('generate').hidden"), "no language model is served"
         check_actions(address, run, until, lambda keys: type_keys(to, session, keys))
         log = json.loads(ask(to, "POST", f"{session}/se/log", {"type": "browser"})[2])["value"]
         assert not [each for each in log if each["level"] == "SEVERE"], log
@@ -170,7 +198,7 @@ def main():
         network = pathlib.Path(folder) / "wave.json"
         network.write_text(json.dumps(WAVE))
         words = [sys.argv[1], "serve", "--json", "--port", "0", "--threads", "1", network,
-                 ROOT / "examples/digits.json"]
+                 ROOT / "examples/digits.json", *([f"story={STORIES}"] if STORIES.is_dir() else [])]
         with subprocess.Popen(list(map(str, words)), stdout=subprocess.PIPE, text=True) as server:
             try:
                 address = json.loads(server.stdout.readline())["listen"][0]

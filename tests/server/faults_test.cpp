@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft::server_trouble_test {
+namespace weft::server_faults_test {
 namespace {
 
 using namespace weft::testing;
@@ -43,7 +43,7 @@ std::string ticking(const std::string& value) {
   return body + "]}}";
 }
 
-TEST(Trouble, AHaltedMeshIsToldAndOthersGoOn) {
+TEST(ServedFaults, AHaltedMeshIsToldAndOthersGoOn) {
   Serving serving;
   ASSERT_EQ(serving.ask("POST", "/api/v1/meshes", kHalting).status, 201);
   serving.make("b", false);
@@ -65,7 +65,7 @@ TEST(Trouble, AHaltedMeshIsToldAndOthersGoOn) {
   EXPECT_EQ(metrics_with(serving, "weft_mesh_halted{mesh=\"a\"} 0"), "weft_mesh_halted{mesh=\"a\"} 0");
 }
 
-TEST(Trouble, ALostDeviceIsToldAndCostsNoBit) {
+TEST(ServedFaults, ALostDeviceIsToldAndCostsNoBit) {
   gpu::DeviceOptions device;
   device.faults = std::make_shared<gpu::FaultInjection>();
   const auto shared = gpu::Device::share("vulkan", device);  // that meshes get, with its faults
@@ -107,4 +107,4 @@ TEST(Trouble, ALostDeviceIsToldAndCostsNoBit) {
 }
 
 }  // namespace
-}  // namespace weft::server_trouble_test
+}  // namespace weft::server_faults_test
