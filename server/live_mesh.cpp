@@ -103,10 +103,12 @@ class LiveMesh::Extension final : public agent::StateExtension {
     // Names go with the records of sessions themselves: a kill may come between those and a note.
     const bool is_new = std::holds_alternative<agent::AddSessionRecord>(record) ||
                         std::holds_alternative<agent::AttachSessionRecord>(record);
-    if (is_new) state.sessions.push_back(std::exchange(next_session_, {}));
     const auto* const removed = std::get_if<agent::RemoveSessionRecord>(&record);
-    if (removed && removed->session < state.sessions.size())
-      state.sessions.erase(state.sessions.begin() + static_cast<std::ptrdiff_t>(removed->session));
+    const std::size_t now = replayable_->mesh().sessions();
+    // Those that a mesh begins with are in no checkpoint yet: `settle_names` names them as it did.
+    if (is_new || removed) state.sessions.resize(is_new ? now - 1 : now + 1);
+    if (is_new) state.sessions.push_back(std::exchange(next_session_, {}));
+    if (removed) state.sessions.erase(state.sessions.begin() + static_cast<std::ptrdiff_t>(removed->session));
     const auto* const note = std::get_if<agent::AnnotationRecord>(&record);
     if (note && note->topic == kNextSession) next_session_ = note->text;
     if (!note || note->topic != kTopic) return {};

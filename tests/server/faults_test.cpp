@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft::server_faults_test {
+namespace weft::faults_test {
 namespace {
 
 using namespace weft::testing;
@@ -107,4 +107,4 @@ TEST(ServedFaults, ALostDeviceIsToldAndCostsNoBit) {
 }
 
 }  // namespace
-}  // namespace weft::server_faults_test
+}  // namespace weft::faults_test

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-namespace weft::server_history_test {
+namespace weft::history_test {
 namespace {
 
 using namespace weft::testing;
@@ -164,4 +164,4 @@ TEST(Jobs, AreCancelledBeforeAndWhileTheyWork) {
 }
 
 }  // namespace
-}  // namespace weft::server_history_test
+}  // namespace weft::history_test

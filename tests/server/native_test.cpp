@@ -400,6 +400,31 @@ TEST(Native, AnswersAfterAKillAsIfThereHadBeenNone) {
   }
 }
 
+TEST(Native, NamesOfSessionsOutliveAKillAndTheRecordsOfTheSessionsAlone) {
+  const TemporaryDirectory folder;
+  const auto options = [&] {
+    server::Service::Options of;
+    of.meshes.state = folder.path();
+    return of;
+  };
+  {
+    Serving serving(options());
+    serving.make("a", false);
+    for (const char* name : {"s", "t", "u"})
+      ASSERT_EQ(serving.ask("POST", kMesh + "/sessions", std::string(R"({"name":")") + name + "\"}").status, 201);
+    ASSERT_EQ(serving.ask("DELETE", kMesh + "/sessions/s").status, 200);
+    ASSERT_EQ(serving.ask("POST", kMesh + "/mark").status, 201);  // waits for the device
+  }
+  Serving serving(options());
+  ASSERT_TRUE(serving.service().meshes().resume_all().has_value());
+  const std::vector<std::string> names = serving.service().meshes().find("a").value()->statistics()->sessions;
+  EXPECT_EQ(names, (std::vector<std::string>{"0", "t", "u"}));
+  for (const char* name : {"0", "t", "u"}) {
+    const Reply ticked = serving.ask("POST", kMesh + "/tick", std::string(R"({"n":1,"session":")") + name + "\"}");
+    EXPECT_EQ(ticked.status, 200) << name << " " << ticked.body;
+  }
+}
+
 TEST(Native, StreamsEvents) {
   const TemporaryDirectory folder;
   server::Service::Options options;
