@@ -27,7 +27,9 @@ Outcome hand_out_mesh(mesh::Mesh loaded, weft_mesh** out_mesh) {
 std::optional<std::size_t> under_way(MeshState& state) {
   const learning::Learner* const learner = state.learner();
   if (!learner) return std::nullopt;
-  return learner->options().schedule == learning::Schedule::settle ? 0 : learner->options().learners;
+  return learner->options().schedule == learning::Schedule::settle
+             ? 0
+             : learning::with_replayed_rows(learner->options()).learners;
 }
 
 }  // namespace

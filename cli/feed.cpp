@@ -245,7 +245,7 @@ Status Feed::add_to_batch() {
   if (++batch_.rows % learners != 0) return {};
   const std::size_t first = batch_.inputs.size() - learners * width;
   batch_.inputs.resize(first + learner_.mesh().sessions() * width);
-  for (std::size_t b = learners; b < learner_.mesh().sessions(); ++b)
+  for (std::size_t b = learners; b < input_rows(learner_); ++b)
     std::copy_n(batch_.inputs.begin() + static_cast<std::ptrdiff_t>(first + b % learners * width), width,
                 batch_.inputs.begin() + static_cast<std::ptrdiff_t>(first + b * width));
   return batch_.rows >= kLargestBatch ? flush() : Status();

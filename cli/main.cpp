@@ -95,7 +95,7 @@ int main_of(int argc, char** argv) {
       add_pack(program),     add_replay(program), add_diff(program),    add_top(program),      add_send(program),
       add_session(program),  add_layers(program), add_options(program), add_tokenize(program), add_import(program),
       add_generate(program), add_chat(program),   add_export(program),  add_view(program),     add_serve(program),
-      add_live(program),     add_stream(program)};
+      add_live(program),     add_stream(program), add_plot(program)};
   // CLI11 then reads a verb's environment when that verb was asked for, and only then.
   for (const Verb& verb : verbs) verb.app->parse_complete_callback([] {});
   const bool json = asks_for_json(argc, argv);

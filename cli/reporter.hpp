@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "cli/report.hpp"
 #include "cli/run_state.hpp"
 #include "cli/run_statistics.hpp"
 #include "cli/terminal.hpp"
@@ -26,6 +27,15 @@ struct Pace {
 inline RunStatistics statistics_of(RunState& state, const Pace& pace) {
   return {state.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), state.stream().progress(),
           pace.clock};
+}
+
+/// Names of what a run's model answers. Classes of tasks are no classes of the table, unless each task has its own.
+inline AnswerNames names_of(RunState& state) {
+  AnswerNames names = AnswerNames::of(state.stream().data(), state.stream().outputs());
+  const learning::TaskOptions& tasks = state.stream().options().tasks;
+  const bool has_own = tasks.kind == learning::TaskKind::split && tasks.scenario == learning::Scenario::klass;
+  if (tasks.is_on() && !has_own) names.classes.clear();
+  return names;
 }
 
 /// Output of `weft run` while it works and at its end.

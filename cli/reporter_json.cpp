@@ -5,6 +5,7 @@
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_statistics.hpp"
+#include "cli/task_report.hpp"
 #include "cli/text_format.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -173,12 +174,8 @@ class JsonReporter final : public Reporter {
     Json line({{"event", "done"},
                {"rule", name(state.setup().learning.rule)},
                {"held_out_accuracy", maybe(state.held_out_accuracy())},
-               {"held_out",
-                held_out ? evaluation_json(*held_out, AnswerNames::of(state.stream().data(), state.stream().outputs()))
-                         : Json()},
-               {"validation", validation ? evaluation_json(*validation, AnswerNames::of(state.stream().data(),
-                                                                                        state.stream().outputs()))
-                                         : Json()},
+               {"held_out", held_out ? evaluation_json(*held_out, names_of(state)) : Json()},
+               {"validation", validation ? evaluation_json(*validation, names_of(state)) : Json()},
                {"prequential_accuracy", statistics["prequential_accuracy"]},
                {"mean_loss", statistics["mean_loss"]},
                {"state_hash", to_string(state.mesh().state_hash())},
@@ -189,6 +186,7 @@ class JsonReporter final : public Reporter {
                {"clock", statistics["clock"]},
                {"drift", drift_json(state)},
                {"adaptation", adaptation_json(state.stream().adaptation())},
+               {"tasks", tasks_json(state.stream().options().tasks, tasks_of(state.stream()))},
                {"device", device_json(state.mesh().device_statistics())}});
     if (const auto flushed = kernels::take_flushed_results()) line["flushed_results"] = *flushed;
     if (state.feed())

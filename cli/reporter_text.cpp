@@ -3,6 +3,7 @@
 #include "cli/adaptation_report.hpp"
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
+#include "cli/task_report.hpp"
 #include "cli/text_format.hpp"
 
 #include "core/printable.hpp"
@@ -162,6 +163,11 @@ class TextReporter final : public Reporter {
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
     if (const auto text = adaptation_text(state.stream().adaptation())) line("adaptation", *text);
+    if (const learning::TaskMatrix* const tasks = tasks_of(state.stream())) {
+      line("tasks", tasks_line(state.stream().options().tasks, *tasks));
+      for (const auto& [label, text] : task_rows(*tasks)) line(label, text);
+      line("in all", task_figures(*tasks));
+    }
     const std::size_t width = out_.columns() ? out_.columns() - 1 : 80;
     if (width > kReportLabel + 8 && p.has_accuracy && !state.accuracy_curve().points.empty())
       line("curve",
@@ -179,9 +185,7 @@ class TextReporter final : public Reporter {
       put(stdout, "state hash\n");
       for (std::size_t at = 0; at < hash.size(); at += width) put(stdout, hash.substr(at, width) + "\n");
     }
-    if (held_out)
-      put(stdout, "\n" + evaluation_report(*held_out, AnswerNames::of(state.stream().data(), state.stream().outputs()),
-                                           out_.columns(), out_.unicode));
+    if (held_out) put(stdout, "\n" + evaluation_report(*held_out, names_of(state), out_.columns(), out_.unicode));
     if (const auto hint = passes_hint(state)) say(*hint);
     std::fflush(stdout);
   }

@@ -7,6 +7,7 @@
 #include "cli/run_monitor.hpp"
 #include "cli/run_state.hpp"
 #include "cli/signals.hpp"
+#include "cli/task_report.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
 
@@ -74,7 +75,8 @@ class Run {
       if (store_) kept_ = checkpoint();
       if (agent_) kept_ = keep_agent();
     }
-    const Status saved = save();
+    Status saved = save();
+    if (saved) saved = save_matrix();
     monitor_.enters("done");
     // Hours of learning are told of, whatever became of their file.
     reporter_.done(state_, pace());
@@ -102,6 +104,14 @@ class Run {
     if (request_.storage.save.empty()) return {};
     WEFT_TRY(const auto bytes, state_.snapshot_for(request_.storage.save));
     return storage::write_file_durably(storage::real_file_system(), request_.storage.save, bytes);
+  }
+
+  Status save_matrix() {
+    const learning::TaskMatrix* const tasks = tasks_of(state_.stream());
+    if (request_.storage.matrix.empty() || !tasks) return {};
+    const std::string text = tasks_csv(state_.stream().options().tasks, *tasks);
+    return storage::write_file_durably(storage::real_file_system(), request_.storage.matrix,
+                                       std::as_bytes(std::span(text)));
   }
 
   Pace pace() { return {seconds_, samples() - first_sample_, state_.mesh().ticks() - first_tick_, clock_statistics_}; }

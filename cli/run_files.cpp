@@ -32,9 +32,9 @@ Result<std::optional<std::uint64_t>> resume(const RunRequest& request, storage::
 static std::vector<NamedFile> outputs_of(const RunRequest& request) {
   std::vector<NamedFile> outputs;
   for (const auto& [role, path] :
-       {std::pair("--save", &request.storage.save), std::pair("--log", &request.monitor.log),
-        std::pair("--socket", &request.monitor.socket), std::pair("--state", &request.storage.state),
-        std::pair("--checkpoint", &request.storage.checkpoint)})
+       {std::pair("--save", &request.storage.save), std::pair("--matrix", &request.storage.matrix),
+        std::pair("--log", &request.monitor.log), std::pair("--socket", &request.monitor.socket),
+        std::pair("--state", &request.storage.state), std::pair("--checkpoint", &request.storage.checkpoint)})
     if (!path->empty()) outputs.push_back({role, *path});
   return outputs;
 }
@@ -53,6 +53,7 @@ Status check_files(const RunRequest& request, const RunSetup& setup) {
   if (!setup.test_path.empty()) inputs.push_back({"--test", setup.test_path});
   WEFT_CHECK(check_distinct(outputs_of(request), inputs));
   if (!request.monitor.socket.empty()) WEFT_CHECK(check_socket(request.monitor.socket));
+  if (!request.storage.matrix.empty()) WEFT_CHECK(check_output({"--matrix", request.storage.matrix}, inputs));
   return request.storage.save.empty() ? Status() : check_output({"--save", request.storage.save}, inputs);
 }
 

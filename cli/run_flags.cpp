@@ -62,6 +62,9 @@ void add_pace_flags(CLI::App& app, PaceFlags& r) {
 void add_storage_flags(CLI::App& app, StorageFlags& r) {
   names_a_file(add_option(app, "save", r.save, "Write the model with its live state there at the end"))
       .type_name("FILE.entity");
+  names_a_file(
+      add_option(app, "matrix", r.matrix, "Write the accuracies on each task after each there, of stream.tasks"))
+      .type_name("FILE.csv");
   add_option(app, "checkpoint", r.checkpoint, "Keep checkpoints there: at the end, and on Ctrl-C").type_name("DIR");
   add_option(app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many samples")
       .within(std::uint64_t{1}, UINT64_MAX);

@@ -48,7 +48,7 @@ struct PaceFlags {
 };
 
 struct StorageFlags {
-  std::string save, checkpoint;
+  std::string save, checkpoint, matrix;
   std::optional<std::uint64_t> checkpoint_every;
   std::string state;  // the agent's data directory
   std::optional<std::string> durability;

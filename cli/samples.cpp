@@ -132,6 +132,14 @@ static Status append_parts(learning::Dataset& data, const learning::StreamOption
   return {};
 }
 
+/// Tasks make their labels of the table's.
+static Result<learning::LabelBounds> bounds_of(const learning::TaughtOutputs& outputs,
+                                               const learning::LearningOptions& learning,
+                                               learning::StreamOptions& stream) {
+  if (stream.tasks.is_on()) return learning::LabelBounds();
+  return learning::label_bounds(outputs, learning, stream.table);
+}
+
 Result<Samples> expect_samples(const mesh::Graph& graph, learning::StreamOptions& stream, const SamplePaths& paths) {
   const auto& inputs = graph.spec().inputs;
   const auto input = the_only(stream.input, inputs.size(),
@@ -140,7 +148,7 @@ Result<Samples> expect_samples(const mesh::Graph& graph, learning::StreamOptions
     return fail(Errc::invalid_argument, "stream.input: the network has several; name the one that the samples go to");
   WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
   WEFT_TRY(const auto outputs, learning::TaughtOutputs::of(graph, stream, learning));
-  WEFT_TRY(const auto bounds, learning::label_bounds(outputs, learning, stream.table));
+  WEFT_TRY(const auto bounds, bounds_of(outputs, learning, stream));
   if (stream.table.missing == learning::Missing::mean && stream.table.fill.empty())
     return fail(Errc::invalid_argument,
                 "stream.missing: the network keeps no means (stream.fill) to fill with; give --missing refuse, drop or "
@@ -173,7 +181,7 @@ Result<Samples> read_samples(const mesh::Graph& graph, learning::StreamOptions& 
   learning::LabelBounds bounds;
   WEFT_TRY(const auto learning, learning::read_learning(graph.spec().learning));
   WEFT_TRY(const auto outputs, learning::TaughtOutputs::of(graph, stream, learning));
-  WEFT_TRY(bounds, learning::label_bounds(outputs, learning, stream.table));
+  WEFT_TRY(bounds, bounds_of(outputs, learning, stream));
   bounds.may_number = !is_trained;
   WEFT_TRY(samples.data, learning::read_dataset(storage::real_file_system(), path, stream.table, bounds));
   learning::Dataset& data = samples.data;

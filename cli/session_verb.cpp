@@ -50,7 +50,7 @@ Status detach(const SessionRequest& request) {
   if (request.remove) WEFT_CHECK(check_output("--remove", request.model));
   WEFT_TRY(Loaded loaded, load_one(model, request.max_memory));
   mesh::Mesh& mesh = *loaded.mesh;
-  const std::size_t training = loaded.learner ? loaded.learner->options().learners : 0;
+  const std::size_t training = loaded.learner ? learning::with_replayed_rows(loaded.learner->options()).learners : 0;
   const bool is_idle = !loaded.learner || loaded.learner->options().schedule == learning::Schedule::settle ||
                        (model.entity && is_finished(*model.entity));
   auto bytes = mesh::detach_session(mesh, request.session, is_idle ? 0 : training);

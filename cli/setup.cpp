@@ -116,10 +116,11 @@ void apply(const RunRequest& request, learning::StreamOptions& to) {
 
 /// Samples of a file are given to the learners one each; those that arrive at their times come one by one.
 Status check_learners(const RunRequest& r, const learning::LearningOptions& o) {
-  if (r.learning.sessions && *r.learning.sessions < o.learners)
-    return fail(Errc::invalid_argument, "--sessions " + std::to_string(*r.learning.sessions) + ": " +
-                                            std::to_string(o.learners) +
-                                            " learners have a session each; give as many, or fewer --learners");
+  const std::size_t rows = o.learners + o.replay.rows();
+  if (r.learning.sessions && *r.learning.sessions < rows)
+    return fail(Errc::invalid_argument,
+                "--sessions " + std::to_string(*r.learning.sessions) + ": " + std::to_string(rows) +
+                    " learners and stored samples have a session each; give as many, or fewer --learners");
   if (r.pace.rate && o.learners > 1)
     return fail(Errc::invalid_argument, "--rate: samples come one by one at their times, and " +
                                             std::to_string(o.learners) +
@@ -216,7 +217,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   if (request.storage.durability) {
     WEFT_TRY(setup.durability, agent::parse_durability(*request.storage.durability));
   }
-  apply(request, setup.spec.device, setup.learning.learners, setup.mesh);
+  apply(request, setup.spec.device, setup.learning.learners + setup.learning.replay.rows(), setup.mesh);
   return setup;
 }
 

@@ -54,6 +54,7 @@ Verb add_view(CLI::App& program);
 Verb add_serve(CLI::App& program);
 Verb add_live(CLI::App& program);
 Verb add_stream(CLI::App& program);
+Verb add_plot(CLI::App& program);
 
 /// "WEFT_ARG_CHECKPOINT_EVERY" for "checkpoint-every".
 std::string environment_name(std::string_view flag);

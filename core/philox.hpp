@@ -25,7 +25,8 @@ enum class RandomPurpose : std::uint32_t {
   explore,
   drift,
   generator,
-  renew
+  renew,
+  replay
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

@@ -20,9 +20,9 @@ namespace weft::learning {
 using mesh::MeshAccess;
 using mesh::NodeId;
 
-LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, LearningPlan made, Optimizer optimizer)
+LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& given, LearningPlan made, Optimizer optimizer)
     : mesh(of),
-      options(wanted),
+      options(with_replayed_rows(given)),
       plan(std::move(made)),
       clock(options.schedule, plan.hold, plan.travel, plan.latency),
       rings(mesh.graph(), options, plan.ring),
@@ -35,6 +35,7 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, Learni
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
       drift(options.drift, mesh.spec().seed),
+      past{given, Reservoir(of, options), Consolidator(of, options, plan.hold)},
       saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
@@ -46,6 +47,23 @@ void LearnerParts::add_score(const Score& score) {
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}
 
 namespace {
+
+/// The sample that enters beside stored ones, and what holds the weights after it.
+Status begin_with_past(LearnerParts& p, std::span<const mesh::RunInput>& inputs, std::uint64_t& first) {
+  const std::uint64_t sample = p.clock.now.block_first;
+  if (p.past.reservoir.is_on()) {
+    inputs = p.past.reservoir.mix(p.mesh, inputs, first, p.rings, sample);
+    first = 0;
+  }
+  Consolidator& consolidator = p.past.consolidator;
+  if (!consolidator.is_on()) return {};
+  return consolidator.before(p.mesh, p.updates.optimizer(), sample, p.rings, sample, inputs, first);
+}
+
+void end_with_past(LearnerParts& p) {
+  if (p.past.reservoir.is_on()) p.past.reservoir.offer(p.mesh, p.rings, p.clock.now.block_first);
+  if (p.past.consolidator.is_on()) p.past.consolidator.after(p.mesh, p.updates.optimizer(), p.clock.now.samples);
+}
 
 /// Before anything is allocated.
 Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
@@ -62,12 +80,28 @@ Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
                   (is_direct ? "n n / 2" : "n n") + " of a layer's values: give --schedule settle or learning.horizon");
 }
 
+/// Checks the mesh for `replay` and `consolidation`.
+Status check_past(const mesh::Mesh& mesh, const LearningOptions& given) {
+  if ((given.replay.is_on() || given.consolidation.is_on()) && mesh.device_statistics())
+    return fail(Errc::unsupported, std::string("learning.") + (given.replay.is_on() ? "replay" : "consolidation") +
+                                       ": the network is on a device, which has none yet; give device 'cpu'");
+  const std::size_t rows = given.learners + given.replay.rows();
+  if (given.replay.is_on() && rows > mesh.sessions())
+    return fail(Errc::invalid_argument, "learning.replay.samples: " + std::to_string(given.replay.samples) +
+                                            " stored samples beside " + std::to_string(given.learners) +
+                                            " learners take " + std::to_string(rows) + " sessions; the mesh has " +
+                                            std::to_string(mesh.sessions()));
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOptions wanted) {
   WEFT_CHECK(check_options(wanted));
-  const LearningOptions options = with_defaults(wanted);
-  WEFT_CHECK(check_memory(mesh, options));
+  const LearningOptions given = with_defaults(wanted);
+  const LearningOptions options = with_replayed_rows(given);
+  WEFT_CHECK(check_past(mesh, given));
+  WEFT_CHECK(check_memory(mesh, given));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   if (options.traces && mesh.device_statistics())
     return fail(Errc::unsupported,
@@ -75,7 +109,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(
-      new Learner(std::make_unique<LearnerParts>(mesh, options, std::move(plan), std::move(optimizer))));
+      new Learner(std::make_unique<LearnerParts>(mesh, given, std::move(plan), std::move(optimizer))));
   WEFT_CHECK(MeshAccess::attach(mesh, learner.get(), history.depth, history.node_depths));
   LearnerParts& p = *learner->parts_;
   p.scratch = LearningScratch::make(mesh.graph(), p.plan, p.options, mesh.plan().regions.size());
@@ -141,19 +175,24 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::uint64_t samp
   for (const mesh::RunInput& input : inputs) {
     const auto port = mesh.graph().find_port(input.port);
     if (!port) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
-    const std::uint64_t wanted = samples * mesh.sessions() * mesh.graph().nodes()[*port].width;
+    const std::uint64_t wanted = samples * input_rows(*this) * mesh.graph().nodes()[*port].width;
     if (input.values.size() != wanted)
       return fail(Errc::shape_mismatch, "input '" + std::string(input.port) +
                                             "': " + std::to_string(input.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected (samples x sessions x width)");
     WEFT_CHECK(mesh::check_values(mesh.graph().nodes()[*port], input.values));
   }
+  for (const mesh::PortSpec& port : mesh.spec().inputs)
+    if (samples > 0 && parts_->past.reservoir.is_on() &&
+        std::none_of(inputs.begin(), inputs.end(), [&](const mesh::RunInput& each) { return each.port == port.name; }))
+      return fail(Errc::invalid_argument,
+                  "input '" + port.name + "': has no values; with learning.replay each sample has all its inputs");
   return {};
 }
 
 Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const {
   const mesh::Mesh& mesh = parts_->mesh;
-  const LearningOptions& options = parts_->options;
+  const LearningOptions& options = parts_->past.given;
   for (const Target& target : targets) {
     const auto node = mesh.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
@@ -210,14 +249,18 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
   if (p.late.is_on()) p.late.follow(p.mesh);
   for (std::uint64_t done = 0; done < samples;) {
     if (p.late.has_entries()) WEFT_CHECK(make_room_for_errors());
-    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry().is_one;
+    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry().is_one || p.past.is_on();
     const std::uint64_t most = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.free_slots()});
     const std::uint64_t count = p.options.plasticity.room(now.samples, most);
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
     now.block_first = now.samples;
     if (p.late.is_on()) p.late.enter_learned(now.samples, count);
     now.samples += count;
-    const Status ran = run(inputs, done, count, count * p.clock.steps_per_sample());
+    std::span<const mesh::RunInput> rows = inputs;
+    std::uint64_t first = done;
+    if (p.past.is_on()) WEFT_CHECK(begin_with_past(p, rows, first));
+    const Status ran = run(rows, first, count, count * p.clock.steps_per_sample());
+    if (p.past.is_on() && now.samples > now.block_first) end_with_past(p);
     if (p.late.is_on()) p.late.end_run(p.mesh.ticks(), now.block_first + count - now.samples);
     WEFT_CHECK(ran);
     done += count;
@@ -293,7 +336,8 @@ void Learner::collect_scores() {
   for (; now.scored < end; ++now.scored) {
     const std::optional<Ticket> ticket = p.late.is_on() ? p.late.ticket_of(now.scored) : now.scored;
     for (const OutputRing& output : p.rings.outputs())
-      for (std::size_t i = 0; ticket && i < p.rings.places(output); ++i) {
+      // Stored samples are behind the new ones.
+      for (std::size_t i = 0; ticket && i < p.past.given.learners * output.tokens; ++i) {
         Score score = p.rings.score(output, now.scored, i);
         score.sample = *ticket;
         p.add_score(score);
@@ -311,6 +355,13 @@ void Learner::clear_scores() noexcept {
 const DriftWatch& drift_of(const Learner& learner) noexcept { return learner.parts_->drift; }
 DriftWatch& drift_of(Learner& learner) noexcept { return const_cast<DriftWatch&>(drift_of(std::as_const(learner))); }
 
+std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept {
+  return learner.parts_->past.reservoir.numbers();
+}
+std::size_t input_rows(const Learner& learner) noexcept {
+  return learner.mesh().sessions() - learner.options().replay.rows();
+}
+
 std::uint64_t Learner::samples() const noexcept { return parts_->clock.now.samples; }
 std::uint64_t Learner::scored() const noexcept { return parts_->clock.now.scored; }
 std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }
@@ -321,7 +372,7 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows
 }
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }
-const LearningOptions& Learner::options() const noexcept { return parts_->options; }
+const LearningOptions& Learner::options() const noexcept { return parts_->past.given; }
 std::vector<NodeId> Learner::inverse_nodes() const {
   std::vector<NodeId> nodes;
   for (NodeId node = 0; node < parts_->plan.layers.size(); ++node)

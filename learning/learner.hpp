@@ -81,7 +81,8 @@ class Learner final : public mesh::StepRule {
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
-  /// Runs `samples` samples and learns. inputs [samples][sessions][width] for every port that changes.
+  /// Runs `samples` samples and learns. inputs [samples][input_rows(*this)][width] for every port that changes; with
+  /// `replay` for every port.
   /// Targets by output; an output without one learns nothing from these samples. Scores wait in `scores`.
   /// @error shape_mismatch, out_of_range (a label), not_finite, halted
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const Target> targets, std::uint64_t samples);
@@ -160,6 +161,7 @@ class Learner final : public mesh::StepRule {
  private:
   friend class LayerMonitor;
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
+  friend std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;
@@ -178,5 +180,9 @@ class Learner final : public mesh::StepRule {
 /// The detector of drift that takes a learner's scores (`drift`); its events are cleared with them.
 DriftWatch& drift_of(Learner& learner) noexcept;
 const DriftWatch& drift_of(const Learner& learner) noexcept;
+/// Numbers of the samples that `replay` has stored, among those that came, by place.
+std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
+/// Rows of a sample's inputs: one a session, without those where stored samples are.
+std::size_t input_rows(const Learner& learner) noexcept;
 
 }  // namespace weft::learning

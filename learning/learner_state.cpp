@@ -28,7 +28,8 @@ std::uint64_t kind_of(const LearningOptions& options) noexcept {
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24 |
          static_cast<std::uint64_t>(options.late) << 32 | patience << 40 |
-         static_cast<std::uint64_t>(options.drift.detector.kind) << 58;
+         static_cast<std::uint64_t>(options.drift.detector.kind) << 58 |
+         static_cast<std::uint64_t>(options.replay.method) << 62;
 }
 
 constexpr Field kLate{"late", Scope::messages}, kOpen{"open_samples", Scope::control};
@@ -76,6 +77,7 @@ void visit_learner(Parts& parts, Archive& archive) {
     if (parts.sizes.measured()[node])
       archive(Field{"gradient_size", Scope::messages, node}, std::span(parts.sizes.sizes()[node]));
   DriftWatch::visit(parts.drift, archive);
+  Reservoir::visit(parts.past.reservoir, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
   auto& optimizer = parts.updates.optimizer();
   Optimizer::visit(optimizer, archive, 0, optimizer.nodes());
@@ -123,6 +125,7 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   // cell that restarts leaves them.
   if (node + 1 != parts_.plan.layers.size()) return;
   if (parts_.drift.is_on()) parts_.drift.visit_hash(archive);
+  if (parts_.past.reservoir.is_on()) parts_.past.reservoir.visit_hash(archive);
   if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
   const std::vector<std::uint32_t> open = late_words(parts_, kHashedLate);
   archive(kOpen, std::span(open));
@@ -152,6 +155,7 @@ Status Learner::finish_restore() {
   for (const std::array<float, 2>& size : p.sizes.sizes())
     if (!std::isfinite(size[0]) || !std::isfinite(size[1]))
       return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
+  if (!p.past.reservoir.fits(p.rings)) return fail(Errc::corrupt, "learner state: a stored sample is none");
   p.pending_scores.clear();
   p.drift.clear_events();
   p.late.clear_expired();

@@ -167,9 +167,10 @@ void Planner::plan_moves() {
     owner.reach = std::max(owner.reach, group.reach);
   }
   plan_.moves_together = options_.optimizer.clip == Clip::global_norm || options_.traces;
-  // Of a norm all gradients must be known before the first weight moves.
-  const bool has_norm = plan_.moves_together || options_.optimizer.clip == Clip::norm;
-  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !has_norm; ++id) {
+  // Of a norm all gradients must be known before the first weight moves; some look at them after it.
+  const bool needs_gradients =
+      plan_.moves_together || options_.optimizer.clip == Clip::norm || options_.consolidation.weighs();
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !needs_gradients; ++id) {
     LayerPlan& layer = plan_.layers[id];
     const mesh::Node& node = graph_.nodes()[id];
     layer.is_outer = options_.learners == 1 && layer.moves && layer.hops.size() == 1 && layer.groups.empty() &&

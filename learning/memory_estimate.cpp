@@ -7,6 +7,7 @@
 #include "learning/internal/feedback_weights.hpp"
 #include "learning/internal/late_samples.hpp"
 #include "learning/internal/learned_inverses.hpp"
+#include "learning/internal/reservoir.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/rules/rule.hpp"
@@ -54,8 +55,9 @@ std::uint64_t record_bytes(const mesh::Graph& graph, const LearningOptions& opti
 
 }  // namespace
 
-Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const LearningOptions& options,
+Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const LearningOptions& given,
                                              std::size_t sessions, std::uint64_t free) {
+  const LearningOptions options = with_replayed_rows(given);
   const std::uint64_t most = std::max<std::uint64_t>(free / kHopBytes, 1);
   const RuleDefinition& rule = rule_of(options);
   const ErrorSchedule schedule(graph, options.rule, options.horizon, most);
@@ -80,9 +82,11 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true, history.node_depths}) +
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
-  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (1 + kernels::arrays_of(options.optimizer)));
+  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) *
+                                (1 + kernels::arrays_of(options.optimizer) + options.consolidation.arrays()));
   estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +
                               LateSamples::bytes_for(graph, options, sessions, ticks, ring));
+  estimate.add("stored samples", Reservoir::bytes_for(graph, options));
   estimate.add(
       "feedback weights",
       (FeedbackWeights::floats_of(graph, options) + LearnedInverses::floats_of(graph, options)) * sizeof(float));

@@ -66,7 +66,8 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
   WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
-  for (std::size_t i = 0; i < kernels::arrays_of(made.options_) + (options.traces ? 1 : 0); ++i) {
+  made.first_past_ = kernels::arrays_of(made.options_) + (options.traces ? 1 : 0);
+  for (std::size_t i = 0; i < made.first_past_ + options.consolidation.arrays(); ++i) {
     WEFT_TRY(auto slot, weights.memory().make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
   }
@@ -188,7 +189,7 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
   }
   for (auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
-    const auto state = [&](std::size_t s) { return s < slots() ? slot(s, i) : nullptr; };
+    const auto state = [&](std::size_t s) { return s < first_past_ ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
     const kernels::OptimizerArguments arguments{parameter.spec->stored_size(),
                                                 parameter.data,

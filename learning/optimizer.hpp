@@ -86,6 +86,8 @@ class Optimizer {
   std::size_t slots() const noexcept { return slots_.size(); }
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is; null: the layer is frozen.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
+  /// Array `a` of those that the consolidation keeps beside parameter `i`.
+  float* past(std::size_t a, std::size_t i) const noexcept { return slots_[first_past_ + a].data(i); }
   /// State of `count` nodes from `first` on: counts of updates, and the arrays beside their parameters.
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive, mesh::NodeId first, std::size_t count) {
@@ -106,7 +108,7 @@ class Optimizer {
     std::vector<float> rates;                         // by output, times the error
   };
   /// The traces of parameter `i`.
-  float* trace(std::size_t i) const noexcept { return slots_.back().data(i); }
+  float* trace(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
   const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
   void make_norms(const mesh::WeightStore& weights);
@@ -120,6 +122,7 @@ class Optimizer {
   kernels::RateSchedule schedule_;
   mesh::ParameterBuffer gradients_;
   std::vector<mesh::ParameterBuffer> slots_;
+  std::size_t first_past_ = 0;  // slots before those of the consolidation
   std::vector<float*> gradient_pointers_;
   std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
   std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back

@@ -4,6 +4,7 @@
 
 #include "learning/internal/drift_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
+#include "learning/internal/past_tables.hpp"
 #include "learning/losses.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -243,10 +244,17 @@ std::vector<LearningTable::Field> plasticity_fields() {
                          {.meaning = "what keeps a network able to learn for long"})};
 }
 
+std::vector<LearningTable::Field> past_fields() {
+  return {section_option("replay", &LearningOptions::replay, replay_table(),
+                         {.meaning = "stored samples that each update learns beside new ones"}),
+          section_option("consolidation", &LearningOptions::consolidation, consolidation_table(),
+                         {.meaning = "what holds weights near those that learned what was before"})};
+}
+
 const LearningTable& learning_table() {
   static const LearningTable table(
       joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
-              trace_fields(), drift_fields(), plasticity_fields()}));
+              trace_fields(), drift_fields(), plasticity_fields(), past_fields()}));
   return table;
 }
 
@@ -358,6 +366,7 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_delay_compensation(options));
   WEFT_CHECK(check_traces(options));
   WEFT_CHECK(check_drift(options.drift));
+  WEFT_CHECK(check_past(options));
   if (options.plasticity.is_on() && options.late != Late::none)
     return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
                                             "' with learning.late '" + std::string(name(options.late)) +
@@ -379,6 +388,15 @@ Status check_options(const LearningOptions& options) {
                     "' and learning.schedule 'pipelined', where each layer learns before the answer is there and keeps "
                     "no past; use 'again', or the schedule 'settle'");
   return {};
+}
+
+bool has_guides(const LearningOptions& options) noexcept {
+  return options.replay.has_answers() || options.consolidation.guides();
+}
+
+LearningOptions with_replayed_rows(LearningOptions options) {
+  options.learners += options.replay.rows();
+  return options;
 }
 
 LearningOptions with_defaults(LearningOptions options) noexcept {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/drift/drift_options.hpp"
+#include "learning/past/past_options.hpp"
 #include "learning/weight_pull.hpp"
 
 #include "kernels/loss.hpp"
@@ -93,8 +94,15 @@ struct LearningOptions {
   bool traces = false;  // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   DriftOptions drift{};
   PlasticityOptions plasticity{};
+  ReplayOptions replay{};
+  ConsolidationOptions consolidation{};
   bool operator==(const LearningOptions&) const = default;
 };
+
+/// True where answers of before are compared with those of now.
+bool has_guides(const LearningOptions& options) noexcept;
+/// Learners as the rows of an update: one for each stored sample too.
+LearningOptions with_replayed_rows(LearningOptions options);
 
 /// The rule's own defaults in place of zeros.
 LearningOptions with_defaults(LearningOptions options) noexcept;

@@ -31,6 +31,30 @@ void OutputErrors::loss_gradient(const LayerAt& at, const MatrixView& y, OutputR
                      {gradient.row(b), 1, y.cols, gradient.stride});
   }
   weigh(at, output, sample, gradient);
+  if (!output.guides.empty()) guide(at, y, output, sample, gradient);
+}
+
+/// Adds the slope of the distance between answers of now and of then.
+void OutputErrors::guide(const LayerAt& at, const MatrixView& y, OutputRing& output, std::uint64_t sample,
+                         const MatrixView& gradient) noexcept {
+  const std::size_t n = options_.learners, slot = rings_.slot(sample), width = output.width;
+  const float scale = output.guide_scales[slot];
+  if (scale == 0.0f) return;
+  kernels::OpStream& stream = at.context.stream;
+  const std::size_t first = options_.replay.has_answers() ? n - options_.replay.rows() : 0;
+  const auto rows = [&](const MatrixView& all) { return MatrixView{all.row(first), n - first, width, all.stride}; };
+  const ConstMatrixView then{output.guides.data() + (slot * n + first) * width, n - first, width, width};
+  ConstMatrixView now = rows(y);
+  if (options_.consolidation.guides()) {
+    const std::size_t classes = width / output.tokens;
+    float* const work = output.guide_work.data();
+    stream.copy({now, {work, n, width, width}});
+    const MatrixView parts{work, n * output.tokens, classes, classes};
+    stream.softmax({parts, options_.consolidation.temperature, parts});
+    now = {work, n, width, width};
+  }
+  stream.axpy({scale, now, rows(gradient)});
+  stream.axpy({-scale, then, rows(gradient)});
 }
 
 void OutputErrors::weigh(const LayerAt& at, const OutputRing& output, std::uint64_t sample,

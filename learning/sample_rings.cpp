@@ -7,7 +7,10 @@
 namespace weft::learning {
 
 SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& options, std::uint64_t slots)
-    : learners_(options.learners), mask_(slots - 1), has_values_(targets_of(options.loss) == LossTargets::values) {
+    : learners_(options.learners),
+      given_(options.learners - options.replay.rows()),
+      mask_(slots - 1),
+      has_values_(targets_of(options.loss) == LossTargets::values) {
   for (const mesh::NodeId node : graph.outputs()) {
     const mesh::Node& made = graph.nodes()[node];
     const auto starts = parts_of(made, options);
@@ -18,7 +21,12 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
     output.losses.assign(output.labels.size(), 0.0f);
     const bool is_late = options.late != Late::none;
     if (has_values_ || is_late) output.values.assign(slots * learners_ * output.width, 0.0f);
-    if (is_late) output.weights.assign(slots * learners_, 1.0f);
+    if (is_late || options.replay.is_on()) output.weights.assign(slots * learners_, 1.0f);
+    if (has_guides(options)) {
+      output.guides.assign(slots * learners_ * output.width, 0.0f);
+      output.guide_scales.assign(slots, 0.0f);
+      output.guide_work.assign(learners_ * output.width, 0.0f);
+    }
     outputs_.push_back(std::move(output));
   }
 }
@@ -30,7 +38,8 @@ std::uint64_t SampleRings::bytes_for(const mesh::Graph& graph, const LearningOpt
     const mesh::Node& made = graph.nodes()[node];
     words += 4 * (parts_of(made, options).size() - 1);  // labels, classes, predictions, losses
     if (is_late || targets_of(options.loss) == LossTargets::values) words += made.width;
-    words += is_late ? 1 : 0;
+    words += is_late || options.replay.is_on() ? 1 : 0;
+    words += has_guides(options) ? made.width : 0;
   }
   return slots * options.learners * words * sizeof(float);
 }
@@ -50,17 +59,18 @@ void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> target
       std::uint32_t* labels = output.labels.data() + at * each;
       // A sample without a label is never scored, and must not show the result of the sample before it in its slot.
       std::fill_n(output.predictions.data() + at * each, each, OutputRing::kNotScored);
-      if (target == targets.end()) {
-        std::fill_n(labels, each, kNoLabel);
-      } else if (!has_values_) {
-        std::copy_n(target->labels.data() + (first + s) * each, each, labels);
-      } else {
-        std::fill_n(labels, each, 0u);
-        std::copy_n(target->values.data() + (first + s) * n * output.width, n * output.width,
+      const std::size_t own = given_ * output.tokens;
+      std::fill_n(labels, each, kNoLabel);
+      if (target != targets.end() && !has_values_) {
+        std::copy_n(target->labels.data() + (first + s) * own, own, labels);
+      } else if (target != targets.end()) {
+        std::fill_n(labels, own, 0u);
+        std::copy_n(target->values.data() + (first + s) * given_ * output.width, given_ * output.width,
                     output.values.data() + at * n * output.width);
       }
       output.set_classes(at * each, each);
       if (!output.weights.empty()) std::fill_n(output.weights.data() + at * n, n, 1.0f);
+      if (!output.guides.empty()) output.guide_scales[at] = 0.0f;
     }
   }
 }

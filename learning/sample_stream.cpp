@@ -5,6 +5,7 @@
 #include "learning/column_statistics.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/shuffle.hpp"
+#include "learning/internal/stream_tasks.hpp"
 #include "learning/split.hpp"
 
 #include "mesh/mesh_access.hpp"
@@ -77,7 +78,7 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
   stream.data_ = std::move(data);
   stream.options_ = std::move(options);
   stream.outputs_ = std::move(outputs);
-  WEFT_CHECK(stream.check_targets());
+  if (!stream.options_.tasks.is_on()) WEFT_CHECK(stream.check_targets());
   stream.units_ = TargetUnits(stream.options_.table);
   Split split = split_rows(stream.data_, stream.options_.held_out, stream.options_.stratified,
                            stream.options_.split_seed.value_or(stream.options_.seed));
@@ -85,6 +86,7 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
   stream.train_ = std::move(split.train);
   stream.held_out_ = std::move(split.held_out);
   stream.validation_ = std::move(split.validation);
+  if (stream.options_.tasks.is_on()) WEFT_CHECK(StreamTasks::make(stream));
   stream.draw();
   if (stream.train_.empty() && !is_fed)
     return fail(Errc::invalid_argument,
@@ -99,6 +101,7 @@ Result<SampleStream> SampleStream::make(Learner& learner, Dataset data, StreamOp
 
 void SampleStream::begin_anew() {
   next_ = 0;
+  if (tasks_) tasks_->matrix = TaskMatrix(tasks_->sequence.tasks());
   if (is_fed_) total_ = options_.max_samples ? options_.max_samples - options_.max_samples % at_once() : UINT64_MAX;
   scores_ = {};
   scores_.hits.assign(options_.window, 0);
@@ -139,7 +142,7 @@ Status SampleStream::check_targets() const {
 }
 
 void SampleStream::draw() {
-  total_ = options_.epochs * train_.size();
+  total_ = tasks_ ? tasks_->sequence.total() : options_.epochs * train_.size();
   if (options_.max_samples) total_ = std::min(total_, options_.max_samples);
   total_ -= total_ % at_once();
   if (options_.drift != Drift::none)
@@ -166,15 +169,17 @@ void SampleStream::shuffle_epoch(std::uint64_t epoch) {
   order_epoch_ = epoch;
 }
 
-void SampleStream::put_inputs(std::uint64_t sample, std::size_t row, float* to) const {
-  const float* values = data_.row(row);
+void SampleStream::put_inputs(std::uint64_t sample, const TaskSequence::Place& place, float* to) const {
+  if (tasks_) return tasks_->sequence.put_inputs(data_, place, to);
+  const float* values = data_.row(place.row);
   const bool drifted = has_drifted(sample);
   for (std::size_t j = 0; j < data_.features; ++j) to[j] = values[drifted ? pixel_map_[j] : j];
 }
 
-void SampleStream::put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const {
+void SampleStream::put_labels(std::uint64_t sample, const TaskSequence::Place& place, std::uint32_t* to) const {
+  if (tasks_) return tasks_->sequence.put_labels(data_, place, to);
   for (std::size_t j = 0; j < data_.targets; ++j) {
-    const std::uint32_t label = data_.labels[row * data_.targets + j];
+    const std::uint32_t label = data_.labels[place.row * data_.targets + j];
     to[j] = has_drifted(sample) ? label_map_[label] : label;
   }
 }
@@ -189,19 +194,20 @@ std::uint64_t SampleStream::at_once() const noexcept {
 
 /// Puts the samples of the next `steps` updates together: [steps][sessions] inputs, [steps][learners] targets.
 void SampleStream::put_steps(std::uint64_t steps) {
-  const std::size_t sessions = learner_->mesh().sessions(), learners = at_once(), targets = data_.targets;
+  const std::size_t sessions = input_rows(*learner_), learners = at_once(), targets = StreamTasks::labels(*this);
   block_.inputs.resize(steps * sessions * data_.features);
   (data_.has_values() ? block_.values.resize(steps * learners * targets)
                       : block_.labels.resize(steps * learners * targets));
   for (std::uint64_t i = 0; i < steps * learners; ++i) {
     const std::uint64_t sample = next_ + i;
-    shuffle_epoch(sample / train_.size());
-    const std::size_t row = order_[sample % train_.size()];
-    put_inputs(sample, row, block_.inputs.data() + (i / learners * sessions + i % learners) * data_.features);
+    if (!tasks_) shuffle_epoch(sample / train_.size());
+    const TaskSequence::Place place =
+        tasks_ ? tasks_->sequence.place(sample) : TaskSequence::Place{0, order_[sample % train_.size()]};
+    put_inputs(sample, place, block_.inputs.data() + (i / learners * sessions + i % learners) * data_.features);
     if (data_.has_values())
-      put_values(row, block_.values.data() + i * targets);
+      put_values(place.row, block_.values.data() + i * targets);
     else
-      put_labels(sample, row, block_.labels.data() + i * targets);
+      put_labels(sample, place, block_.labels.data() + i * targets);
   }
   // The others look on.
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -215,7 +221,9 @@ Status SampleStream::advance(std::uint64_t samples) {
   const std::uint64_t together = at_once(), block = std::max<std::uint64_t>(kBlock / together, 1);
   samples = std::max(samples - samples % together, samples > 0 ? together : 0);
   while (samples > 0 && !is_done()) {
-    const std::uint64_t steps = std::min({block, samples / together, (total_ - next_) / together});
+    WEFT_CHECK(StreamTasks::measure_due(*this));
+    const std::uint64_t end = tasks_ ? std::min(tasks_->sequence.end_of(next_), total_) : total_;
+    const std::uint64_t steps = std::min({block, samples / together, (end - next_) / together});
     const std::uint64_t now = steps * together;
     put_steps(steps);
     const mesh::RunInput input{options_.input, block_.inputs};
@@ -230,7 +238,7 @@ Status SampleStream::advance(std::uint64_t samples) {
     WEFT_CHECK(learned);
     samples -= now;
   }
-  return {};
+  return StreamTasks::measure_due(*this);
 }
 
 Status SampleStream::finish() {
@@ -242,6 +250,8 @@ Status SampleStream::finish() {
 void SampleStream::replayed(std::uint64_t steps) {
   take_scores();
   next_ = std::min(next_ + steps * at_once(), total_);
+  // A row that cannot be measured is missing.
+  if (const Status measured = StreamTasks::measure_due(*this); !measured) return;
 }
 
 void SampleStream::take_scores() {
@@ -310,16 +320,15 @@ StreamProgress SampleStream::progress() const noexcept {
 
 Result<Evaluation> SampleStream::measure_held_out() const {
   if (held_out_.empty()) return fail(Errc::invalid_argument, "stream.held_out: no sample is held out to measure with");
-  return measure(held_out_);
+  return measure(StreamTasks::places(*this, held_out_));
 }
 
-Result<Evaluation> SampleStream::measure(const std::vector<std::uint32_t>& rows) const {
+Result<Evaluation> SampleStream::measure_validation() const { return measure(StreamTasks::places(*this, validation_)); }
+
+Result<Evaluation> SampleStream::measure(std::span<const TaskSequence::Place> rows) const {
   const std::uint64_t sample = next_ ? next_ - 1 : 0;
   const std::size_t width = outputs_.width();
-  std::vector<std::uint32_t> classes;
-  for (std::size_t i = 0; i < std::max<std::size_t>(data_.heads.size(), 1); ++i)
-    classes.push_back(data_.classes_of(i).count);
-  Evaluation evaluation(outputs_, learner_->options(), classes, units_);
+  Evaluation evaluation(outputs_, learner_->options(), StreamTasks::classes(*this), units_);
   std::vector<float> inputs, outputs, values;
   std::vector<std::uint32_t> labels;
   for (std::size_t first = 0; first < rows.size(); first += kShown) {
@@ -335,13 +344,14 @@ Result<Evaluation> SampleStream::measure(const std::vector<std::uint32_t>& rows)
     if (data_.has_values()) {
       values.clear();
       for (std::size_t i = 0; i < n; ++i) {
-        const float* const from = data_.values.data() + rows[first + i] * data_.targets;
+        const float* const from = data_.values.data() + rows[first + i].row * data_.targets;
         values.insert(values.end(), from, from + data_.targets);
       }
       evaluation.add(answers, std::span<const float>(values));
     } else {
-      labels.resize(n * data_.targets);
-      for (std::size_t i = 0; i < n; ++i) put_labels(sample, rows[first + i], labels.data() + i * data_.targets);
+      const std::size_t each = StreamTasks::labels(*this);
+      labels.resize(n * each);
+      for (std::size_t i = 0; i < n; ++i) put_labels(sample, rows[first + i], labels.data() + i * each);
       evaluation.add(answers, std::span<const std::uint32_t>(labels));
     }
   }
@@ -362,6 +372,7 @@ std::string SampleStream::save_cursor() const {
            {"total", total_}};
   if (scores_.before_drift) out["before_drift"] = *scores_.before_drift;
   if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
+  if (tasks_) out["tasks"] = tasks_->matrix.save();
   if (!scores_.adaptation.changes().empty()) out["adaptation"] = scores_.adaptation.save();
   return out.dump();
 }
@@ -370,7 +381,7 @@ Status SampleStream::load_cursor(std::string_view text) {
   WEFT_TRY(const auto document, parse_json(text, "stream cursor"));
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "cursor"));
   WEFT_TRY(const std::uint64_t total, reader.u64("total"));
-  if (total != total_ && options_.drift != Drift::none)
+  if (total != total_ && (options_.drift != Drift::none || tasks_))
     return fail(Errc::shape_mismatch, "cursor.total: the checkpoint's stream has " + std::to_string(total) +
                                           " samples, this one " + std::to_string(total_) +
                                           "; resume with the same data, epochs, held-out share and bound");
@@ -380,7 +391,7 @@ Status SampleStream::load_cursor(std::string_view text) {
                                             ", and this one ends at " + std::to_string(total_) +
                                             "; give more epochs, or the same data");
   next_ = next;
-  const std::uint64_t labels = data_.has_values() ? outputs_.all().size() : data_.targets;
+  const std::uint64_t labels = data_.has_values() ? outputs_.all().size() : StreamTasks::labels(*this);
   WEFT_TRY(scores_.scored, reader.u64("scored", 0, next_ * labels));
   WEFT_TRY(scores_.all_hits, reader.u64("hits", 0, scores_.scored));
   WEFT_TRY(const auto hits, reader.array("window_hits", options_.window, options_.window));
@@ -403,7 +414,9 @@ Status SampleStream::load_cursor(std::string_view text) {
   scores_.adaptation = AdaptationTracker(options_.window);
   scores_.adaptation.stand_at(scores_.scored);
   if (const auto adaptation = reader.find("adaptation")) WEFT_CHECK(scores_.adaptation.load(*adaptation));
-  return reader.finish();
+  if (const auto tasks = reader.find("tasks"); tasks && tasks_) WEFT_CHECK(tasks_->matrix.load(*tasks));
+  WEFT_CHECK(reader.finish());
+  return StreamTasks::measure_due(*this);
 }
 
 }  // namespace weft::learning

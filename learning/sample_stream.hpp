@@ -8,6 +8,8 @@
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
+#include "learning/tasks/task_matrix.hpp"
+#include "learning/tasks/task_sequence.hpp"
 #include "learning/taught_outputs.hpp"
 
 #include <cstdint>
@@ -113,7 +115,7 @@ class SampleStream {
   /// one of the stream's last sample. Touches neither mesh nor stream.
   Result<Evaluation> measure_held_out() const;
   /// The same of the samples to validate with.
-  Result<Evaluation> measure_validation() const { return measure(validation_); }
+  Result<Evaluation> measure_validation() const;
   std::size_t validation_size() const noexcept { return validation_.size(); }
   Result<double> held_out_accuracy() const;
   /// Names of classes and targets; its rows are the stream's own matter.
@@ -125,6 +127,8 @@ class SampleStream {
   Status load_cursor(std::string_view json);
 
  private:
+  friend class StreamTasks;
+  friend const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
   explicit SampleStream(Learner& learner) : learner_(&learner) {}
   static Result<SampleStream> make(Learner& learner, Dataset data, StreamOptions options, bool is_fed);
   void draw();
@@ -132,12 +136,12 @@ class SampleStream {
   bool has_drifted(std::uint64_t sample) const noexcept {
     return options_.drift != Drift::none && sample >= drift_sample_;
   }
-  void put_inputs(std::uint64_t sample, std::size_t row, float* to) const;
-  void put_labels(std::uint64_t sample, std::size_t row, std::uint32_t* to) const;
+  void put_inputs(std::uint64_t sample, const TaskSequence::Place& place, float* to) const;
+  void put_labels(std::uint64_t sample, const TaskSequence::Place& place, std::uint32_t* to) const;
   void put_values(std::size_t row, float* to) const;
   void put_steps(std::uint64_t steps);
   Status check_targets() const;
-  Result<Evaluation> measure(const std::vector<std::uint32_t>& rows) const;
+  Result<Evaluation> measure(std::span<const TaskSequence::Place> places) const;
   void score(const Score& score);
   void take_scores();
 
@@ -155,11 +159,20 @@ class SampleStream {
   ScoreWindow scores_;
   TargetUnits units_;
   TaughtOutputs outputs_;
+  /// Several tasks, one after the other.
+  struct Tasks {
+    TaskSequence sequence;
+    TaskMatrix matrix;
+  };
+  std::optional<Tasks> tasks_;
   /// Samples put together for one call of the learner.
   struct Block {
     std::vector<float> inputs, values;
     std::vector<std::uint32_t> labels;
   } block_;
 };
+
+/// Accuracies on each of the tasks of a stream; null: it has none.
+const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
 
 }  // namespace weft::learning

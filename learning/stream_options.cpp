@@ -14,6 +14,8 @@ namespace weft::learning {
 namespace {
 
 const std::vector<std::string_view> kDrifts{"none", "labels", "pixels"};
+const std::vector<std::string_view> kTaskKinds{"none", "split", "permuted", "rotated", "labels", "turning"};
+const std::vector<std::string_view> kScenarios{"task", "domain", "class"};
 const std::vector<std::string_view> kSeparators{"auto", ",", ";", "tab", "|"};
 const std::vector<std::string_view> kHeaders{"detect", "absent", "present"};
 const std::vector<std::string_view> kMissingNames{"refuse", "drop", "mean", "zero"};
@@ -198,6 +200,33 @@ StreamTable::Field drift_field() {
           [](const StreamOptions& o) { return o.drift == Drift::none ? Json() : drift_table().write(o); }};
 }
 
+/// Several tasks out of one set of samples, an object of its own in the file.
+const OptionTable<TaskOptions>& task_table() {
+  using O = TaskOptions;
+  static const OptionTable<TaskOptions> table({
+      option("kind", &O::kind,
+             {.names = kTaskKinds,
+              .is_needed = true,
+              .is_always_written = true,
+              .meaning = "what differs from task to task: the classes (`split`), the places of the inputs "
+                         "(`permuted`), the angle of the pictures (`rotated`), the labels (`labels`); `turning`: two "
+                         "classes at a time, whose pictures turn further and further"}),
+      option("count", &O::count, {.low = 1, .high = 10000, .is_always_written = true, .meaning = "number of tasks"}),
+      option("scenario", &O::scenario,
+             {.names = kScenarios,
+              .is_always_written = true,
+              .meaning = "labels: classes of the task in a head of its own (`task`), classes of the task that all "
+                         "tasks share (`domain`), or all classes of all tasks (`class`)"}),
+      option("samples", &O::samples,
+             {.unit = "samples", .meaning = "of each task, over and over; 0: as often as `epochs` says"}),
+      option("measured", &O::measured,
+             {.unit = "samples", .meaning = "held-out samples of each task that are measured with; 0: all"}),
+      option("angle", &O::angle,
+             {.low = 0, .high = 360, .unit = "degrees", .meaning = "between two tasks", .only_with = "kind=rotated"}),
+  });
+  return table;
+}
+
 const StreamTable& stream_table() {
   using O = StreamOptions;
   static const StreamTable table([] {
@@ -244,6 +273,8 @@ const StreamTable& stream_table() {
                     .unit = "samples",
                     .meaning = "samples of the sliding accuracy"}),
              drift_field(),
+             section_option("tasks", &O::tasks, task_table(),
+                            {.meaning = "tasks that are learned one after the other"}),
              option("input", &O::input,
                     {.is_always_written = true, .meaning = "port that it feeds; empty: the only one"}),
              option("output", &O::output,
@@ -262,6 +293,8 @@ const StreamTable& stream_table() {
 
 }  // namespace
 
+std::string_view name(TaskKind kind) noexcept { return kTaskKinds[static_cast<std::size_t>(kind)]; }
+std::string_view name(Scenario scenario) noexcept { return kScenarios[static_cast<std::size_t>(scenario)]; }
 std::string_view name(Drift drift) noexcept { return kDrifts[static_cast<std::size_t>(drift)]; }
 
 const std::vector<OptionRow>& stream_rows() { return stream_table().rows(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "learning/table.hpp"
+#include "learning/tasks/task_options.hpp"
 
 #include "core/option_row.hpp"
 #include "core/result.hpp"
@@ -33,8 +34,9 @@ struct StreamOptions {
   std::uint32_t window = 200;      // samples of the sliding accuracy
   std::uint64_t change_every = 0;  // samples after which the task of the data themselves changes; 0: nobody knows
   Drift drift = Drift::none;
-  double drift_at = 0.5;               // share of the stream after which the task changes
-  double drift_share = 1.0;            // share of the labels (pixels) that change, at least two of them
+  double drift_at = 0.5;     // share of the stream after which the task changes
+  double drift_share = 1.0;  // share of the labels (pixels) that change, at least two of them
+  TaskOptions tasks{};
   std::string input{}, output{};       // empty: the network's only one
   std::vector<std::string> outputs{};  // several that the columns of targets belong to, in turn, instead of `output`
 };

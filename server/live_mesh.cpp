@@ -310,7 +310,7 @@ Result<ByteBuffer> LiveMesh::save_session(std::string_view name) const {
   if (!rule) return mesh::detach_session(mesh(), lane);
   const bool is_under_way =
       rule->options().schedule == learning::Schedule::pipelined && rule->scored() != rule->samples();
-  return mesh::detach_session(mesh(), lane, is_under_way ? rule->options().learners : 0);
+  return mesh::detach_session(mesh(), lane, is_under_way ? learning::with_replayed_rows(rule->options()).learners : 0);
 }
 
 Result<std::size_t> LiveMesh::attach_session(const std::string& name, ByteSpan file) {

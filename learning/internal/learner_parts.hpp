@@ -5,6 +5,7 @@
 #include "learning/drift/drift_watch.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/backward_step.hpp"
+#include "learning/internal/consolidator.hpp"
 #include "learning/internal/error_messages.hpp"
 #include "learning/internal/feedback_weights.hpp"
 #include "learning/internal/gradient_sizes.hpp"
@@ -12,6 +13,7 @@
 #include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/learning_plan.hpp"
 #include "learning/internal/learning_scratch.hpp"
+#include "learning/internal/reservoir.hpp"
 #include "learning/internal/sample_clock.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/weight_updates.hpp"
@@ -25,9 +27,17 @@
 
 namespace weft::learning {
 
+/// Parts for what was before.
+struct PastParts {
+  LearningOptions given;  // as the caller knows them: their learners are those of new samples
+  Reservoir reservoir;
+  Consolidator consolidator;
+  bool is_on() const noexcept { return reservoir.is_on() || consolidator.is_on(); }
+};
+
 /// Parts of a learner.
 struct LearnerParts {
-  LearnerParts(mesh::Mesh& of, const LearningOptions& wanted, LearningPlan made, Optimizer optimizer);
+  LearnerParts(mesh::Mesh& of, const LearningOptions& given, LearningPlan made, Optimizer optimizer);
   void add_score(const Score& score);
 
   mesh::Mesh& mesh;
@@ -46,6 +56,7 @@ struct LearnerParts {
   BackwardStep backward;
   std::vector<Score> pending_scores;
   DriftWatch drift;
+  PastParts past;
   bool late_words_fit = true;  // those that were read last
   std::unique_ptr<mesh::RuleState> saved;
   std::unique_ptr<mesh::RecordableRule> recordable;

@@ -41,6 +41,8 @@ class OutputErrors {
   /// Multiplies the rows of learners by their weights, where samples have any.
   void weigh(const LayerAt& at, const OutputRing& output, std::uint64_t sample,
              const kernels::MatrixView& rows) noexcept;
+  void guide(const LayerAt& at, const kernels::MatrixView& y, OutputRing& output, std::uint64_t sample,
+             const kernels::MatrixView& gradient) noexcept;
   /// The slope of several labels of one row: of tokens, or of heads.
   void part_gradients(const LayerAt& at, kernels::MatrixView y, OutputRing& output, std::size_t first,
                       const kernels::MatrixView& gradient) noexcept;

@@ -65,6 +65,9 @@ struct OutputRing {
   std::vector<float> losses{};
   std::vector<float> values{};   // ring [sample & mask][learner][width]; with Late also of gradients
   std::vector<float> weights{};  // ring [sample & mask][learner]; empty: all are 1
+  // Answers of before that rows are to stay near to [sample & mask][learner][width], and by how much, of a sample;
+  // 0: not at all. Of a settled sample alone, so that none is under way between two.
+  std::vector<float> guides{}, guide_scales{}, guide_work{};
 
   /// The arrays of output number `i`.
   template <class Self, class Archive>
@@ -114,7 +117,7 @@ class SampleRings {
 
  private:
   std::vector<OutputRing> outputs_;
-  std::size_t learners_ = 1;
+  std::size_t learners_ = 1, given_ = 1;  // given_: rows that targets are given for
   std::uint64_t mask_ = 0;
   bool has_values_ = false;
 };

@@ -297,6 +297,40 @@ void add_metacognition(std::vector<Case>& all) {
   }
 }
 
+/// Stored samples beside new ones, and weights that are held.
+void add_past(std::vector<Case>& all) {
+  const auto add = [&](std::string name, const LearningOptions& options, const NetworkSpec& spec) {
+    all.push_back({std::move(name), spec, options});
+    all.back().is_on_cpu = true;
+  };
+  for (const Schedule schedule : kSchedules) {
+    LearningOptions options{.schedule = schedule};
+    options.optimizer.lr = 0.02f;
+    options.replay = {ReplayMethod::er, 2, 9, 0.5f, 0.75f};
+    add(joined({"er", name(schedule)}), options, mixed_network(3));
+    options.replay = {};
+    options.consolidation = {Consolidation::ewc, 8, 1000.0f, 0.9f};
+    add(joined({"ewc", name(schedule)}), options, mixed_network(3));
+    options.consolidation = {Consolidation::si, 8, 10.0f};
+    options.learners = 1;
+    add(joined({"si", name(schedule)}), options, in_type(mixed_network(3), Dtype::int8, Activations::float32, true));
+  }
+  LearningOptions options;
+  options.optimizer = kernels::default_options(OptimizerKind::adamw);
+  options.replay = {ReplayMethod::der, 3, 7, 0.5f, 1.0f};
+  add("der", options, mixed_network(3));
+  options.consolidation = {Consolidation::ewc, 8, 100.0f};
+  add("der_ewc", options, mixed_network(3));
+  options.replay = {};
+  options.consolidation = {Consolidation::lwf, 8};
+  add("lwf", options, mixed_network(3));
+  for (const Rule rule : target_rules()) {
+    LearningOptions others{.rule = rule};
+    others.replay = {ReplayMethod::er, 1, 5};
+    add(joined({"er", name(rule)}), others, mixed_network(3));
+  }
+}
+
 }  // namespace
 
 std::vector<UpdateCase> update_cases() {
@@ -347,6 +381,7 @@ std::vector<Case> cases() {
   add_deep(all);
   add_choosing(all);
   add_metacognition(all);
+  add_past(all);
   return all;
 }
 

@@ -44,6 +44,7 @@ struct Case {
   bool ends_alone = false;  // no other such case ends with the same weights
   bool is_mixed = false;    // some cells are on the host beside any device
   bool acts = false;        // cells are sent commands while they learn: on a device the host runs those steps
+  bool is_on_cpu = false;   // a device refuses it
 };
 std::vector<Case> cases();
 

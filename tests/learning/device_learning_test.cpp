@@ -62,6 +62,7 @@ std::vector<Placed> placed_cases() {
   std::vector<Placed> all;
   std::size_t number = test_slice(kSlices), other = 0;
   for (Case& row : cases()) {
+    if (row.is_on_cpu) continue;
     if (!row.is_whole && other++ % kSlices != test_slice(kSlices) && !is_thorough()) continue;
     row.options.learners = 2;
     if (row.is_mixed) {

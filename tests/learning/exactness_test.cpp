@@ -71,7 +71,7 @@ class Exactness : public ::testing::TestWithParam<Case> {
     return {row.spec, row.options, row.samples, sessions, 11, row.falls_to > 0};
   }
   static LearningRun trained(const Setting& setting) {
-    mesh::MeshOptions options = shape(setting.threads, setting.sessions);
+    mesh::MeshOptions options = shape(setting.threads, setting.sessions + GetParam().options.replay.rows());
     options.executor = setting.executor;
     options.executor_seed = 7 * setting.threads;
     LearningRun run(GetParam().spec, GetParam().options, options);
@@ -106,7 +106,7 @@ TEST_P(Exactness, TrainingEndsInTheSameStateOnEveryMachineShape) {
 TEST_P(Exactness, GoesOnFromAFileAndFromASnapshotToTheSameState) {
   const Samples data = samples(2);
   const std::uint64_t cut = data.count / 2 + 7, rest = data.count - cut;
-  LearningRun unbroken(GetParam().spec, GetParam().options, shape(1, 2));
+  LearningRun unbroken(GetParam().spec, GetParam().options, shape(1, 2 + GetParam().options.replay.rows()));
   data.train(*unbroken.learner, 0, cut);
   const ByteBuffer bytes = unbroken.file();
   mesh::Snapshot saved;

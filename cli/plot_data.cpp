@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/plot_data.hpp"
+
+#include "formats/csv/csv.hpp"
+#include "storage/file_system.hpp"
+
+#include "core/json_reader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
+constexpr std::size_t kMostColumns = 64;
+constexpr std::string_view kChange = "change";
+
+/// One file, read.
+class PlotReader {
+ public:
+  explicit PlotReader(PlotData& data) : data_(data) {}
+
+  Status add(const std::string& path) {
+    WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, kMostBytes));
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first == text.npos) return fail(Errc::unsupported, path + ": is empty; there is nothing to show");
+    has_changes_ = !data_.changes.empty();
+    return text[first] == '{' ? add_lines(path, text) : add_table(path, text);
+  }
+
+ private:
+  static Result<std::optional<double>> number(const formats::CsvReader& reader, std::size_t column) {
+    const formats::CsvNumber value = formats::csv_number(reader.fields()[column]);
+    if (value.kind == formats::CsvNumber::Kind::number) return std::optional<double>(value.value);
+    if (value.kind == formats::CsvNumber::Kind::missing) return std::optional<double>();
+    return reader.refuse(Errc::parse_failed, formats::csv_excerpt(reader.fields()[column]) + " in column '" +
+                                                 reader.names()[column] + "' is no number");
+  }
+
+  Status add_table(const std::string& path, std::string_view text) {
+    WEFT_TRY(formats::CsvReader reader,
+             formats::CsvReader::open(text, path, {.header = formats::CsvHeader::present, .max_columns = 65536}));
+    const std::vector<std::string>& names = reader.names();
+    if (names.size() >= 3 && names[0] == "scenario" && names[1] == "after") return add_grid(path, reader);
+    if (data_.grid) return mixed(path);
+    if (names.size() < 2 || names.size() > kMostColumns)
+      return fail(Errc::unsupported,
+                  path + ": " + std::to_string(names.size()) + " columns; a table has one for x, and up to 63 to show");
+    name_x(names[0]);
+    std::vector<Curve> curves(names.size());
+    for (;;) {
+      WEFT_TRY(const bool has_row, reader.next());
+      if (!has_row) break;
+      WEFT_TRY(const auto x, number(reader, 0));
+      if (!x) return reader.refuse(Errc::parse_failed, "no value in column '" + names[0] + "'");
+      for (std::size_t i = 1; i < names.size(); ++i) {
+        WEFT_TRY(const auto y, number(reader, i));
+        if (y && names[i] == kChange)
+          change(*x, *y != 0.0);
+        else if (y)
+          add_point(curves[i], *x, *y);
+      }
+    }
+    for (std::size_t i = 1; i < names.size(); ++i) take(names[i], std::move(curves[i]));
+    return {};
+  }
+
+  Status add_grid(const std::string& path, formats::CsvReader& reader) {
+    if (!data_.groups.empty()) return mixed(path);
+    if (!data_.grid) data_.grid.emplace();
+    TaskGrid& grid = *data_.grid;
+    const std::size_t tasks = reader.names().size() - 2;
+    std::size_t count = 0;
+    for (;; ++count) {
+      WEFT_TRY(const bool has_row, reader.next());
+      if (!has_row) break;
+      grid.scenario = std::string(reader.fields()[0].text);
+      if (grid.files == 0) grid.rows.emplace_back(tasks, 0.0);
+      if (count >= grid.rows.size() || grid.rows[count].size() != tasks) return other_tasks(path, tasks);
+      for (std::size_t task = 0; task < tasks; ++task) {
+        WEFT_TRY(const auto accuracy, number(reader, task + 2));
+        std::optional<double>& mean = grid.rows[count][task];
+        if (!accuracy || !mean)
+          mean.reset();
+        else
+          *mean += (*accuracy - *mean) / static_cast<double>(grid.files + 1);
+      }
+    }
+    if (count != grid.rows.size()) return other_tasks(path, tasks);
+    ++grid.files;
+    return {};
+  }
+
+  /// Objects, a line each: accuracies of samples, or returns of episodes.
+  Status add_lines(const std::string& path, std::string_view text) {
+    if (data_.grid) return mixed(path);
+    Curve accuracy, returns;
+    std::size_t number = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string_view line = text.substr(at, end - at);
+      at = end + 1;
+      ++number;
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      const auto parsed = parse_json(line, path + ":" + std::to_string(number));
+      if (!parsed) return fail(parsed.error());
+      if (!parsed->is_object()) return fail(Errc::parse_failed, path + ":" + std::to_string(number) + ": no object");
+      const std::string event = text_of(*parsed, "event");
+      if (event == "progress") point(*parsed, "samples", "prequential_accuracy", accuracy);
+      if (event == "episode") point(*parsed, "step", "return", returns);
+      if (event == "drift" && parsed->contains("samples")) change((*parsed)["samples"].get<double>(), true);
+    }
+    name_x(accuracy.x.empty() ? "step" : "samples");
+    take("accuracy", std::move(accuracy));
+    take("return", std::move(returns));
+    return {};
+  }
+
+  static std::string text_of(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+  static void point(const Json& object, const char* x, const char* y, Curve& to) {
+    const auto at = object.find(x), value = object.find(y);
+    if (at == object.end() || value == object.end() || !at->is_number() || !value->is_number()) return;
+    add_point(to, at->get<double>(), value->get<double>());
+  }
+  static void add_point(Curve& to, double x, double y) {
+    if (!std::isfinite(x) || !std::isfinite(y)) return;
+    to.x.push_back(x);
+    to.y.push_back(y);
+  }
+
+  void name_x(const std::string& name) {
+    if (data_.x_name.empty()) data_.x_name = name;
+  }
+  void change(double x, bool is_one) {
+    if (is_one && !has_changes_) data_.changes.push_back(x);
+  }
+  void take(const std::string& name, Curve curve) {
+    if (curve.x.empty()) return;
+    auto group = std::find_if(data_.groups.begin(), data_.groups.end(),
+                              [&](const CurveGroup& each) { return each.name == name; });
+    if (group == data_.groups.end()) group = data_.groups.insert(data_.groups.end(), CurveGroup{name, {}});
+    std::vector<std::size_t> order(curve.x.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return curve.x[a] < curve.x[b]; });
+    Curve sorted;
+    for (const std::size_t i : order) add_point(sorted, curve.x[i], curve.y[i]);
+    group->curves.push_back(std::move(sorted));
+  }
+
+  static Failure mixed(const std::string& path) {
+    return fail(Errc::unsupported, path + ": a matrix of tasks and lines do not go into one picture; give one kind");
+  }
+  static Failure other_tasks(const std::string& path, std::size_t tasks) {
+    return fail(Errc::shape_mismatch,
+                path + ": " + std::to_string(tasks) + " tasks; the files before have others, or other rows");
+  }
+
+  PlotData& data_;
+  bool has_changes_ = false;
+};
+
+Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!std::filesystem::is_directory(path, error)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> own;
+    for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+      const std::string ending = entry.path().extension().string();
+      if (ending == ".csv" || ending == ".jsonl") own.push_back(entry.path().string());
+    }
+    if (error) return fail(Errc::storage, path + ": " + error.message());
+    if (own.empty()) return fail(Errc::unsupported, path + ": holds no .csv and no .jsonl file");
+    std::sort(own.begin(), own.end());
+    files.insert(files.end(), own.begin(), own.end());
+  }
+  return files;
+}
+
+}  // namespace
+
+Result<PlotData> read_plot(const std::vector<std::string>& paths) {
+  PlotData data;
+  WEFT_TRY(const std::vector<std::string> files, files_of(paths));
+  for (const std::string& file : files) WEFT_CHECK(PlotReader(data).add(file));
+  if (data.groups.empty() && (!data.grid || data.grid->rows.empty()))
+    return fail(Errc::unsupported, files[0] + ": holds no numbers to show");
+  return data;
+}
+
+}  // namespace weft::cli

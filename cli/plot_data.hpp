@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "core/result.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// Points of one column of one file, by ascending x.
+struct Curve {
+  std::vector<double> x, y;
+};
+
+/// One line of a picture: the curves of a column, of each file that has it.
+struct CurveGroup {
+  std::string name;
+  std::vector<Curve> curves;
+};
+
+/// Accuracies on each task after each, the mean of the files (cli/task_report.hpp); nothing: not measured.
+struct TaskGrid {
+  std::string scenario;
+  std::size_t files = 0;
+  std::vector<std::vector<std::optional<double>>> rows;
+};
+
+/// What a picture is made of: a grid, or lines.
+struct PlotData {
+  std::optional<TaskGrid> grid;
+  std::string x_name;
+  std::vector<CurveGroup> groups;
+  std::vector<double> changes;  // places along x, of the first file that has some
+};
+
+/// Reads tables, and what `weft run --json` and `weft live --json` print. A directory stands for its files, in the
+/// order of their names. Several files are runs that differ in their seeds.
+/// @error storage, parse_failed, unsupported: tables of several kinds, or nothing to show; naming the file
+Result<PlotData> read_plot(const std::vector<std::string>& paths);
+
+}  // namespace weft::cli
