@@ -67,7 +67,7 @@ def rows():
         "permuted_ewc": row(PERMUTED, 1e-4, 85, **wide,
                             consolidation={"method": "ewc", "every": every, "strength": 30000}),
         "permuted_si": row(PERMUTED, 1e-4, 85, **wide,
-                           consolidation={"method": "si", "every": every, "strength": 1000}),
+                           consolidation={"method": "si", "every": every, "strength": 3000}),
         "permuted_lwf": row(PERMUTED, 1e-4, **wide, consolidation={"method": "lwf", "every": every}),
     }
     return made

@@ -54,9 +54,9 @@ std::vector<float> draw(std::uint64_t number) {
 }
 
 /// The layer in float64.
-struct Twin {
+struct Reference {
   std::vector<double> w, b;
-  static Twin of(const LearningRun& run) {
+  static Reference of(const LearningRun& run) {
     const auto all = run.weights();
     return {all[0], all[1]};
   }
@@ -90,22 +90,22 @@ TEST(Replay, LearnsTheStoredSampleBesideTheNewOneAndItsAnswerOfThen) {
   for (const ReplayMethod method : {ReplayMethod::er, ReplayMethod::der}) {
     LearningRun run(line(), with({method, 1, 1, 0.3f, 0.7f}), shape(1, 2));
     const std::vector<float> first = draw(1), second = draw(2);
-    Twin twin = Twin::of(run);
-    const std::vector<double> then = twin.answer(first);
+    Reference reference = Reference::of(run);
+    const std::vector<double> then = reference.answer(first);
     const auto mean = 1.0 / static_cast<double>(2);  // of the rows
     run.train(first, {1});
-    twin.add(first, Twin::slope(then, 1), -0.1 * mean);
-    twin.expect_near(run, 1e-6);
+    reference.add(first, Reference::slope(then, 1), -0.1 * mean);
+    reference.expect_near(run, 1e-6);
     run.train(second, {0});
-    std::vector<double> old = Twin::slope(twin.answer(first), 1);
-    const std::vector<double> now = twin.answer(first);
+    std::vector<double> old = Reference::slope(reference.answer(first), 1);
+    const std::vector<double> now = reference.answer(first);
     for (std::size_t i = 0; i < 2; ++i)
       // The mean square over two values: 2 alpha / 2.
       old[i] = 0.7 * old[i] + (method == ReplayMethod::der ? 0.3 * (now[i] - then[i]) : 0.0);
-    const std::vector<double> fresh = Twin::slope(twin.answer(second), 0);
-    twin.add(first, old, -0.1 * mean);
-    twin.add(second, fresh, -0.1 * mean);
-    twin.expect_near(run, 1e-6);
+    const std::vector<double> fresh = Reference::slope(reference.answer(second), 0);
+    reference.add(first, old, -0.1 * mean);
+    reference.add(second, fresh, -0.1 * mean);
+    reference.expect_near(run, 1e-6);
     // One score a sample that was given.
     EXPECT_EQ(run.learner->scores().size(), 2u);
   }
@@ -172,34 +172,34 @@ TEST(Consolidation, HoldsWeightsAsItsEquationsSay) {
     LearningOptions options = plain();
     options.consolidation = {method, 2, 40.0f, 0.5f, 0.1f};
     LearningRun run(line(), options);
-    Twin twin = Twin::of(run), anchor = twin;
+    Reference reference = Reference::of(run), anchor = reference;
     std::vector<double> f(8, 0.0), sum(8, 0.0);
-    const auto each = [](Twin& of, std::size_t i) -> double& { return i < 6 ? of.w[i] : of.b[i - 6]; };
+    const auto each = [](Reference& of, std::size_t i) -> double& { return i < 6 ? of.w[i] : of.b[i - 6]; };
     for (std::uint64_t update = 1; update <= 5; ++update) {
       const std::vector<float> x = draw(update);
       const std::uint32_t label = update % 2;
-      const Twin before = twin;
-      Twin gradient{std::vector<double>(6, 0.0), std::vector<double>(2, 0.0)};
-      gradient.add(x, Twin::slope(twin.answer(x), label), 1.0);
+      const Reference before = reference;
+      Reference gradient{std::vector<double>(6, 0.0), std::vector<double>(2, 0.0)};
+      gradient.add(x, Reference::slope(reference.answer(x), label), 1.0);
       for (std::size_t i = 0; i < 8; ++i) {
         const double g = each(gradient, i);
-        each(twin, i) -= 0.1 * g;
+        each(reference, i) -= 0.1 * g;
         sum[i] += method == Consolidation::ewc ? g * g : 0.1 * g * g;
         if (update > 2) {
           const double t = 0.1 * 40.0 * f[i];
-          each(twin, i) -= (each(twin, i) - each(anchor, i)) * t / (1.0 + t);
+          each(reference, i) -= (each(reference, i) - each(anchor, i)) * t / (1.0 + t);
         }
       }
       run.train(x, {label});
-      twin.expect_near(run, 2e-6);
+      reference.expect_near(run, 2e-6);
       if (update % 2 != 0) continue;
       for (std::size_t i = 0; i < 8; ++i) {
-        const double way = each(twin, i) - each(anchor, i);
+        const double way = each(reference, i) - each(anchor, i);
         f[i] =
             method == Consolidation::ewc ? 0.5 * f[i] + sum[i] / 2 : f[i] + std::max(sum[i], 0.0) / (way * way + 0.1);
         sum[i] = 0;
       }
-      anchor = twin;
+      anchor = reference;
     }
   }
 }
@@ -208,23 +208,23 @@ TEST(Consolidation, AnswersOfThenAreKept) {
   LearningOptions options = plain();
   options.consolidation = {Consolidation::lwf, 1, 0.8f};
   LearningRun run(line(), options);
-  Twin twin = Twin::of(run);
+  Reference reference = Reference::of(run);
   const std::vector<float> first = draw(1), second = draw(2);
   run.train(first, {1});
-  twin.add(first, Twin::slope(twin.answer(first), 1), -0.1);
-  const Twin then = twin;
+  reference.add(first, Reference::slope(reference.answer(first), 1), -0.1);
+  const Reference then = reference;
   run.train(second, {0});
   // Of the update after a consolidation both answers are the same, so that nothing is added.
-  twin.add(second, Twin::slope(twin.answer(second), 0), -0.1);
-  twin.expect_near(run, 1e-6);
+  reference.add(second, Reference::slope(reference.answer(second), 0), -0.1);
+  reference.expect_near(run, 1e-6);
   LearningOptions late = options;
   late.consolidation.every = 2;
   LearningRun other(line(), late);
-  Twin slow = Twin::of(other);
-  Twin kept = slow;
+  Reference slow = Reference::of(other);
+  Reference kept = slow;
   for (std::uint64_t update = 1; update <= 5; ++update) {
     const std::vector<float> x = draw(update);
-    std::vector<double> g = Twin::slope(slow.answer(x), 0);
+    std::vector<double> g = Reference::slope(slow.answer(x), 0);
     if (update > 2) {
       const auto soft = [](std::vector<double> y) {
         const double e0 = std::exp(y[0] / 2), e1 = std::exp(y[1] / 2);
