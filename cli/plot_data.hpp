@@ -28,7 +28,7 @@ struct TaskGrid {
   std::vector<std::vector<std::optional<double>>> rows;
 };
 
-/// What a picture is made of: a grid, or lines.
+/// Content of a picture: a grid, or lines.
 struct PlotData {
   std::optional<TaskGrid> grid;
   std::string x_name;

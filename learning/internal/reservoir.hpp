@@ -55,7 +55,7 @@ class Reservoir {
   }
   /// The same as a part of a state's hash.
   void visit_hash(OutArchive& archive) const;
-  /// What came out of a file: false where it contradicts itself.
+  /// Checks what came out of a file: false where it contradicts itself.
   bool fits(const SampleRings& rings) const;
 
  private:

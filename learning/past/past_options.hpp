@@ -32,8 +32,8 @@ struct ReplayOptions {
   std::size_t rows() const noexcept { return is_on() ? samples : 0; }
 };
 
-/// What holds weights near those that learned what was before: by how much the loss hangs on each (ewc), by how much
-/// each has lowered the loss (si), or by the answers of the network of then to the samples of now (lwf).
+/// Ways to hold weights near those that learned what was before: by the loss's dependence on each (ewc), by what each
+/// did for the loss (si), or by the answers of the network of then to the samples of now (lwf).
 enum class Consolidation : int { none, ewc, si, lwf };
 std::string_view name(Consolidation method) noexcept;
 

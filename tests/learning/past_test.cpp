@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What stored samples and held weights do, against formulas written out again in float64; exactness_test.cpp has their
-// bits on every machine shape, through files and back.
+// Stored samples and held weights against formulas written out again in float64; exactness_test.cpp has their bits on
+// every machine shape, through files and back.
 
 #include "core/philox.hpp"
 

@@ -91,7 +91,9 @@ TEST(TaskSequence, PermutesPlacesAndLabelsAnewInEachTaskButTheFirst) {
     std::vector<float> x = inputs(places, data, {task, 7});
     seen.insert(x);
     EXPECT_EQ(labels(places, data, {task, 7})[0], 5 * task + 2);
-    if (task == 0) EXPECT_EQ(x, std::vector<float>(data.row(7), data.row(8)));
+    if (task == 0) {
+      EXPECT_EQ(x, std::vector<float>(data.row(7), data.row(8)));
+    }
     std::sort(x.begin(), x.end());
     EXPECT_EQ(x, std::vector<float>(data.row(7), data.row(8)));
   }
@@ -149,7 +151,9 @@ TEST(TaskSequence, TurningShowsPairsThreeTimesAroundAndEachSampleOnce) {
     const Place place = sequence.place(sample);
     const std::uint32_t label = data.labels[place.row];
     EXPECT_TRUE(rows.insert(place.row).second);
-    if (const auto before = last.find(label); before != last.end()) EXPECT_GT(place.angle, before->second);
+    if (last.contains(label)) {
+      EXPECT_GT(place.angle, last[label]);
+    }
     last[label] = place.angle;
     if (pairs.empty() || (pairs.back().size() == 2 && !pairs.back().contains(label))) pairs.emplace_back();
     pairs.back().insert(label);
@@ -250,7 +254,8 @@ Forgetting learned(const ReplayOptions& replay, std::uint64_t seed, std::uint64_
   return {*matrix.accuracy(), *matrix.forgetting(), run.hash()};
 }
 
-// 20 seeds: without 0.199, sd 0.001; er 0.87, sd 0.02; der++ 0.88, sd 0.02.
+// Means and deviations of 20 seeds: none 0.193, 0.005; er 0.914, 0.015; der++ 0.927, 0.013. Thresholds lie 4 deviations
+// of a mean of three below them.
 TEST(Forgetting, StoredSamplesKeepFiveTasksOfDigits) {
   double none = 0, er = 0, der = 0;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
@@ -261,9 +266,22 @@ TEST(Forgetting, StoredSamplesKeepFiveTasksOfDigits) {
   RecordProperty("none", std::to_string(none));
   RecordProperty("er", std::to_string(er));
   RecordProperty("der", std::to_string(der));
-  EXPECT_LT(none, 0.25);
-  EXPECT_GT(er, 0.75);
-  EXPECT_GT(der, 0.75);
+  EXPECT_LT(none, 0.205);
+  EXPECT_GT(er, 0.88);
+  EXPECT_GT(der, 0.897);
+}
+
+// Source of those numbers.
+TEST(Forgetting, DISABLED_OfTwentySeeds) {
+  for (const ReplayMethod method : {ReplayMethod::none, ReplayMethod::er, ReplayMethod::der}) {
+    double sum = 0, squares = 0;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const double accuracy = learned({method, 12, 200, 0.3f}, seed).accuracy;
+      sum += accuracy, squares += accuracy * accuracy;
+    }
+    const double mean = sum / 20, deviation = std::sqrt((squares - 20 * mean * mean) / 19);
+    std::printf("%s: %.4f, sd %.4f\n", std::string(name(method)).c_str(), mean, deviation);
+  }
 }
 
 TEST(Forgetting, MatrixAndStateDoNotHangOnTheLengthOfAdvances) {
