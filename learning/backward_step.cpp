@@ -204,9 +204,31 @@ bool BackwardStep::process_gradient(const LayerAt& at, const Hop& hop, std::uint
     args.dx = at.rows(scratch.dx, at.context.graph.nodes()[at.node].in);
   args.dnext_state = state_errors(at, hop);
   if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
-  backward(at, args, learns);
+  if (learns && is_step_limited(at, args.x))
+    backward_limited(at, args);
+  else
+    backward(at, args, learns);
   if (hop.sends && !sends_directly) send(at, hop, tick, args.dx);
   return learns;
+}
+
+bool BackwardStep::is_step_limited(const LayerAt& at, const ConstMatrixView& x) noexcept {
+  if (options_.step_limit == 0.0f || limits_.step_size(at) == 0.0f) return false;
+  limits_.limit_step(at, x);
+  const float* const limits = at.scratch.limits.data();
+  // Factors of 1 need no step of their own; those on a device nobody waits for.
+  return !at.context.cpu || std::any_of(limits, limits + options_.learners, [](float each) { return each != 1.0f; });
+}
+
+// The layer sends on the whole gradient; its own step alone is shorter. One that sends nothing shortens what reached it,
+// so that the same errors are left behind where no limit was reached.
+void BackwardStep::backward_limited(const LayerAt& at, mesh::BackwardArgs& args) {
+  mesh::BackwardArgs own = args;
+  if (args.dx.data) own.dy = at.rows(at.scratch.work, args.dy.cols);
+  at.context.stream.scale_rows({at.scratch.limits.data(), args.dy, own.dy});
+  if (args.dx.data) backward(at, args, false);
+  own.dx = {};
+  backward(at, own, true);
 }
 
 bool BackwardStep::process_target(const LayerAt& at, const Hop& hop, std::uint64_t tick, MatrixView residual) {

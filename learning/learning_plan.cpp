@@ -35,6 +35,7 @@ class Planner {
   void plan_tied();
   void plan_moves();
   Status plan_traces();
+  double depth_factor() const;
   void plan_steps();
   void plan_arrivals();
   void plan_delays();
@@ -206,11 +207,25 @@ Status Planner::plan_traces() {
               "learning.traces: layers with shared weights, which have no traces; give each its own");
 }
 
+/// Divisor of steps in deep networks. Changes of n layers on the way of an error add up at the output, and in a
+/// pipelined network the error of the last is 2 n steps late: each takes 1 / n^2 of the step. Networks of up to kShallow
+/// layers that learn take it whole.
+double Planner::depth_factor() const {
+  if (!rule_of(options_).adds_up) return 1.0;
+  constexpr double kShallow = 4.0;
+  std::set<std::uint32_t> distances;
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < plan_.layers.size(); ++id)
+    if (plan_.layers[id].moves && !graph_.nodes()[id].layer->parameters().empty())
+      distances.insert(plan_.layers[id].hops.front().distance);
+  const double depth = std::max(static_cast<double>(distances.size()) / kShallow, 1.0);
+  return depth * depth;
+}
+
 void Planner::plan_steps() {
+  const auto size = static_cast<float>(options_.optimizer.lr * rule_of(options_).target_share * depth_factor());
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size(); ++id) {
     const mesh::Node& node = graph_.nodes()[id];
-    if (is_one_product(node))
-      plan_.layers[id].step_size = options_.optimizer.lr * rule_of(options_).target_share * static_cast<float>(node.in);
+    if (is_one_product(node)) plan_.layers[id].step_size = size * static_cast<float>(node.in);
   }
 }
 

@@ -37,17 +37,18 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
   std::vector<LearningScratch> made(regions);
   for (LearningScratch& scratch : made) {
     const bool has_targets = rule_of(options).path != ErrorPath::gradients;
+    const bool has_limits = has_targets || options.step_limit != 0.0f;
     if (has_targets || splits) {
       scratch.target = AlignedBuffer<float>(n);
-      scratch.split = AlignedBuffer<float>(n);
       scratch.dx = AlignedBuffer<float>(n);
     }
-    if (has_targets) scratch.work = AlignedBuffer<float>(n);
+    if (has_limits || splits) scratch.split = AlignedBuffer<float>(n);
+    if (has_limits) scratch.work = AlignedBuffer<float>(n);
     scratch.delta = AlignedBuffer<float>(has_targets || splits ? n : padded(widest_gathered) * options.learners);
     scratch.own = AlignedBuffer<float>(padded(widest_own) * options.learners);
     scratch.factors = AlignedBuffer<float>(padded(std::max(widest, options.learners)));
-    if (has_targets) scratch.limits = AlignedBuffer<float>(padded(options.learners));
-    if (has_targets) scratch.ones = AlignedBuffer<float>(padded(options.learners));
+    if (has_limits) scratch.limits = AlignedBuffer<float>(padded(options.learners));
+    if (has_limits) scratch.ones = AlignedBuffer<float>(padded(options.learners));
     scratch.maps = AlignedBuffer<float>(widest_maps);
     scratch.kept = AlignedBuffer<float>(widest_kept);
   }

@@ -151,8 +151,7 @@ std::vector<LearningTable::Field> limit_fields() {
              {.low = 0,
               .high = 1e20,
               .meaning = "largest product of the learning rate and the squared norm of a layer's input: above it the "
-                         "step shrinks; 0: the rule's default",
-              .applies = rules_with_displacements()}),
+                         "step shrinks; 0: the rule's default"}),
       option("displacement_limit", &O::displacement_limit,
              {.low = 0,
               .high = 1e20,
@@ -168,8 +167,7 @@ std::vector<LearningTable::Field> limit_fields() {
              {.low = 0,
               .high = 1e20,
               .meaning = "largest norm of the gradients of a layer that is more than one product with its input, where "
-                         "`clip` is `none`; 0: the rule's default",
-              .applies = rules_with_displacements()}),
+                         "`clip` is `none`; 0: the rule's default"}),
   };
 }
 
@@ -318,6 +316,8 @@ Status check_traces(const LearningOptions& options) {
   if (!has_plain_steps(o)) return refuse("optimizer.type " + quoted(name(o.kind)), "'sgd'");
   if (o.weight_decay != 0.0f) return refuse("optimizer.weight_decay " + number_text(o.weight_decay), "0");
   if (o.clip != Clip::none) return refuse("optimizer.clip " + quoted(name(o.clip)), "'none': the step has a bound");
+  if (options.step_limit != 0.0f)
+    return refuse("step_limit " + number_text(options.step_limit), "0: the step has a bound");
   if (!kernels::is_constant(options.rate_schedule))
     return refuse("rate_schedule " + quoted(name(options.rate_schedule.kind)), "none: the step has a bound");
   return {};
@@ -401,13 +401,16 @@ LearningOptions with_replayed_rows(LearningOptions options) {
 
 LearningOptions with_defaults(LearningOptions options) noexcept {
   const RuleDefinition& rule = rule_of(options);
+  // Gradients at a rate that somebody has stated make the steps that they make anywhere.
+  bool has_limits = rule.path != ErrorPath::gradients;
   if (options.optimizer.lr == 0.0f) {
     const float own = kernels::default_options(options.optimizer.kind).lr;
     options.optimizer.lr = options.traces ? 1.0f : own != 0.0f ? own : rule.lr;
+    has_limits |= !options.traces && own == 0.0f;
   }
   if (options.output_step == 0.0f) options.output_step = rule.output_step;
   if (options.feedback_scale == 0.0f) options.feedback_scale = rule.feedback_scale;
-  if (options.step_limit == 0.0f) options.step_limit = rule.step_limit;
+  if (options.step_limit == 0.0f && has_limits) options.step_limit = rule.step_limit;
   if (options.displacement_limit == 0.0f) options.displacement_limit = rule.displacement_limit;
   if (options.gradient_limit == 0.0f) options.gradient_limit = rule.gradient_limit;
   if (options.activation_limit == 0.0f) options.activation_limit = rule.activation_limit;

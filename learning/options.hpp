@@ -81,7 +81,7 @@ struct LearningOptions {
   float output_step = 0.0f;
   float feedback_scale = 0.0f;  // standard deviation of feedback weights times sqrt(fan-in); 0: the rule's default
   Feedback feedback = Feedback::linear;
-  float step_limit = 0.0f;          // of target rules: of lr times the square of a layer's input; 0: the rule's default
+  float step_limit = 0.0f;          // of lr times the square of a layer's input; 0: the rule's default
   float displacement_limit = 0.0f;  // rms of a displacement; 0: the rule's default
   float activation_limit = 0.0f;    // rms of a hidden layer's output above which targets lie nearer to 0; 0: as above
   float gradient_limit = 0.0f;      // norm of the gradients of a layer that is no single product; 0: as above

@@ -93,6 +93,10 @@ class BackwardStep {
   }
   /// The layer's backward with gradients, if `learns`.
   void backward(const LayerAt& at, mesh::BackwardArgs& args, bool learns);
+  /// True where the step of a layer by its gradient has a limit that is reached: then scratch.limits has the factors.
+  bool is_step_limited(const LayerAt& at, const kernels::ConstMatrixView& x) noexcept;
+  /// The layer's backward with gradients of a step so shortened.
+  void backward_limited(const LayerAt& at, mesh::BackwardArgs& args);
   std::uint32_t error_message(mesh::NodeId node) const noexcept {
     return plan_.error_messages[static_cast<std::size_t>(plan_.layers[node].output)];
   }

@@ -6,6 +6,7 @@
 
 namespace weft::learning::rules {
 
-constinit const RuleDefinition backprop{.name = "backprop", .path = ErrorPath::gradients};
+constinit const RuleDefinition backprop{
+    .name = "backprop", .path = ErrorPath::gradients, .step_limit = 1.0f, .adds_up = true};
 
 }  // namespace weft::learning::rules

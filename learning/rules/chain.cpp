@@ -10,6 +10,7 @@ constinit const RuleDefinition chain{.name = "chain",
                                      .lr = 0.2f,
                                      .target_share = 0.1f,
                                      .step_limit = 0.5f,
+                                     .adds_up = true,
                                      .displacement_limit = 1.0f,
                                      .activation_limit = 1.0f,
                                      .gradient_limit = 3.0f};

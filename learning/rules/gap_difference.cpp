@@ -22,6 +22,7 @@ void through_mean_of_displacements(const MatrixStep& s) {
 
 constinit const RuleDefinition gap_difference{.name = "gap_difference",
                                               .step_limit = 0.5f,
+                                              .adds_up = true,
                                               .displacement_limit = 1.0f,
                                               .activation_limit = 1.0f,
                                               .gradient_limit = 3.0f,

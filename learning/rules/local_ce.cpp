@@ -10,6 +10,8 @@ namespace weft::learning::rules {
 constinit const RuleDefinition local_ce{.name = "local_ce",
                                         .path = ErrorPath::local,
                                         .feedback = FeedbackMatrices::heads,
+                                        .output_step = 3.0f,
+                                        .feedback_scale = 3.0f,
                                         .step_limit = 0.5f,
                                         .displacement_limit = 1.0f,
                                         .activation_limit = 1.0f,

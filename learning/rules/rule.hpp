@@ -63,9 +63,10 @@ struct RuleDefinition {
   float target_share = 1.0f;            // of a displacement, by which the layer's own target is apart
   bool outputs_send_gradients = false;  // an output sends J^T d, not through a feedback matrix
   float step_limit = 0.0f;              // default, 0: none
-  float displacement_limit = 0.0f;      // default, 0: none
-  float activation_limit = 0.0f;        // default, 0: none
-  float gradient_limit = 0.0f;          // default, 0: none
+  bool adds_up = false;  // layers act together on the outputs: in deep networks each one's limited step is smaller
+  float displacement_limit = 0.0f;  // default, 0: none
+  float activation_limit = 0.0f;    // default, 0: none
+  float gradient_limit = 0.0f;      // default, 0: none
   void (*through_matrix)(const MatrixStep& step) = nullptr;
 };
 

@@ -10,6 +10,7 @@ namespace weft::learning::rules {
 constinit const RuleDefinition sdtp{.name = "sdtp",
                                     .feedback = FeedbackMatrices::learned,
                                     .step_limit = 0.5f,
+                                    .adds_up = true,
                                     .displacement_limit = 1.0f,
                                     .activation_limit = 1.0f,
                                     .gradient_limit = 3.0f,

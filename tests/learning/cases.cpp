@@ -46,6 +46,18 @@ void add_rules(std::vector<Case>& all) {
     }
 }
 
+/// Gradients whose own steps are shortened.
+void add_bounds(std::vector<Case>& all) {
+  for (const Schedule schedule : kSchedules) {
+    LearningOptions options{.schedule = schedule, .horizon = 5, .step_limit = 0.01f};
+    options.optimizer.lr = 0.02f;
+    all.push_back({joined({"bounded", name(schedule)}), mixed_network(3), options, kSome});
+    all.back().ends_alone = true;
+    all.push_back({joined({"bounded_deep", name(schedule)}), deep_network(), options, kFew});
+    all.push_back({joined({"bounded_recurrent", name(schedule)}), recurrent_network(3), options, kFew});
+  }
+}
+
 void add_updates(std::vector<Case>& all) {
   NetworkSpec spec = mixed_network(3);
   spec.layers[1].is_frozen = true;
@@ -368,6 +380,7 @@ std::vector<UpdateCase> update_cases() {
 std::vector<Case> cases() {
   std::vector<Case> all;
   add_rules(all);
+  add_bounds(all);
   add_updates(all);
   add_delays(all);
   add_signs(all);

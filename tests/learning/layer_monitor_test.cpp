@@ -164,10 +164,10 @@ TEST(LayerMonitor, LeavesTheHashOfARunWhoseRatesAreSet) {
   const struct {
     Rule rule;
     const char* hash;
-  } rows[] = {{Rule::backprop, "7e9849c35039868f17a08b8ccd9deb08"},
+  } rows[] = {{Rule::backprop, "a9c8a68dd66f68cabfbd717d6365162c"},
               {Rule::fw_dtp, "4c75645678d91940b3a67fb5fd545922"},
               {Rule::dfa, "dc11d8bd967986b1cc5775786b345c50"},
-              {Rule::local_ce, "d459274f04ff6fc5d9b202b9aa0f5233"}};
+              {Rule::local_ce, "99c12883ff3747bdf598dd95b4a11251"}};
   for (const kernels::Isa isa : kernels::available_isas()) {
     const mesh::testing_support::ForIsa scope(isa);
     for (const auto& [rule, hash] : rows)

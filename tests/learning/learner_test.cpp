@@ -155,7 +155,7 @@ TEST(Learner, AnUpdateThatIsNotFiniteIsDroppedAndHaltsTheMesh) {
                       .option("init", std::string("zero"))
                       .output("y", {0, 0, 0, 0})
                       .spec(),
-                  {.loss = Loss::mse});
+                  {.loss = Loss::mse, .optimizer = {.lr = 0.03f}});
   // Output 0 is finite; the gradient 2 (0 - 10) 3e38 is not.
   const std::vector<float> x{3e38f, 1.0f}, y{10.0f};
   const mesh::RunInput input{"x", x};

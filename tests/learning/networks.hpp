@@ -35,15 +35,15 @@ inline std::vector<Rule> target_rules() {
 }
 
 /// The network of examples/digits.json: 64-64-64-10 with a cell that feeds back.
-inline mesh::NetworkSpec digits_network(std::uint64_t seed) {
-  using kernels::Activation;
+inline mesh::NetworkSpec digits_network(std::uint64_t seed,
+                                        kernels::Activation activation = kernels::Activation::tanh) {
   return mesh::NetworkBuilder("digits", GridShape{1, 2, 2, 1})
       .input("pixels", 64)
-      .dense({0, 0, 0, 0}, 64, Activation::tanh)
+      .dense({0, 0, 0, 0}, 64, activation)
       .from({"pixels", Coord{0, 1, 1, 0}})
-      .dense({0, 0, 1, 0}, 64, Activation::tanh)
+      .dense({0, 0, 1, 0}, 64, activation)
       .dense({0, 1, 0, 0}, 10)
-      .dense({0, 1, 1, 0}, 16, Activation::tanh)
+      .dense({0, 1, 1, 0}, 16, activation)
       .from({Coord{0, 0, 1, 0}})
       .output("digit", {0, 1, 0, 0})
       .seed(seed)

@@ -136,7 +136,7 @@ struct Model {
       for (std::size_t i = 0; i < width; ++i) read[o] += feedback[l][o * width + i] * a[l + 1][i];
     const Vector own = loss_gradient(read, label);
     for (std::size_t o = 0; o < kOut; ++o)
-      for (std::size_t i = 0; i < width; ++i) d[i] -= feedback[l][o * width + i] * own[o];
+      for (std::size_t i = 0; i < width; ++i) d[i] -= options.output_step * feedback[l][o * width + i] * own[o];
     return d;
   }
 
@@ -154,7 +154,7 @@ struct Model {
     const Vector error = loss_gradient(a[3], label);
     std::vector<Vector> displacements(3);
     displacements[2] = error;
-    for (double& v : displacements[2]) v = -v;
+    for (double& v : displacements[2]) v *= -(options.rule == Rule::gap ? 1.0 : options.output_step);
     for (std::size_t o = 0; options.rule == Rule::gap && o < kOut; ++o)
       displacements[2][o] = 5.0 * (o == label) - a[3][o];
     limit(2, displacements[2]);
