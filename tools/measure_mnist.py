@@ -22,6 +22,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TRAIN, SPLIT = 60000, 55000
+DTYPES = ["float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "fp4", "int64", "int32", "int16", "int8", "int4",
+          "int2", "uint64", "uint32", "uint16", "uint8", "uint4", "uint2", "ternary", "binary"]
 
 
 def mlp(widths, activation, dtype=None, has_signs=False):
@@ -47,13 +49,23 @@ def in_values(network, outputs, errors):
     return network
 
 
-def cnn():
+def cnn(kernel=3, activation="relu"):
+    windows = {"kernel": kernel, "padding": kernel // 2, "activation": activation,
+               "init": "he" if activation == "relu" else "xavier"}
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
-        {"type": "conv2d", "out": 8, "kernel": 3, "padding": 1, "activation": "relu", "init": "he", "view": [1, 28, 28]},
+        {"type": "conv2d", "out": 8, **windows, "view": [1, 28, 28]},
         {"type": "max_pool", "kernel": 2},
-        {"type": "conv2d", "out": 16, "kernel": 3, "padding": 1, "activation": "relu", "init": "he"},
+        {"type": "conv2d", "out": 16, **windows},
         {"type": "max_pool", "kernel": 2},
         {"type": "dense", "out": 10, "view": [784]}]}
+
+
+def paper():
+    """The network of Shibuya et al. 2023: no biases, orthogonal weights; each image standardised by itself."""
+    layers = [{"type": "dense", "out": 256, "activation": "tanh", "bias": False, "init": "orthogonal"} for _ in range(5)]
+    return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
+        {"type": "layer_norm", "affine": False}, *layers,
+        {"type": "dense", "out": 10, "bias": False, "init": "orthogonal"}]}
 
 
 def rows():
@@ -68,14 +80,24 @@ def rows():
             made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, goal)
     made["signs_dtp/pipelined"] = (mlp([500, 500], "tanh", has_signs=True), "dtp", 0.02, None)
     made["tanh_dtp/pipelined"] = (mlp([500, 500], "tanh"), "dtp", 0.02, 2.0)
-    for dtype, goal in (("ternary", 2.0), ("binary", 2.5), ("int8", None), ("fp8_e4m3", None)):
-        made[f"{dtype}/pipelined"] = (mlp([256, 256], "relu", dtype), "backprop", 0.01, goal)
+    for rule, rate in (("chain", 0.1), ("gap_difference", 0.01)):
+        for schedule in ("settle", "pipelined"):
+            made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, None)
+    goals = {"ternary": 2.0, "binary": 2.5}
+    for dtype in DTYPES:
+        made[f"{dtype}/pipelined"] = (mlp([256, 256], "relu", dtype), "backprop", 0.01, goals.get(dtype))
+    for schedule in ("settle", "pipelined"):
+        for rule, rate in (("backprop", 0.01), ("fw_dtp", 0.03)):
+            made[f"deep_16_{rule}/{schedule}"] = (mlp([64] * 15, "tanh"), rule, rate, None)
+    made["paper_fw_dtp/settle"] = (paper(), "fw_dtp", 0.03, 2.0)
     for outputs, errors in (("bfloat16", "bfloat16"), ("fp8_e4m3", "fp8_e5m2"), ("int8", "int8")):
         for rule, activation, rate in (("backprop", "relu", 0.01), ("fw_dtp", "tanh", 0.03)):
             network = in_values(mlp([256, 256], activation), outputs, errors)
             made[f"{rule}_values_{outputs}/pipelined"] = (network, rule, rate, None)
     for rule, rate, goal in (("backprop", 0.01, 0.8), ("fw_dtp", 0.01, 2.0), ("dtp", 0.01, 2.0), ("dfa", 0.01, 2.0)):
         made[f"cnn_{rule}/pipelined"] = (cnn(), rule, rate, goal)
+        made[f"cnn_5_{rule}/pipelined"] = (cnn(5), rule, rate, goal)
+        made[f"cnn_5_tanh_{rule}/pipelined"] = (cnn(5, "tanh"), rule, rate, goal)
     return made
 
 
@@ -94,20 +116,23 @@ def part_of(folder, to, first, count):
 def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
     network = dict(network)
     optimizer = {"type": "momentum", "lr": rate}
-    learning = {"rule": rule, "schedule": schedule, "optimizer": optimizer,
-                "rate_schedule": {"type": "linear", "updates": epochs * files["samples"]}}
+    learning = {"rule": rule, "schedule": schedule, "optimizer": optimizer, "learners": 1,
+                "rate_schedule": {"type": "linear"}}
     for option in options:
         key, value = option.split("=")
         section = learning
         for inner in key.split(".")[:-1]:
             section = section.setdefault(inner, {})
-        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[tf" else value
+        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[" or value in ("true", "false") else value
+    # A minibatch is one update.
+    learning["rate_schedule"].setdefault("updates", epochs * files["samples"] // learning["learners"])
     network |= {"learning": learning, "stream": {"csv": str(files["train"]), "scale": 1 / 255, "epochs": epochs,
                                                  "test": str(files["test"])}}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(network, file)
         file.flush()
         words = [weft, "run", file.name, "--json", "--threads", 1, "--seed", seed]
+        words += ["--sessions", learning["learners"]]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     last = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
     if "held_out_accuracy" not in last:
@@ -129,7 +154,7 @@ def main():
     parser.add_argument("--train", type=int, default=TRAIN)
     parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+    commit = subprocess.run(f"git -C '{ROOT}' describe --always --dirty", shell=True, capture_output=True, text=True,
                             check=False).stdout.strip()
     print(f"`tools/measure_mnist.py --epochs {arguments.epochs} --train {arguments.train} "
           f"{' '.join(arguments.option)}`, commit {commit}\n")

@@ -29,7 +29,8 @@ def digits(activation):
         if "activation" in layer:
             layer["activation"] = activation
     del network["stream"]["drift"]
-    network["learning"].pop("step_limit")  # what is measured are the defaults
+    for key in ("step_limit", "optimizer"):  # what is measured are the defaults
+        network["learning"].pop(key)
     return network
 
 
@@ -61,7 +62,7 @@ def with_rule(network, rule, schedule, options):
         section = learning
         for part in key.split(".")[:-1]:
             section = section.setdefault(part, {})
-        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[tf" else value
+        section[key.split(".")[-1]] = json.loads(value) if value[0] in "0123456789-[" or value in ("true", "false") else value
     return network | {"learning": learning}
 
 
@@ -94,7 +95,7 @@ def main():
     parser.add_argument("--schedules", nargs="+", default=SCHEDULES)
     parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True,
+    commit = subprocess.run(f"git -C '{ROOT}' describe --always --dirty", shell=True, capture_output=True, text=True,
                             check=False).stdout.strip()
     print(f"`tools/measure_rules.py`, commit {commit}, {arguments.seeds} seeds, {arguments.epochs} passes "
           f"{' '.join(arguments.option)}\n")
