@@ -3,7 +3,8 @@
 """Measures learning rules on MNIST's official split, one sample an update: test error as a table.
 
   tools/measure_mnist.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds 5] [--epochs 10]
-                         [--select RATE ... | --lr RATE] [--train N] [--option KEY=VALUE ...]
+                         [--select RATE ... | --lr RATE] [--train N] [--first SEED]
+                         [--option KEY=VALUE ...]
 
 DIR holds the four IDX files. A row is a network, a rule and a schedule; its rate falls in a straight line to 0, sample
 by sample. With --select each rate is tried with seed 100 on 55,000 training images and measured with the other 5,000:
@@ -148,6 +149,7 @@ def main():
     parser.add_argument("--weft", default=ROOT / "build/release/bin/weft")
     parser.add_argument("--rows", nargs="+", default=list(made), choices=list(made))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--select", nargs="+", type=float, default=[])
     parser.add_argument("--lr", type=float)
@@ -179,7 +181,8 @@ def main():
             network, rule, rate, goal = made[name]
             rate = arguments.lr or rate
             errors = [run(arguments.weft, network, arguments.option, name.split("/")[1], rule, rate, arguments.epochs,
-                          seed, files) for seed in range(arguments.seeds)]
+                          arguments.first + seed, files) for seed in range(arguments.seeds)]
+            print("<!-- each:", *(f"{error:.2f}" for error in errors), "-->")
             spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
             print(f"| {name} | {rate} | {len(errors)} | {statistics.mean(errors):.2f} | {spread:.2f} | {goal or '-'} |",
                   flush=True)
