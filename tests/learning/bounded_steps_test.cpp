@@ -86,7 +86,7 @@ TEST(BoundedSteps, ChangeNoBitWhereTheyAreNotReached) {
               moved(row_network(3, 21), by_sgd(schedule, kNone)).after);
 }
 
-// What n layers do adds up, and their errors come 2 n steps late: of more than four, each has (4 / n)^2 of the limit.
+// Changes of n layers add up, and errors come 2 n steps late: of more than four, each has (4 / n)^2 of the limit.
 TEST(BoundedSteps, AreShorterInDeepNetworks) {
   double squares = 0;
   for (const double each : kX) squares += each * each;
@@ -104,7 +104,7 @@ TEST(BoundedSteps, AreShorterInDeepNetworks) {
   }
 }
 
-// A rate that is stated makes the steps that it makes in any other program; so do rules of step sizes of their own.
+// A rate that is stated makes the steps that it makes in any other program.
 TEST(BoundedSteps, AreOfTheRulesOwnRate) {
   const auto limit_of = [](LearningOptions options) { return with_defaults(options).step_limit; };
   EXPECT_EQ(limit_of({}), 1.0f);
