@@ -148,6 +148,20 @@ class Serve(unittest.TestCase):
         with Server("--port", 0, "--state", disk / "state") as server:
             self.assertEqual(server.ask("GET", "/api/v1/meshes/small/hash")[1], kept, "nothing was lost")
 
+    def test_connections_come_first_where_that_is_allowed(self):
+        def policies(server):
+            tasks = pathlib.Path(f"/proc/{server.process.pid}/task").iterdir()
+            return [os.sched_getscheduler(int(each.name)) & ~os.SCHED_RESET_ON_FORK for each in tasks]
+
+        may = subprocess.run([sys.executable, "-c", "import os; os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))"],
+                             capture_output=True).returncode == 0
+        with Server(self.network, "--port", 0) as server:
+            self.assertEqual(self.metric(server, "weft_http_urgent_threads"), may)
+            self.assertEqual(policies(server).count(os.SCHED_RR), may, "one thread, and none that it began")
+        with Server(self.network, "--port", 0, "--io-priority", "normal") as server:
+            self.assertEqual(self.metric(server, "weft_http_urgent_threads"), 0)
+            self.assertEqual(policies(server).count(os.SCHED_RR), 0)
+
     def metric(self, server, name):
         connection = server.connection()
         with contextlib.closing(connection):
