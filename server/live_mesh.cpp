@@ -13,6 +13,7 @@
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
+#include "core/log.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -20,8 +21,9 @@
 namespace weft::server {
 namespace {
 
-// Topics of notes in the journal: the state as it is now, and the name of the session that comes next.
-constexpr std::string_view kTopic = "weft.serve", kNextSession = "weft.serve.session";
+// Topics of notes in the journal: the state as it is now, the name of the session that comes next, and the beginning of
+// a swap of weights, which ends with a note of the state.
+constexpr std::string_view kTopic = "weft.serve", kNextSession = "weft.serve.session", kSwap = "weft.serve.swap";
 
 /// True where a rule is to be attached: without a section an agent would make one with the defaults.
 bool learns(const LiveMesh::Options& options, const mesh::NetworkSpec& spec) {
@@ -34,6 +36,23 @@ std::vector<std::vector<float>> weights_of(const mesh::Mesh& mesh) {
   mesh::MeshAccess::sync(mesh, false);
   for (const auto& parameter : store.parameters()) values.push_back(store.read(parameter));
   return values;
+}
+
+/// Sets the weights that differ, a command for each parameter.
+Status set_weights(LiveMesh& live, std::vector<std::vector<float>> values,
+                   const std::vector<std::vector<float>>& before) {
+  const auto parameters = mesh::MeshAccess::weights(live.mesh()).parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (values[i] == before[i]) continue;
+    const Coord at = live.mesh().graph().nodes()[parameters[i].node].at;
+    auto command = mesh::make_command(mesh::CommandKind::set_weights);
+    command->level = at.l;
+    command->parameter = parameters[i].index;
+    command->values = std::move(values[i]);
+    WEFT_TRY(const auto sent, live.post(at, command));
+    if (sent->is_done() && !sent->status()) return fail(sent->status().error());
+  }
+  return {};
 }
 
 /// Adds a session: its name stands in the journal before it, and in a checkpoint that is taken while it comes.
@@ -73,6 +92,7 @@ class LiveMesh::Extension final : public agent::StateExtension {
  public:
   ServedState state;
   ScoreWindow scores;
+  std::vector<std::vector<float>> before_swap;  // of weights that has begun and not ended
 
   Status begin(agent::ReplayableMesh& replayable) override {
     replayable_ = &replayable;
@@ -105,13 +125,15 @@ class LiveMesh::Extension final : public agent::StateExtension {
                         std::holds_alternative<agent::AttachSessionRecord>(record);
     const auto* const removed = std::get_if<agent::RemoveSessionRecord>(&record);
     const std::size_t now = replayable_->mesh().sessions();
-    // Those that a mesh begins with are in no checkpoint yet: `settle_names` names them as it did.
+    // Those that a mesh begins with are in no checkpoint yet: `settle` names them as it did.
     if (is_new || removed) state.sessions.resize(is_new ? now - 1 : now + 1);
     if (is_new) state.sessions.push_back(std::exchange(next_session_, {}));
     if (removed) state.sessions.erase(state.sessions.begin() + static_cast<std::ptrdiff_t>(removed->session));
     const auto* const note = std::get_if<agent::AnnotationRecord>(&record);
     if (note && note->topic == kNextSession) next_session_ = note->text;
+    if (note && note->topic == kSwap) before_swap = weights_of(replayable_->mesh());
     if (!note || note->topic != kTopic) return {};
+    before_swap.clear();
     WEFT_TRY(const Json json, parse_json(note->text, "served state"));
     WEFT_TRY(state, ServedState::read(json));
     return {};
@@ -147,7 +169,7 @@ Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const mesh::NetworkSpec& spec
     WEFT_TRY(made->agent_, agent::Agent::open(storage::real_file_system(), made->options_.directory, spec,
                                               std::move(settings), made->recovery_));
   }
-  made->settle_names();
+  WEFT_CHECK(made->settle());
   return made;
 }
 
@@ -170,18 +192,18 @@ Result<std::unique_ptr<LiveMesh>> LiveMesh::create(const formats::EntityFile& fi
     WEFT_CHECK(mesh::restore_weights(live.mesh(), file));
     made->volatile_ = std::make_unique<agent::ReplayableMesh>(std::move(live));
   }
-  made->settle_names();
+  WEFT_CHECK(made->settle());
   return made;
 }
 
 Result<std::unique_ptr<LiveMesh>> LiveMesh::resume(Options options) {
   std::unique_ptr<LiveMesh> made(new LiveMesh(std::move(options)));
   WEFT_TRY(made->agent_, agent::Agent::open(made->options_.directory, made->agent_options()));
-  made->settle_names();
+  WEFT_CHECK(made->settle());
   return made;
 }
 
-void LiveMesh::settle_names() {
+Status LiveMesh::settle() {
   auto& names = extension_->state.sessions;
   names.resize(mesh().sessions());
   for (std::size_t lane = 0; lane < names.size(); ++lane) {
@@ -190,6 +212,12 @@ void LiveMesh::settle_names() {
     while (std::find(names.begin(), names.end(), name) != names.end()) name += "_";
     names[lane] = std::move(name);
   }
+  // A kill came within a swap of weights: nobody was told that it was done.
+  const auto before = std::exchange(extension_->before_swap, {});
+  if (before.empty()) return {};
+  log_warn("network '" + mesh().spec().name + "': a swap of weights was cut off; those of before are put back");
+  WEFT_CHECK(set_weights(*this, before, weights_of(mesh())));
+  return remember();
 }
 
 // --- calls
@@ -348,17 +376,8 @@ Status LiveMesh::roll_back(std::optional<std::uint64_t> version) {
 
 Status LiveMesh::put_weights(std::vector<std::vector<float>> values, const std::string& label) {
   KeptVersion before{state().weight_version, state().weight_label, weights_of(mesh())};
-  const auto parameters = mesh::MeshAccess::weights(mesh()).parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (values[i] == before.values[i]) continue;
-    const Coord at = mesh().graph().nodes()[parameters[i].node].at;
-    auto command = mesh::make_command(mesh::CommandKind::set_weights);
-    command->level = at.l;
-    command->parameter = parameters[i].index;
-    command->values = std::move(values[i]);
-    WEFT_TRY(const auto sent, post(at, command));
-    if (sent->is_done() && !sent->status()) return fail(sent->status().error());
-  }
+  if (agent_) WEFT_CHECK(agent_->note(kSwap, {}));
+  WEFT_CHECK(set_weights(*this, std::move(values), before.values));
   ServedState& now = extension_->state;
   ++now.weight_version;
   now.weight_label = label;

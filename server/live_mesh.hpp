@@ -123,8 +123,8 @@ class LiveMesh {
   mesh::Mesh& own() noexcept { return volatile_->mesh(); }
   Status with_learner() const;
   void take_scores();
-  /// Brings the names in line with the sessions that there are.
-  void settle_names();
+  /// Brings the names in line with the sessions that there are, and undoes what a kill left half done.
+  Status settle();
   Status remember();
   Status put_weights(std::vector<std::vector<float>> values, const std::string& label);
   agent::Agent::Options agent_options();

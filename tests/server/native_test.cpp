@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The native routes, as clients see them.
 
+#include "agent/agent.hpp"
 #include "server/values.hpp"
 
 #include "mesh/mesh.hpp"
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/command.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include <gtest/gtest.h>
 
@@ -422,6 +426,59 @@ TEST(Native, NamesOfSessionsOutliveAKillAndTheRecordsOfTheSessionsAlone) {
   for (const char* name : {"0", "t", "u"}) {
     const Reply ticked = serving.ask("POST", kMesh + "/tick", std::string(R"({"n":1,"session":")") + name + "\"}");
     EXPECT_EQ(ticked.status, 200) << name << " " << ticked.body;
+  }
+}
+
+/// The state of a server in an agent that this test opens by itself.
+class KeptState final : public agent::StateExtension {
+ public:
+  Status begin(agent::ReplayableMesh&) override { return {}; }
+  std::string save() const override { return text_; }
+  Status load(std::string_view json) override {
+    text_ = json;
+    return {};
+  }
+  Status replayed(const agent::Record&) override { return {}; }
+
+ private:
+  std::string text_;
+};
+
+TEST(Native, AKillWithinASwapOfWeightsLeavesTheOldOnes) {
+  const TemporaryDirectory folder;
+  const auto options = [&] {
+    server::Service::Options of;
+    of.meshes.state = folder.path();
+    return of;
+  };
+  const auto forward = [](const Serving& serving) {
+    return serving.ask("POST", kMesh + "/forward", R"({"inputs":{"x":[1,2,3,4]}})").json()["outputs"].dump();
+  };
+  std::string before;
+  {
+    Serving serving(options());
+    serving.make("a", false);
+    before = forward(serving);
+  }
+  {
+    KeptState state;
+    agent::Agent::Options of;
+    of.extension = &state;
+    const auto agent = agent::Agent::open(folder.path() + "/a", std::move(of)).value();
+    const auto& weights = mesh::MeshAccess::weights(agent->mesh());
+    const auto parameter = weights.parameters()[0];
+    ASSERT_TRUE(agent->note("weft.serve.swap", "").has_value());
+    auto command = mesh::make_command(mesh::CommandKind::set_weights);
+    command->parameter = parameter.index;
+    command->values.assign(weights.read(parameter).size(), 0.5f);
+    ASSERT_TRUE(agent->post({0, 0, 0, 0}, command, true).has_value());
+    ASSERT_TRUE(agent->acknowledge().has_value());
+  }
+  for (int i = 0; i < 2; ++i) {
+    Serving serving(options());
+    ASSERT_TRUE(serving.service().meshes().resume_all().has_value());
+    EXPECT_EQ(forward(serving), before);
+    ASSERT_EQ(serving.ask("POST", kMesh + "/mark").status, 201);
   }
 }
 
