@@ -145,7 +145,7 @@ def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
 def main():
     made = rows()
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("folder", type=lambda text: pathlib.Path(text).resolve())
     parser.add_argument("--weft", default=ROOT / "build/release/bin/weft")
     parser.add_argument("--rows", nargs="+", default=list(made), choices=list(made))
     parser.add_argument("--seeds", type=int, default=5)
