@@ -2,6 +2,7 @@
 // Beginnings of an agent: a new one, one that is found and replayed, one of a directory alone.
 
 #include "agent/agent.hpp"
+#include "agent/disk_room.hpp"
 #include "agent/internal/data_directory.hpp"
 #include "agent/internal/log_position.hpp"
 
@@ -35,6 +36,7 @@ Result<std::unique_ptr<Agent>> Agent::open(storage::FileSystem& files, const std
                                      " and no checkpoint to go on from; put one back, or empty the directory");
     recovery.is_new = true;
     WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::begin(spec, options.learns, options.mesh));
+    if (replayable.learner()) WEFT_CHECK(check_disk_room(*replayable.learner(), directory));
     std::unique_ptr<Agent> agent(new Agent(files, std::move(store), std::move(options), std::move(replayable)));
     agent->network_ = network;
     WEFT_CHECK(agent->initialize());

@@ -32,7 +32,10 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
     WEFT_TRY(learning, within(learning::read_learning(spec.learning)));
   }
   if (!asked->loaded_.learner) {
-    WEFT_TRY(asked->learner_, within(learning::Learner::build(*asked->loaded_.mesh, learning)));
+    // Asking stores no samples, and holds no weights.
+    learning::LearningOptions plain = learning;
+    plain.replay = {}, plain.consolidation = {};
+    WEFT_TRY(asked->learner_, within(learning::Learner::build(*asked->loaded_.mesh, plain)));
   }
   if (!spec.stream.empty()) {
     WEFT_TRY(asked->options_, within(learning::read_stream(spec.stream)));

@@ -94,6 +94,8 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
     WEFT_TRY(learning, within(request.file, learning::read_learning(model.spec.learning)));
   }
   if (!sweep->loaded_.learner) {
+    // Measuring stores no samples, and holds no weights.
+    learning.replay = {}, learning.consolidation = {};
     WEFT_TRY(sweep->learner_, within(request.file, learning::Learner::build(*sweep->loaded_.mesh, learning)));
   }
   if (!model.spec.stream.empty()) {

@@ -358,6 +358,9 @@ DriftWatch& drift_of(Learner& learner) noexcept { return const_cast<DriftWatch&>
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept {
   return learner.parts_->past.reservoir.numbers();
 }
+std::uint64_t stored_sample_bytes(const Learner& learner) noexcept {
+  return Reservoir::bytes_for(learner.mesh().graph(), learner.options());
+}
 std::size_t input_rows(const Learner& learner) noexcept {
   return learner.mesh().sessions() - learner.options().replay.rows();
 }

@@ -182,6 +182,8 @@ DriftWatch& drift_of(Learner& learner) noexcept;
 const DriftWatch& drift_of(const Learner& learner) noexcept;
 /// Numbers of the samples that `replay` has stored, among those that came, by place.
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
+/// Bytes that stored samples take, once there are as many as there may be.
+std::uint64_t stored_sample_bytes(const Learner& learner) noexcept;
 /// Rows of a sample's inputs: one a session, without those where stored samples are.
 std::size_t input_rows(const Learner& learner) noexcept;
 
