@@ -42,6 +42,7 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
                                           "clock",
                                           "drift",
                                           "adaptation",
+                                          "tasks",
                                           "device"};
   EXPECT_EQ(keys(done), expected);
   EXPECT_EQ(done["event"], "done");
