@@ -22,7 +22,7 @@ import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGE, RESULTS = ROOT / "docs/benchmarks.md", ROOT / "bench/results"
-HEX = r"(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7}|(?<=commit )\d{7}"
+HEX = r"(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,12}|(?<=commit )\d{7}"
 COMMIT = re.compile(rf"(?<![\w/.-])(?:{HEX})(?![\w/-]|\.\w)")
 MARKED = re.compile(r"(<!-- table ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
