@@ -15,12 +15,14 @@ WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-using detail::IntegerTile;
 using detail::TileWeights;
 
 // Blocks of kTilePanels panels unpacked at once: their codes stay in a first-level cache while all rows pass. Of fewer
 // panels there are more.
 inline constexpr std::size_t kTileBlocks = WEFT_ISA_IS_VNNI ? 16 : 8;
+// Parts of rows up to which a tile flips stored codes itself: unpacking them for all parts takes as long as three or
+// four of these, since it goes through memory.
+inline constexpr std::size_t kStoredParts = 8;
 // Packed codes of the rows that pass: they stay in a second-level cache.
 inline constexpr std::size_t kHeldBytes = std::size_t{1} << 20;
 
@@ -72,24 +74,47 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
   }
 }
 
+/// True when tiles can read the codes where they are, and do better so.
+template <int kBits, bool kLaneZero>
+bool reads_stored(const ConstWeight& w, std::size_t parts) noexcept {
+  return kBits == 8 && !kLaneZero && parts <= kStoredParts && w.in % kScaleBlock == 0;
+}
+
+/// Panels from `first` on, their blocks from t on.
+template <bool kBlockScale>
+detail::StoredWeights stored_weights(const ConstWeight& w, const CodeForm& form, std::size_t first,
+                                     std::size_t t) noexcept {
+  const std::size_t blocks = w.in / kScaleBlock, at = first * blocks + t;
+  return {static_cast<const std::uint32_t*>(w.codes) + at * kBlockWords * kPanelWidth,
+          kBlockScale ? static_cast<const float*>(w.scales) + at * kPanelWidth : nullptr, blocks, form.flip};
+}
+
 /// Parts [begin, end) against panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero>
 void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x, std::size_t begin, std::size_t end,
                 const Outputs& outputs, std::size_t first, std::size_t P, const TileWeights& unpacked,
                 float* totals) noexcept {
-  const IntegerTile* const tiles = detail::integer_tiles(kBits == 8, kLaneZero, P);
   const std::size_t lanes = P * kPanelWidth, o = first * kPanelWidth;
   const std::size_t first_row = x.first_row(begin);
   const auto totals_of = [&](std::size_t row) { return totals + (row - first_row) * lanes; };
   const std::size_t blocks = kTileBlocks * kTilePanels / P;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
-  for (std::size_t t = 0; t < x.blocks; t += blocks) {
-    const std::size_t count = std::min(blocks, x.blocks - t);
-    unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked, hn::Zero(WordTag()));
+  const auto pass = [&](const auto* tiles, const auto& weights, std::size_t t, std::size_t count) {
     for (std::size_t part = begin; part < end; ++part) {
       const std::size_t R = x.rows_of(part), at = t * R;
-      tiles[R - 1](unpacked, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
+      tiles[R - 1](weights, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
                    x.zero_terms_of(part) + at, totals_of(x.first_row(part)));
+    }
+  };
+  const detail::StoredTile* const stored =
+      reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(P) : nullptr;
+  for (std::size_t t = 0; t < x.blocks; t += blocks) {
+    const std::size_t count = std::min(blocks, x.blocks - t);
+    if (stored) {
+      pass(stored, stored_weights<kBlockScale>(w, form, first, t), t, count);
+    } else {
+      unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked, hn::Zero(WordTag()));
+      pass(detail::integer_tiles(kBits == 8, kLaneZero, P), unpacked, t, count);
     }
   }
   for (std::size_t row = first_row; row < x.first_row(end); ++row) {

@@ -18,7 +18,13 @@ namespace weft::kernels::WEFT_ISA {
 namespace {
 
 using detail::IntegerTile;
+using detail::StoredTile;
+using detail::StoredWeights;
 using detail::TileWeights;
+
+#if !WEFT_ISA_IS_VNNI
+const StoredTile* stored_tiles(std::size_t) noexcept { return nullptr; }
+#endif
 
 #if WEFT_ISA_IS_SCALAR
 
@@ -28,32 +34,85 @@ const IntegerTile* integer_tiles(bool, bool, std::size_t) noexcept { return null
 
 #if WEFT_ISA_IS_VNNI
 
+/// Blocks from t on of P unpacked panels.
+template <std::size_t P, bool kLaneZero>
+class UnpackedBlocks {
+ public:
+  static constexpr bool kHasLaneZeros = kLaneZero;
+  HWY_INLINE UnpackedBlocks(const TileWeights& w, std::size_t t)
+      : codes_(w.codes + t * kBlockWords * kLanes),
+        scales_(w.scales ? w.scales + t * kLanes : nullptr),
+        zero_points_(w.zero_points + t * kLanes) {}
+  HWY_INLINE Words word(std::size_t block, std::size_t i, std::size_t p) const {
+    return hn::Load(WordTag(), codes_ + (block * kBlockWords + i) * kLanes + p * kPanelWidth);
+  }
+  HWY_INLINE V scale(std::size_t block, std::size_t p) const {
+    return hn::Load(PanelTag(), scales_ + block * kLanes + p * kPanelWidth);
+  }
+  HWY_INLINE Ints zero_points(std::size_t block, std::size_t p) const {
+    return hn::Load(IntTag(), zero_points_ + block * kLanes + p * kPanelWidth);
+  }
+
+ private:
+  static constexpr std::size_t kLanes = P * kPanelWidth;
+  const std::uint32_t* const codes_;
+  const float* const scales_;
+  const std::int32_t* const zero_points_;
+};
+
+/// Blocks from t on of P panels as they are stored.
+template <std::size_t P>
+class StoredBlocks {
+ public:
+  static constexpr bool kHasLaneZeros = false;
+  HWY_INLINE StoredBlocks(const StoredWeights& w, std::size_t t)
+      : codes_(w.codes + t * kBlockWords * kPanelWidth),
+        scales_(w.scales ? w.scales + t * kPanelWidth : nullptr),
+        blocks_(w.panel_blocks),
+        flip_(hn::Set(WordTag(), w.flip)) {}
+  HWY_INLINE Words word(std::size_t block, std::size_t i, std::size_t p) const {
+    const std::uint32_t* const panel = codes_ + p * blocks_ * kBlockWords * kPanelWidth;
+    return hn::Xor(hn::Load(WordTag(), panel + (block * kBlockWords + i) * kPanelWidth), flip_);
+  }
+  HWY_INLINE V scale(std::size_t block, std::size_t p) const {
+    return hn::Load(PanelTag(), scales_ + (p * blocks_ + block) * kPanelWidth);
+  }
+
+ private:
+  const std::uint32_t* const codes_;
+  const float* const scales_;
+  const std::size_t blocks_;
+  const Words flip_;
+};
+
 /// A chunk of kCount blocks, added to totals [R][P][16]: the sums of both blocks stay in registers until they are
 /// floats, 24 of them at R = 6 and P = 2. On the way through memory their stores would take as long as 6 x 24 products
 /// on Zen 4, and fill its queues meanwhile.
-template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R, std::size_t kCount>
-HWY_INLINE void tile_chunk(const std::uint32_t* codes, const std::int32_t* zero_points, const float* scales,
-                           const std::int8_t* q, const float* xs, const std::int32_t* zero_terms, float* totals) {
+template <bool kBlockScale, std::size_t P, std::size_t R, std::size_t kCount, class Blocks>
+HWY_INLINE void tile_chunk(const Blocks& w, const std::int8_t* q, const float* xs, const std::int32_t* zero_terms,
+                           float* totals) {
   using D = Dot<false>;
   static_assert(kPanelVectors == 1);
-  constexpr std::size_t kLanes16 = P * kPanelWidth;
   const PanelTag d;
   typename D::Sum sum[kCount][R][P];
   WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       const Ints term = hn::Set(IntTag(), zero_terms[c * R + r]);
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::start(
-          kLaneZero ? zero_product(hn::Load(IntTag(), zero_points + c * kLanes16 + p * kPanelWidth), term) : term);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        if constexpr (Blocks::kHasLaneZeros)
+          sum[c][r][p] = D::start(zero_product(w.zero_points(c, p), term));
+        else
+          sum[c][r][p] = D::start(term);
+      }
     }
   }
   WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
     WEFT_UNROLL for (std::size_t word = 0; word < kBlockWords; ++word) {
-      Words w[P];
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w[p] =
-          hn::Load(WordTag(), codes + ((c * kBlockWords + word) * P + p) * kPanelWidth);
+      Words codes[P];
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) codes[p] = w.word(c, word, p);
       WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
         const Words x = broadcast_word(q + ((c * R + r) * kBlockWords + word) * 4);
-        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::add(sum[c][r][p], w[p], x);
+        WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) sum[c][r][p] = D::add(sum[c][r][p], codes[p], x);
       }
     }
   }
@@ -62,7 +121,7 @@ HWY_INLINE void tile_chunk(const std::uint32_t* codes, const std::int32_t* zero_
       V added = hn::Zero(d);
       WEFT_UNROLL for (std::size_t c = 0; c < kCount; ++c) {
         V scale = hn::Set(d, xs[c * R + r]);
-        if constexpr (kBlockScale) scale = hn::Mul(scale, hn::Load(d, scales + c * kLanes16 + p * kPanelWidth));
+        if constexpr (kBlockScale) scale = hn::Mul(scale, w.scale(c, p));
         const V block = hn::ConvertTo(d, Ints{(Raw)sum[c][r][p]});
         // A chunk's first product takes no sum: see row_panels.
         added = c == 0 ? hn::Mul(block, scale) : hn::MulAdd(block, scale, added);
@@ -73,15 +132,12 @@ HWY_INLINE void tile_chunk(const std::uint32_t* codes, const std::int32_t* zero_
   }
 }
 
-template <bool kLaneZero, bool kBlockScale, std::size_t P, std::size_t R>
-HWY_INLINE void tile_chunks(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+template <class Blocks, bool kBlockScale, std::size_t P, std::size_t R>
+HWY_INLINE void tile_chunks(const auto& w, std::size_t count, const std::int8_t* q, const float* xs,
                             const std::int32_t* zero_terms, float* totals) {
-  constexpr std::size_t kLanes16 = P * kPanelWidth;
   const auto chunk = [&](auto blocks, std::size_t t) HWY_ATTR {
-    tile_chunk<kLaneZero, kBlockScale, P, R, decltype(blocks)::value>(
-        w.codes + t * kBlockWords * kLanes16, w.zero_points + t * kLanes16,
-        kBlockScale ? w.scales + t * kLanes16 : nullptr, q + t * R * kScaleBlock, xs + t * R, zero_terms + t * R,
-        totals);
+    tile_chunk<kBlockScale, P, R, decltype(blocks)::value>(Blocks(w, t), q + t * R * kScaleBlock, xs + t * R,
+                                                           zero_terms + t * R, totals);
   };
   std::size_t t = 0;
   for (; t + 2 <= count; t += 2) chunk(std::integral_constant<std::size_t, 2>(), t);
@@ -92,10 +148,21 @@ HWY_INLINE void tile_chunks(const TileWeights& w, std::size_t count, const std::
 template <bool kBytes, bool kLaneZero, std::size_t P, std::size_t R>
 void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
           const std::int32_t* zero_terms, float* totals) noexcept {
+  using Blocks = UnpackedBlocks<P, kLaneZero>;
   if (w.scales)
-    tile_chunks<kLaneZero, true, P, R>(w, count, q, xs, zero_terms, totals);
+    tile_chunks<Blocks, true, P, R>(w, count, q, xs, zero_terms, totals);
   else
-    tile_chunks<kLaneZero, false, P, R>(w, count, q, xs, zero_terms, totals);
+    tile_chunks<Blocks, false, P, R>(w, count, q, xs, zero_terms, totals);
+}
+
+template <std::size_t P, std::size_t R>
+void stored_tile(const StoredWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
+                 const std::int32_t* zero_terms, float* totals) noexcept {
+  using Blocks = StoredBlocks<P>;
+  if (w.scales)
+    tile_chunks<Blocks, true, P, R>(w, count, q, xs, zero_terms, totals);
+  else
+    tile_chunks<Blocks, false, P, R>(w, count, q, xs, zero_terms, totals);
 }
 
 #else
@@ -206,6 +273,18 @@ const IntegerTile* tiles_of(std::size_t panels) noexcept {
   return kTiles<kBytes, kLaneZero, 1>.data();
 }
 
+#if WEFT_ISA_IS_VNNI
+template <std::size_t... I>
+constexpr std::array<StoredTile, sizeof...(I)> make_stored_tiles(std::index_sequence<I...>) {
+  return {&stored_tile<kTilePanels, I + 1>...};
+}
+inline constexpr auto kStoredTiles = make_stored_tiles(std::make_index_sequence<kTileRows>());
+
+const StoredTile* stored_tiles(std::size_t panels) noexcept {
+  return panels == kTilePanels ? kStoredTiles.data() : nullptr;
+}
+#endif
+
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
   // If one Dot serves all widths, one width's tiles do too.
   if (bytes && !WEFT_ISA_IS_VNNI) {
@@ -225,11 +304,13 @@ WEFT_ISA_END();
 namespace weft::kernels::detail {
 namespace {
 constexpr auto kIntegerTiles = WEFT_DISPATCH(integer_tiles);
+constexpr auto kStoredTiles = WEFT_DISPATCH(stored_tiles);
 }  // namespace
 
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
   return kIntegerTiles.get()(bytes, lane_zero, panels);
 }
+const StoredTile* stored_tiles(std::size_t panels) noexcept { return kStoredTiles.get()(panels); }
 
 }  // namespace weft::kernels::detail
 #endif
