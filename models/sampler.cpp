@@ -102,6 +102,14 @@ void Sampler::take_largest(const Mask& allows) {
     return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
   };
   const std::size_t most = options_.temperature <= 0 ? 1 : options_.top_k == 0 ? candidates_.size() : options_.top_k;
+  if (!allows) {
+    std::vector<Candidate> kept(std::min(most, candidates_.size()));
+    std::partial_sort_copy(candidates_.begin(), candidates_.end(), kept.begin(), kept.end(),
+                           [&](const Candidate& a, const Candidate& b) { return comes_later(b, a); });
+    std::erase_if(kept, [](const Candidate& each) { return each.logit == kBanned; });
+    candidates_ = std::move(kept);
+    return;
+  }
   std::make_heap(candidates_.begin(), candidates_.end(), comes_later);
   std::vector<Candidate> kept;
   for (auto end = candidates_.end(); end != candidates_.begin() && kept.size() < most;) {
