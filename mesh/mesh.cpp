@@ -42,7 +42,7 @@ Result<Mesh> MeshAccess::build(const NetworkSpec& spec, MeshOptions options,
   WEFT_CHECK(parts->check_memory());
   WEFT_TRY(parts->weights, WeightStore::build(parts->graph, parts->layout.node_region, parts->layout.plan,
                                               parts->layout.memory, parts->options.keeps_masters));
-  parts->weights.initialize(parts->graph, spec.seed);
+  if (parts->options.draws_weights) parts->weights.initialize(parts->graph, spec.seed);
   WEFT_CHECK(parts->make_cells());
   WEFT_CHECK(parts->make_executor());
   WEFT_CHECK(parts->open_device(std::move(faults)));

@@ -45,6 +45,8 @@ struct MeshOptions {
   /// True to keep a float32 master weight although the weight does not learn. Without it a quantized weight takes its
   /// true size, and a later morph starts from the quantized values.
   bool keeps_masters = true;
+  /// False to leave weights at zeros, not drawn from the seed, for a caller that restores all of them.
+  bool draws_weights = true;
   /// True for one region whose operations take several threads, false for regions with a thread each. None: decided by
   /// the share of work that the largest region would have (docs/architecture.md).
   std::optional<bool> wide = std::nullopt;

@@ -140,6 +140,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   // One token at a time: what ticks would keep is not needed here.
   WEFT_TRY(mesh::NetworkSpec small, with_context(*spec, 1, 0));
   options.keeps_masters = false;
+  options.draws_weights = false;
   auto mesh = mesh::Mesh::build(small, std::move(options));
   if (!mesh) return fail(std::move(mesh).error().within(path));
   model.mesh = std::make_unique<mesh::Mesh>(*std::move(mesh));
