@@ -111,6 +111,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.models.serving.queue = request.queue;
   options.models.serving.engine = {.slots = request.slots, .context = request.context};
   options.models.tokenizer = request.tokenizer;
+  options.models.threads = request.threads;
   if (!request.chat_template.empty()) {
     WEFT_TRY(options.models.chat_template, read_template(request.chat_template));
   }
@@ -284,7 +285,7 @@ Verb add_serve(CLI::App& program) {
   one_of(add_option(*app, "numa", r.numa,
                     "Replicas of language models, one a NUMA node; or each model and mesh on one node, in turn"),
          {"off", "distribute", "replicas"});
-  add_option(*app, "threads", r.threads, "Threads of one mesh; 0: all cores");
+  add_option(*app, "threads", r.threads, "Threads of one mesh, and of a language model's engine; 0: all cores");
   add_device(*app, r.device);
   add_option(*app, "io-threads", r.io_threads, "Threads for connections").within(std::uint64_t{1}, std::uint64_t{64});
   one_of(add_option(*app, "io-priority", r.io_priority,

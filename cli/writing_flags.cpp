@@ -113,6 +113,7 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
   add_option(verb, "grammar", flags.grammar, "A GBNF file that the text follows").type_name("FILE");
   add_option(verb, "json-schema", flags.schema, "A JSON schema's file; the text is JSON that it takes")
       .type_name("FILE");
+  add_option(verb, "threads", flags.threads, "Threads that compute; 0: all cores");
   add_option(verb, "tokenizer", flags.tokenizer, "Where the tokenizer is; the model's own");
   add_flag(verb, "ignore-end", to.ignores_ends, "Go on after the token that ends a text");
   add_max_memory(verb, to.max_memory);
@@ -141,7 +142,7 @@ Status read_writing_flags(WritingFlags& flags) {
 
 Result<models::LanguageModel> load_model(const WritingFlags& flags) {
   mesh::MeshOptions mesh;
-  mesh.threads = 1;
+  mesh.threads = flags.threads;
   mesh.max_memory = flags.options.max_memory;
   return models::load_language_model(storage::real_file_system(), flags.model, flags.tokenizer, mesh);
 }

@@ -25,6 +25,7 @@ struct WritingFlags {
   models::GenerateOptions options;
   std::vector<std::string> biases;
   std::string grammar, schema;
+  std::size_t threads = 0;
   bool json = false;
 };
 
@@ -32,7 +33,7 @@ struct WritingFlags {
 void add_writing_flags(CLI::App& verb, WritingFlags& flags);
 /// Reads what they name: the grammar or schema, the biases. @error parse_failed, out_of_range; as Grammar::parse
 Status read_writing_flags(WritingFlags& flags);
-/// The model, to be computed on one thread.
+/// The model, to be computed on as many threads.
 Result<models::LanguageModel> load_model(const WritingFlags& flags);
 
 /// Text as it is into a file or a pipe; on a terminal without what it would obey, line ends and tabs aside.

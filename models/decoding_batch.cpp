@@ -7,11 +7,11 @@
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
 
-#include "kernels/cpu_stream.hpp"
+#include "scheduler/executor.hpp"
+
 #include "kernels/float_environment.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -21,7 +21,6 @@ namespace weft::models {
 namespace {
 
 using internal::DecodingPass;
-using internal::Rows;
 
 /// Tokens of a prompt that pass the layers at once.
 constexpr std::size_t kBlock = 32;
@@ -32,6 +31,28 @@ Status check_finite(std::span<const float> logits, std::size_t position) {
 }
 
 }  // namespace
+
+/// A pass as a program of one region, whose operations the threads of the mesh's executor share.
+class SharedPass final : public scheduler::TickProgram {
+ public:
+  SharedPass(DecodingPass& pass, const mesh::Mesh& mesh, const DecodingPass::Memory& memory) noexcept
+      : pass_(pass), mesh_(mesh), memory_(memory) {}
+
+  std::size_t region_count() const noexcept override { return 1; }
+  std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
+  bool wants_team() const noexcept override { return true; }
+  void use_team(scheduler::Team* team) noexcept override { team_ = team; }
+  void run_interior(std::size_t, std::uint64_t) noexcept override {}
+  void run_boundary(std::size_t, std::uint64_t) noexcept override {
+    pass_.run(team_, mesh::MeshAccess::weights(mesh_), memory_);
+  }
+
+ private:
+  DecodingPass& pass_;
+  const mesh::Mesh& mesh_;
+  const DecodingPass::Memory& memory_;
+  scheduler::Team* team_ = nullptr;
+};
 
 struct DecodingBatch::Parts {
   explicit Parts(const mesh::Mesh& of) : mesh(of) {}
@@ -45,16 +66,17 @@ struct DecodingBatch::Parts {
   std::size_t context = 0;
   std::vector<DecodingPass> passes{};  // blocks of one sequence; a token of each of several
   std::vector<Sequence> sequences{};
-  std::array<std::vector<Rows>, 2> states{};
+  internal::SequenceStates states{};
   std::size_t last_pass = 0;  // of `accept`
-  kernels::CpuStream stream{};
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
 
   /// Runs sequences that have the same side, from `first` on, in rows from `row` on.
   void run(DecodingPass& pass, std::size_t first, std::size_t rows, std::size_t row) {
     const std::size_t side = sequences[first].side;
-    pass.run(stream, mesh::MeshAccess::weights(mesh), {states[side], states[1 - side], first, rows, row});
+    const DecodingPass::Memory memory{states, side, first, rows, row};
+    SharedPass program(pass, mesh, memory);
+    mesh::MeshAccess::executor(mesh).run(program, 1);
     for (std::size_t i = first; i < first + rows; ++i) {
       sequences[i].side = 1 - side;
       sequences[i].position += pass.tokens();
@@ -63,11 +85,7 @@ struct DecodingBatch::Parts {
 
   /// Copies the state of a sequence to the other side, where it does not stand on this one.
   void move_to(std::size_t side, std::size_t sequence) noexcept {
-    if (std::exchange(sequences[sequence].side, side) == side) return;
-    for (std::size_t node = 0; node < states[side].size(); ++node) {
-      const auto from = states[1 - side][node].row(sequence);
-      std::copy(from.begin(), from.end(), states[side][node].row(sequence).begin());
-    }
+    if (std::exchange(sequences[sequence].side, side) != side) states.copy(1 - side, side, sequence);
   }
 };
 
@@ -85,19 +103,18 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   parts->context = context;
   parts->sequences.resize(sequences);
   const std::size_t block = std::min(kBlock, context);
+  const DecodingPass::Sharing sharing{mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
   for (const auto& [tokens, rows] : {std::pair(block, std::size_t{1}), std::pair(std::size_t{1}, sequences)}) {
-    WEFT_TRY(DecodingPass pass, DecodingPass::make(mesh.spec(), tokens, context, rows));
+    WEFT_TRY(DecodingPass pass, DecodingPass::make(mesh.spec(), tokens, context, rows, sharing));
     parts->passes.push_back(std::move(pass));
   }
   const mesh::Graph& graph = parts->passes.back().graph();
-  std::uint64_t bytes = 0;
-  for (const mesh::Node& node : graph.nodes())
-    if (!node.is_port()) bytes += 2 * sizeof(float) * node.layer->state_size() * sequences;
   mesh::MemoryEstimate estimate;
   const std::string of = sequences == 1 ? "" : " of " + std::to_string(sequences) + " sequences each";
-  estimate.add("keys and values of " + std::to_string(context) + " tokens" + of, bytes);
+  estimate.add("keys and values of " + std::to_string(context) + " tokens" + of,
+               internal::SequenceStates::bytes(graph, sequences));
   WEFT_CHECK(mesh::check_memory("the context", estimate, max_memory));
-  for (auto& each : parts->states) each = internal::make_states(graph, sequences);
+  parts->states = internal::SequenceStates(graph, sequences);
   return DecodingBatch(std::move(parts));
 }
 
@@ -114,10 +131,7 @@ std::size_t DecodingBatch::position(std::size_t sequence) const noexcept {
 
 void DecodingBatch::restart(std::size_t sequence) noexcept {
   parts_->sequences[sequence] = {};
-  for (Rows& state : parts_->states[0]) {
-    const auto row = state.row(sequence);
-    std::fill(row.begin(), row.end(), 0.0f);
-  }
+  parts_->states.clear(0, sequence);
 }
 
 Status DecodingBatch::check(std::size_t sequence, std::span<const text::TokenId> ids) const {

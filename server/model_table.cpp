@@ -78,7 +78,7 @@ Result<std::shared_ptr<ServedModel>> ModelTable::make(storage::FileSystem& files
                                                       const std::string& path, std::optional<NumaNode> node) const {
   const auto load = [&]() -> Result<std::shared_ptr<ServedModel>> {
     mesh::MeshOptions mesh;
-    mesh.threads = 1;
+    mesh.threads = options_.threads;
     mesh.max_memory = options_.serving.engine.max_memory;
     if (node) mesh.machine = node->machine;
     WEFT_TRY(models::LanguageModel model, models::load_language_model(files, path, options_.tokenizer, mesh));

@@ -31,6 +31,7 @@ class ModelTable {
     std::string tokenizer{};                            ///< file or folder of the tokenizer; empty: the model's own
     std::optional<text::ChatTemplate> chat_template{};  ///< instead of the models' own
     NumaPlacement numa{};
+    std::size_t threads = 1;  ///< of each engine; 0: all cores, of its node where it has one
   };
 
   explicit ModelTable(Options options) : options_(std::move(options)) {}

@@ -65,7 +65,7 @@ void append_head(const AttentionShape& shape, const Keys& keys, std::size_t kv, 
                  const float* state, float* next_state) noexcept {
   const Ring ring(shape);
   const std::size_t n = shape.head_dim, padding = ring.value_width - n, head = ring.head(kv);
-  std::memcpy(next_state + head, state + head, ring.head_size * sizeof(float));
+  if (next_state != state) std::memcpy(next_state + head, state + head, ring.head_size * sizeof(float));
   for_appended(shape, keys, kv, [&](std::size_t key, std::size_t value, std::size_t at) {
     for (std::size_t i = 0; i < n; ++i) next_state[key + i * kPanelWidth] = k[at + i];
     std::memcpy(next_state + value, v + at, n * sizeof(float));

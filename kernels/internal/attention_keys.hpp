@@ -69,7 +69,8 @@ class Keys {
 
 /// The header of the next state.
 void append_position(const AttentionShape& shape, const Keys& keys, float* next_state) noexcept;
-/// Copies one head's rings and writes the call's last keys and values over the oldest ones.
+/// Copies one head's rings, unless next_state is state, and writes the call's last keys and values over the oldest
+/// ones.
 void append_head(const AttentionShape& shape, const Keys& keys, std::size_t kv, const float* k, const float* v,
                  const float* state, float* next_state) noexcept;
 /// All of the next state.

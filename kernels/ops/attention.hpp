@@ -28,6 +28,7 @@ struct AttentionExtents {
 };
 
 /// y = softmax(scale q k^T) v of every head, over the keys that each token sees; next_state has learned the call's.
+/// It may be from.state: then nothing of it is copied.
 struct Attention {
   AttentionShape shape;
   AttentionOperands from;

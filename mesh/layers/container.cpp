@@ -259,6 +259,12 @@ void Container::place_parameters() {
   }
 }
 
+bool Container::updates_state_in_place() const noexcept {
+  return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.layer->state_size() == 0 || step.layer->updates_state_in_place();
+  });
+}
+
 double Container::multiply_adds() const noexcept {
   double sum = 0;
   for (const Step& step : steps_) sum += step.layer->multiply_adds();

@@ -125,6 +125,8 @@ class Layer {
   virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
+  /// True when forward on a CPU may be given one memory as state and next_state.
+  virtual bool updates_state_in_place() const noexcept { return false; }
   /// Offsets of noise streams in the hidden state, kernels::kNoiseState floats each. A new session gets streams of its
   /// own there, and a reset one keeps them.
   virtual std::vector<std::size_t> noise_states() const { return {}; }

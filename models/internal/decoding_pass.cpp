@@ -7,6 +7,7 @@
 #include "mesh/network/source_combine.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace weft::models::internal {
@@ -35,11 +36,36 @@ kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
   return {width_ ? memory_.data() + first * stride_ : nullptr, rows, width_, stride_};
 }
 
-std::vector<Rows> make_states(const mesh::Graph& graph, std::size_t sequences) {
-  std::vector<Rows> states;
+SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) {
+  for (const mesh::Node& node : graph.nodes()) {
+    const std::size_t size = node.is_port() ? 0 : node.layer->state_size();
+    in_place_.push_back(size == 0 || node.layer->updates_state_in_place());
+    sides_[0].emplace_back(sequences, size);
+    sides_[1].emplace_back(sequences, in_place_.back() ? 0 : size);
+  }
+}
+
+std::uint64_t SequenceStates::bytes(const mesh::Graph& graph, std::size_t sequences) noexcept {
+  std::uint64_t bytes = 0;
   for (const mesh::Node& node : graph.nodes())
-    states.emplace_back(sequences, node.is_port() ? 0 : node.layer->state_size());
-  return states;
+    if (!node.is_port())
+      bytes += (node.layer->updates_state_in_place() ? 1 : 2) * sizeof(float) * node.layer->state_size() * sequences;
+  return bytes;
+}
+
+void SequenceStates::copy(std::size_t from, std::size_t to, std::size_t sequence) noexcept {
+  for (std::size_t node = 0; node < in_place_.size(); ++node) {
+    if (in_place_[node]) continue;
+    const auto row = sides_[from][node].row(sequence);
+    std::copy(row.begin(), row.end(), sides_[to][node].row(sequence).begin());
+  }
+}
+
+void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
+  for (std::size_t node = 0; node < in_place_.size(); ++node) {
+    const auto row = sides_[in_place_[node] ? 0 : side][node].row(sequence);
+    std::fill(row.begin(), row.end(), 0.0f);
+  }
 }
 
 Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text) {
@@ -47,11 +73,13 @@ Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text
               "network '" + spec.name + "': " + text + "; weft import makes networks that texts can be generated with");
 }
 
-DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows)
+DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing)
     : graph_(std::make_unique<mesh::Graph>(std::move(graph))),
       tokens_(tokens),
+      workspace_stride_(whole_lines(graph_->workspace_size())),
+      sharing_(sharing),
       buffers_(graph_->nodes().size()),
-      workspace_(graph_->workspace_size()) {
+      workspace_(workspace_stride_ * sharing.threads) {
   for (std::size_t id = 0; id < buffers_.size(); ++id) {
     const mesh::Node& node = graph_->nodes()[id];
     Buffers& own = buffers_[id];
@@ -65,11 +93,11 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
-                                        std::size_t rows) {
+                                        std::size_t rows, const Sharing& sharing) {
   WEFT_TRY(const mesh::NetworkSpec own, with_context(spec, tokens, context));
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(own));
   if (!graph.loops().empty()) return no_language_model(spec, "has links backwards");
-  return DecodingPass(std::move(graph), tokens, rows);
+  return DecodingPass(std::move(graph), tokens, rows, sharing);
 }
 
 std::span<const float> DecodingPass::features(std::size_t row) const noexcept {
@@ -80,8 +108,14 @@ std::span<const float> DecodingPass::logits(std::size_t row) const noexcept {
   return buffers_[graph_->outputs().front()].y.row(row);
 }
 
-void DecodingPass::run(kernels::CpuStream& stream, const mesh::WeightStore& weights, const Memory& memory) {
+void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory) {
   const std::size_t row = memory.row, rows = memory.rows;
+  std::optional<kernels::ParallelOptions> parallel;
+  if (team) {
+    const std::size_t threads = std::min(team->size(), sharing_.threads);
+    parallel = kernels::ParallelOptions{kernels::ParallelFor(*team), threads, workspace_stride_, sharing_.grain_size};
+  }
+  stream_.set_parallel(parallel ? &*parallel : nullptr);
   for (const mesh::NodeId id : graph_->order()) {
     const mesh::Node& node = graph_->nodes()[id];
     if (node.is_port()) continue;
@@ -94,15 +128,16 @@ void DecodingPass::run(kernels::CpuStream& stream, const mesh::WeightStore& weig
     if (node.reads_directly()) {
       args.x = source(graph_->edges()[node.sources[0]]);
     } else {
-      mesh::combine_sources(stream, *graph_, node, source, own.x.view(row, rows));
+      mesh::combine_sources(stream_, *graph_, node, source, own.x.view(row, rows));
       args.x = own.x.view(row, rows);
     }
     args.y = own.y.view(row, rows), args.z = own.z.view(row, rows), args.cache = own.cache.view(row, rows);
-    args.state = memory.states[id].view(memory.first, rows);
-    args.next_state = memory.next_states[id].view(memory.first, rows);
+    args.state = memory.states.at(memory.side, id).view(memory.first, rows);
+    args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
     args.workspace = workspace_.data();
-    node.layer->forward(stream, args);
+    node.layer->forward(stream_, args);
   }
+  stream_.set_parallel(nullptr);
 }
 
 }  // namespace weft::models::internal

@@ -5,12 +5,16 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "scheduler/team.hpp"
+
 #include "kernels/cpu_stream.hpp"
 
 #include "core/aligned_buffer.hpp"
 #include "core/result.hpp"
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,8 +37,24 @@ class Rows {
   std::size_t width_ = 0, stride_ = 0;
 };
 
-/// Hidden states of several sequences, by node: [sequences, state_size()].
-std::vector<Rows> make_states(const mesh::Graph& graph, std::size_t sequences);
+/// Hidden states of several sequences, by node, [sequences, state_size()]: on two sides, before and after a run, or but
+/// one where the layer updates it in place, as attention does, whose keys and values would take long to copy.
+class SequenceStates {
+ public:
+  SequenceStates() = default;
+  SequenceStates(const mesh::Graph& graph, std::size_t sequences);
+  static std::uint64_t bytes(const mesh::Graph& graph, std::size_t sequences) noexcept;
+
+  Rows& at(std::size_t side, mesh::NodeId node) noexcept { return sides_[in_place_[node] ? 0 : side][node]; }
+  /// From one side to the other.
+  void copy(std::size_t from, std::size_t to, std::size_t sequence) noexcept;
+  /// To zeros on one side.
+  void clear(std::size_t side, std::size_t sequence) noexcept;
+
+ private:
+  std::array<std::vector<Rows>, 2> sides_{};
+  std::vector<bool> in_place_{};
+};
 
 /// A failure (shape_mismatch) that names the network and says that texts cannot be generated with it.
 Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text);
@@ -44,9 +64,14 @@ Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text
 /// @thread one at a time; weights are only read
 class DecodingPass {
  public:
+  /// Threads among which a team's operations are cut, at most, and multiply-adds from which on.
+  struct Sharing {
+    std::size_t threads = 1;
+    double grain_size = kernels::ParallelOptions::kGrainSize;
+  };
   /// @error as `with_context` and Graph::build; shape_mismatch: links backwards
   static Result<DecodingPass> make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
-                                   std::size_t rows);
+                                   std::size_t rows, const Sharing& sharing);
 
   std::size_t tokens() const noexcept { return tokens_; }
   const mesh::Graph& graph() const noexcept { return *graph_; }
@@ -57,27 +82,28 @@ class DecodingPass {
   /// Input of the layer that makes them, [tokens, width], until the next run.
   std::span<const float> features(std::size_t row) const noexcept;
 
-  /// Memory of sequences: the states of `rows` of them, from `first` on, before and after a run; and the row of the
-  /// pass that the first of them has.
+  /// Memory of sequences: the states of `rows` of them, from `first` on, on `side` before a run and on the other after
+  /// it; and the row of the pass that the first of them has.
   struct Memory {
-    std::vector<Rows>& states;
-    std::vector<Rows>& next_states;
-    std::size_t first = 0, rows = 1, row = 0;
+    SequenceStates& states;
+    std::size_t side = 0, first = 0, rows = 1, row = 0;
   };
-  /// Every layer once, in topological order.
-  void run(kernels::CpuStream& stream, const mesh::WeightStore& weights, const Memory& memory);
+  /// Every layer once, in topological order, each operation by the team's threads (null: by the caller alone).
+  void run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory);
 
  private:
   struct Buffers {
     Rows y, x, z, cache;
   };
-  DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows);
+  DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing);
 
   std::unique_ptr<mesh::Graph> graph_;
-  std::size_t tokens_;
-  mesh::NodeId head_input_ = 0;   // the node that the layer of the logits reads
-  std::vector<Buffers> buffers_;  // by node
-  AlignedBuffer<float> workspace_;
+  std::size_t tokens_, workspace_stride_;
+  Sharing sharing_;
+  kernels::CpuStream stream_{};
+  mesh::NodeId head_input_ = 0;     // the node that the layer of the logits reads
+  std::vector<Buffers> buffers_;    // by node
+  AlignedBuffer<float> workspace_;  // a part of workspace_stride_ for each thread
 };
 
 }  // namespace weft::models::internal

@@ -14,9 +14,11 @@ using namespace testing_support;
 
 constexpr std::size_t kSessions = 2;
 
+enum class State { copied, in_place };
+
 /// Results of sessions that take a sequence in calls of `per_call` tokens, and their state after the last.
 struct Sequence {
-  Sequence(const AttentionShape& whole, std::size_t per_call) {
+  Sequence(const AttentionShape& whole, std::size_t per_call, State memory) {
     AttentionShape shape = whole;
     shape.tokens = per_call;
     const std::size_t calls = whole.tokens / per_call, queries = whole.heads * whole.head_dim,
@@ -40,8 +42,8 @@ struct Sequence {
       auto out = results.view();
       out.data += call * per_call * queries, out.cols = per_call * queries;
       attention(shape, {part(q, call, queries), part(k, call, keys), part(v, call, keys), from.view()}, out,
-                statistics.view(), after.view(), workspace.data());
-      before = after;
+                statistics.view(), memory == State::in_place ? before.view() : after.view(), workspace.data());
+      if (memory == State::copied) before = after;
     }
     y = results.values(), state = before.values();
   }
@@ -61,12 +63,15 @@ TEST(Attention, PrefillsInOneCallWhatItDecodesTokenByToken) {
                                                                              {36, 8, 1, 64, 300, 0, true, 0.125f},
                                                                              {35, 20, 1, 4, 17, 17, true, 0.5f}}) {
       SCOPED_TRACE(std::to_string(shape.tokens) + " tokens on " + std::string(name(isa)));
-      const Sequence whole(shape, shape.tokens);
+      const Sequence whole(shape, shape.tokens, State::copied);
       for (std::size_t per_call = 1; per_call < shape.tokens; ++per_call) {
         if (shape.tokens % per_call != 0 || (per_call > 5 && per_call * 2 < shape.tokens)) continue;
-        const Sequence parts(shape, per_call);
-        expect_same_bits(parts.y, whole.y, std::to_string(per_call) + " tokens a call");
-        expect_same_bits(parts.state, whole.state, "state");
+        for (const State memory : {State::copied, State::in_place}) {
+          const Sequence parts(shape, per_call, memory);
+          const std::string text = memory == State::copied ? " tokens a call" : " tokens a call, state in place";
+          expect_same_bits(parts.y, whole.y, std::to_string(per_call) + text);
+          expect_same_bits(parts.state, whole.state, "state");
+        }
       }
     }
   }

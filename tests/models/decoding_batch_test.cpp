@@ -3,6 +3,9 @@
 #include "models/decoding_batch.hpp"
 
 #include "models/decoding.hpp"
+#include "models/language_model.hpp"
+
+#include "kernels/isa.hpp"
 
 #include "tests/models/imported.hpp"
 #include <algorithm>
@@ -155,6 +158,29 @@ TEST(DecodingBatch, GivesTheseBitsWithPromptsOfBlocksToo) {
   const auto mesh = imported_mesh(shared_data("stories260K/derived"), {.tokens = 8});
   ASSERT_TRUE(mesh) << mesh.error().text();
   expect_same_bits(*mesh, 512, 64, "stories260K");
+}
+
+// Every operation that can be is cut up among the threads of the mesh's executor.
+TEST(DecodingBatch, GivesTheseBitsOnAnyNumberOfThreads) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const kernels::Isa before = kernels::active_isa();
+  std::vector<Text> wanted;
+  for (const kernels::Isa isa : kernels::available_isas())
+    for (const std::size_t threads : {1u, 2u, 7u}) {
+      ASSERT_TRUE(kernels::set_active_isa(isa));
+      mesh::MeshOptions options{.threads = threads, .grain_bytes = 0, .wide = threads > 1, .wide_from = 0};
+      const auto model =
+          load_language_model(storage::real_file_system(), shared_data("stories260K/derived"), {}, options);
+      ASSERT_TRUE(model) << model.error().text();
+      auto batch = DecodingBatch::begin(*model->mesh, 4, 64);
+      ASSERT_TRUE(batch) << batch.error().text();
+      const std::vector<Text> now = Rounds(std::move(*batch), 4, 512).write(5);
+      if (wanted.empty()) wanted = now;
+      for (std::size_t number = 0; number < now.size(); ++number)
+        EXPECT_TRUE(now[number].logits == wanted[number].logits)
+            << "text " << number << ", " << threads << " threads, " << kernels::name(isa);
+    }
+  ASSERT_TRUE(kernels::set_active_isa(before));
 }
 
 TEST(DecodingBatch, RefusesWhatDoesNotFitAndGoesOn) {
