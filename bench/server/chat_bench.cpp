@@ -78,6 +78,7 @@ struct ServedModelFixture {
   explicit ServedModelFixture(std::size_t slots) {
     server::Service::Options options;
     options.models.serving.engine = engine_options(slots);
+    options.models.threads = 0;  // as in this process
     options.models.chat_template = text::ChatTemplate::parse(kTemplate).value();
     service = server::Service::make(std::move(options)).value();
     WEFT_ASSERT(service->listen({.listen = {"127.0.0.1:0"}}).has_value(), "no port");
