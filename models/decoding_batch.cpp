@@ -22,8 +22,8 @@ namespace {
 
 using internal::DecodingPass;
 
-/// Tokens of a prompt that pass the layers at once.
-constexpr std::size_t kBlock = 32;
+/// Tokens of a prompt that pass the layers at once, and of what is left of it: each pass reads all weights.
+constexpr std::size_t kBlock = 32, kSmallBlock = 8;
 
 Status check_finite(std::span<const float> logits, std::size_t position) {
   if (std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) return {};
@@ -64,7 +64,7 @@ struct DecodingBatch::Parts {
 
   const mesh::Mesh& mesh;
   std::size_t context = 0;
-  std::vector<DecodingPass> passes{};  // blocks of one sequence; a token of each of several
+  std::vector<DecodingPass> passes{};  // blocks of one sequence; a token of each of several; small blocks of one
   std::vector<Sequence> sequences{};
   internal::SequenceStates states{};
   std::size_t last_pass = 0;  // of `accept`
@@ -104,7 +104,9 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   parts->sequences.resize(sequences);
   const std::size_t block = std::min(kBlock, context);
   const DecodingPass::Sharing sharing{mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
-  for (const auto& [tokens, rows] : {std::pair(block, std::size_t{1}), std::pair(std::size_t{1}, sequences)}) {
+  const std::size_t small = std::min(kSmallBlock, context);
+  for (const auto& [tokens, rows] :
+       {std::pair(block, std::size_t{1}), std::pair(std::size_t{1}, sequences), std::pair(small, std::size_t{1})}) {
     WEFT_TRY(DecodingPass pass, DecodingPass::make(mesh.spec(), tokens, context, rows, sharing));
     parts->passes.push_back(std::move(pass));
   }
@@ -157,7 +159,7 @@ Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::
   const kernels::FlushSubnormals exact;
   std::span<const float> logits;
   while (!ids.empty()) {
-    p.last_pass = ids.size() >= p.passes[0].tokens() ? 0 : 1;
+    p.last_pass = ids.size() >= p.passes[0].tokens() ? 0 : ids.size() >= p.passes[2].tokens() ? 2 : 1;
     DecodingPass& pass = p.passes[p.last_pass];
     const auto now = ids.first(pass.tokens());
     std::copy(now.begin(), now.end(), pass.ids(0).begin());
