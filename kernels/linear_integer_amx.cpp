@@ -13,6 +13,7 @@
 #endif
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 WEFT_ISA_BEGIN();
@@ -26,6 +27,7 @@ using detail::MatrixWeights;
 #if !WEFT_ISA_IS_VNNI
 
 MatrixUnit matrix_unit() noexcept { return {}; }
+bool is_matrix_unit_exact() noexcept { return false; }
 
 #else
 
@@ -209,6 +211,49 @@ void tile(const MatrixWeights& w, std::size_t rows, std::size_t count, const std
 template <class Unit>
 constexpr MatrixUnit kUnit{&Unit::begin, &tile<Unit>, &Unit::end};
 
+/// Three blocks of a panel and of 16 rows, all kinds of codes and scales.
+struct Trial {
+  static constexpr std::size_t kBlocks = 3;
+  alignas(64) std::uint32_t codes[kBlocks * kBlockCodes];
+  alignas(64) std::int8_t x[kBlocks * kMatrixRows * kScaleBlock];
+  alignas(64) float scales[kBlocks * kPanelWidth], xs[kBlocks * kMatrixRows];
+
+  Trial() noexcept {
+    std::uint32_t state = 1;
+    const auto next = [&] { return state = state * 1664525u + 1013904223u; };  // Numerical Recipes' generator
+    for (std::uint32_t& word : codes) word = next();
+    for (std::int8_t& code : x) code = static_cast<std::int8_t>(static_cast<int>(next() >> 24) % 255 - 127);
+    for (float& scale : scales) scale = static_cast<float>(next() >> 8) * 0x1p-24f;
+    for (float& scale : xs) scale = static_cast<float>(next() >> 8) * 0x1p-20f;
+  }
+  template <class Unit>
+  void run(std::size_t rows, std::size_t count, bool is_scaled, float* totals) const noexcept {
+    for (std::size_t i = 0; i < kBlockProducts; ++i) totals[i] = static_cast<float>(i) * 0.37f;
+    Unit::begin(rows);
+    tile<Unit>({codes, is_scaled ? scales : nullptr}, rows, count, x, xs, totals);
+    Unit::end();
+  }
+};
+
+bool gives_bits_of_emulation() noexcept {
+  const Trial trial;
+  alignas(64) float wanted[kBlockProducts], got[kBlockProducts];
+  for (const std::size_t rows : {kMatrixRows, std::size_t{5}})
+    for (std::size_t count = 1; count <= Trial::kBlocks; ++count)
+      for (const bool is_scaled : {false, true}) {
+        trial.run<Emulated>(rows, count, is_scaled, wanted);
+        trial.run<Amx>(rows, count, is_scaled, got);
+        if (std::memcmp(wanted, got, sizeof wanted) != 0) return false;
+      }
+  return true;
+}
+
+bool is_matrix_unit_exact() noexcept {
+  if (active_isa() != Isa::amx) return false;
+  static const bool is_exact = gives_bits_of_emulation();
+  return is_exact;
+}
+
 MatrixUnit matrix_unit() noexcept { return active_isa() == Isa::amx ? kUnit<Amx> : kUnit<Emulated>; }
 
 #endif
@@ -221,9 +266,11 @@ WEFT_ISA_END();
 namespace weft::kernels::detail {
 namespace {
 constexpr auto kMatrixUnit = WEFT_DISPATCH(matrix_unit);
+constexpr auto kIsExact = WEFT_DISPATCH(is_matrix_unit_exact);
 }  // namespace
 
 MatrixUnit matrix_unit() noexcept { return kMatrixUnit.get()(); }
+bool is_matrix_unit_exact() noexcept { return kIsExact.get()(); }
 
 }  // namespace weft::kernels::detail
 #endif

@@ -29,7 +29,7 @@ inline constexpr std::size_t kMatrixPanels = 2;
 // With zero points so are all: a term for each product is added then, and products come through memory.
 inline bool has_matrix_kernels(const CodeForm& form, std::size_t rows) noexcept {
   return !form.has_zero_points && rows >= kLeastMatrixRows &&
-         (active_isa() == Isa::amx || detail::emulates_matrix_unit);
+         ((active_isa() == Isa::amx && detail::is_matrix_unit_exact()) || detail::emulates_matrix_unit);
 }
 
 /// True when the matrix unit can read the codes where they are: bytes of whole blocks.

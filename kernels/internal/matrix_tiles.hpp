@@ -35,6 +35,10 @@ struct MatrixUnit {
 /// AMX where the active instruction set is amx, else an emulation in plain C++. Null without AVX-512 VNNI.
 MatrixUnit matrix_unit() noexcept;
 
+/// True when AMX, where the active instruction set is amx, gives the emulation's bits: tried once, before its first
+/// use, as few machines that build this have it.
+bool is_matrix_unit_exact() noexcept;
+
 /// Tests set it to run the emulation where a CPU has AVX-512 VNNI but no AMX.
 inline std::atomic<bool> emulates_matrix_unit{false};
 
