@@ -39,7 +39,8 @@ double lower_quartile(std::vector<double> values);
 /// two). Raced beside a kernel, it gives the peak at the clock rate of that moment.
 double fma_burst();
 
-/// The same of products of bytes, four to a 32-bit sum; 0 where the active instruction set is not avx512_vnni.
+/// The same of products of bytes, four to a 32-bit sum; 0 where the active instruction set is not
+/// avx512_vnni: under amx it would be no peak.
 double byte_burst();
 
 /// Reads `floats` floats with the widest loads of the active instruction set and eight sums: the floor for any kernel
