@@ -114,8 +114,11 @@ TEST_F(LinearInteger, TilesOfTheMatrixUnitGiveTheSameBits) {
       };
       const std::vector<float> want = product(plain);
       ASSERT_TRUE(set_active_isa(Isa::avx512_vnni));
+      const std::string text = to_string(encoding) + ", batch " + std::to_string(batch);
+      expect_same_bits(product(tiled), want, text + ", without a matrix unit");
+      EXPECT_EQ(last_isa_run(), Isa::avx512_vnni);
       const Emulated emulated;
-      expect_same_bits(product(tiled), want, to_string(encoding) + ", batch " + std::to_string(batch));
+      expect_same_bits(product(tiled), want, text);
       EXPECT_EQ(last_isa_run(), has_zero_point(encoding.dtype) ? Isa::avx512_vnni : Isa::amx);
     }
 }
