@@ -5,6 +5,7 @@
 #include "tests/cli/agent.hpp"
 #include <algorithm>
 #include <optional>
+#include <random>
 #include <string>
 
 namespace weft::cli_test {
@@ -82,6 +83,29 @@ inline void flip_middle_byte(const std::string& path) {
   ASSERT_GT(bytes.size(), 100u) << path;
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x10);
   write_file(path, bytes);
+}
+
+/// Runs `run`, and again with its state in `directory` but killed four times at random moments, there with a checkpoint
+/// every `every` samples: both have the same `keys` in their last event, and the journal replays.
+inline void expect_same_end_after_kills(const Words& run, const std::string& directory, const std::string& every,
+                                        std::initializer_list<const char*> keys) {
+  const Outcome whole = weft(run);
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  std::mt19937 random(std::random_device{}());
+  const Words kept = run + Words{"--state", directory, "--checkpoint-every", every, "--durability", "interval=20ms"};
+  for (int kills = 0; kills < 4; ++kills) {
+    Process process(kept);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20 + random() % 150);
+    while (!process.has_ended() && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(SIGKILL);
+    process.wait();
+  }
+  const Outcome last = weft(kept);
+  ASSERT_EQ(last.exit, 0) << last.told();
+  for (const char* const key : keys) EXPECT_EQ(last.last()[key], whole.last()[key]) << key;
+  const Outcome replayed = weft({"replay", directory, "--verify", "--json"});
+  EXPECT_EQ(replayed.exit, 0) << replayed.told();
 }
 
 }  // namespace weft::cli_test

@@ -4,7 +4,6 @@
 
 #include "tests/cli/data_directory.hpp"
 #include <algorithm>
-#include <random>
 #include <sstream>
 
 namespace weft::cli_test::drift_test {
@@ -49,26 +48,9 @@ TEST(DriftSeen, IsToldAndMeasured) {
 
 // Reactions stand where the samples are, not where blocks or kills end them.
 TEST(DriftSeen, EndsInTheSameStateWhereverItIsKilled) {
-  const Outcome whole = weft(kRun);
-  ASSERT_EQ(whole.exit, 0) << whole.told();
   Folder folder;
-  std::mt19937 random(std::random_device{}());
-  const Words kept =
-      kRun + Words{"--state", folder / "agent", "--checkpoint-every", "1000", "--durability", "interval=20ms"};
-  for (int kills = 0; kills < 4; ++kills) {
-    Process process(kept);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20 + random() % 150);
-    while (!process.has_ended() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    process.send(SIGKILL);
-    process.wait();
-  }
-  const Outcome last = weft(kept);
-  ASSERT_EQ(last.exit, 0) << last.told();
-  for (const char* const key : {"state_hash", "drift", "adaptation", "held_out_accuracy"})
-    EXPECT_EQ(last.last()[key], whole.last()[key]) << key;
-  const Outcome replayed = weft({"replay", folder / "agent", "--verify", "--json"});
-  EXPECT_EQ(replayed.exit, 0) << replayed.told();
+  expect_same_end_after_kills(kRun, folder / "agent", "1000",
+                              {"state_hash", "drift", "adaptation", "held_out_accuracy"});
 }
 
 TEST(DriftSeen, IsRefusedInWordsWhereTheOptionsContradictEachOther) {

@@ -2,7 +2,6 @@
 // Tasks one after the other in `weft run`: the same end wherever it is killed, accuracies as a table and as a picture.
 
 #include "tests/cli/data_directory.hpp"
-#include <random>
 #include <sstream>
 
 namespace weft::cli_test::tasks_test {
@@ -61,26 +60,8 @@ TEST_F(Tasks, AreMeasuredPrintedWrittenAndDrawn) {
 }
 
 TEST_F(Tasks, EndInTheSameStateAndMatrixWhereverTheyAreKilled) {
-  const Words run{"run", file(network()), "--json", "--threads", "1"};
-  const Outcome whole = weft(run);
-  ASSERT_EQ(whole.exit, 0) << whole.told();
-  std::mt19937 random(std::random_device{}());
-  const Words kept =
-      run + Words{"--state", folder_ / "agent", "--checkpoint-every", "500", "--durability", "interval=20ms"};
-  for (int kills = 0; kills < 4; ++kills) {
-    Process process(kept);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20 + random() % 150);
-    while (!process.has_ended() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    process.send(SIGKILL);
-    process.wait();
-  }
-  const Outcome last = weft(kept);
-  ASSERT_EQ(last.exit, 0) << last.told();
-  for (const char* const key : {"state_hash", "tasks", "held_out_accuracy", "mean_loss"})
-    EXPECT_EQ(last.last()[key], whole.last()[key]) << key;
-  const Outcome replayed = weft({"replay", folder_ / "agent", "--verify", "--json"});
-  EXPECT_EQ(replayed.exit, 0) << replayed.told();
+  expect_same_end_after_kills({"run", file(network()), "--json", "--threads", "1"}, folder_ / "agent", "500",
+                              {"state_hash", "tasks", "held_out_accuracy", "mean_loss"});
 }
 
 TEST_F(Tasks, ThatCannotBeMadeAreRefusedInWords) {
