@@ -102,13 +102,14 @@ bool is_amd() noexcept {
 #endif
 }
 
-/// AMD's family 19h is Zen 3, which has no vectors of 512 bits, and Zen 4.
-bool is_zen4() noexcept {
+/// Family and extended family of an AMD CPU; 0 of others. 19h is Zen 3, which has no vectors of 512 bits, and Zen 4;
+/// 1Ah is Zen 5.
+unsigned amd_family() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return is_amd() && __get_cpuid(1, &a, &b, &c, &d) && ((a >> 8) & 15) + ((a >> 20) & 255) == 0x19;
+  return is_amd() && __get_cpuid(1, &a, &b, &c, &d) ? ((a >> 8) & 15) + ((a >> 20) & 255) : 0;
 #else
-  return false;
+  return 0;
 #endif
 }
 
@@ -128,12 +129,12 @@ int initial_isa() noexcept {
 }  // namespace
 
 bool is_prefetch_costly() noexcept {
-  static const bool is_dear = is_amd();
+  static const bool is_dear = amd_family() != 0 && amd_family() <= 0x19;
   return is_dear;
 }
 
 bool has_fast_loads() noexcept {
-  static const bool keep_up = is_zen4();
+  static const bool keep_up = amd_family() == 0x19;
   return keep_up;
 }
 

@@ -42,8 +42,8 @@ Isa active_isa() noexcept;
 /// @error  unsupported: this CPU or build cannot run it; nothing changes
 /// @thread any, but kernels already running finish on the old one
 Status set_active_isa(Isa isa);
-/// True when prefetching from the second-level cache costs this CPU more than it gains: AMD's, as measured on Zen 4. It
-/// affects speed alone.
+/// True when prefetching from the second-level cache costs this CPU more than it gains: AMD's up to Zen 4, where it
+/// was measured. On Zen 5 it gains (decision 50). It affects speed alone.
 bool is_prefetch_costly() noexcept;
 /// True when this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
 /// one such multiplication and two loads in a cycle. It affects speed alone.
