@@ -42,21 +42,21 @@ void limit_displacement(const float* wanted, const float* y, std::size_t n, cons
                         float* to) noexcept {
   WEFT_ISA_RAN();
   const float* from = wanted;
+  if (limits.displacement != 0.0f) {
+    const auto value = [=](auto load) HWY_ATTR { return load(wanted); };
+    const auto factor = repeated(limit_factor(limits.displacement, false, dot(n, value, value), n));
+    for_each_value(n, [&](auto load, auto store) HWY_ATTR { store(mul(factor, load(wanted)), to); });
+    from = to;
+  }
   if (limits.activation != 0.0f) {
     const auto value = [=](auto load) HWY_ATTR { return load(y); };
     const auto within = repeated(limit_factor(limits.activation, false, dot(n, value, value), n));
     const auto share = repeated(kPullBack);
     for_each_value(n, [&](auto load, auto store)
-                          HWY_ATTR { store(fused(share, sub(mul(within, load(y)), load(y)), load(wanted)), to); });
-    from = to;
-  }
-  const auto value = [=](auto load) HWY_ATTR { return load(from); };
-  const auto factor =
-      repeated(limits.displacement != 0.0f ? limit_factor(limits.displacement, false, dot(n, value, value), n) : 1.0f);
-  if (limits.displacement != 0.0f)
-    for_each_value(n, [&](auto load, auto store) HWY_ATTR { store(mul(factor, load(from)), to); });
-  else if (from != to)
+                          HWY_ATTR { store(fused(share, sub(mul(within, load(y)), load(y)), load(from)), to); });
+  } else if (from != to) {
     for_each_value(n, [&](auto load, auto store) HWY_ATTR { store(load(from), to); });
+  }
 }
 
 // As link_budget has it.

@@ -28,7 +28,7 @@ struct DisplacementLimits {
 };
 
 /// The displacement of one row of n outputs, within its limits:
-///   d = wanted + kPullBack (limit_factor(activation, y) y - y);  to = limit_factor(displacement, d) d
+///   to = limit_factor(displacement, wanted) wanted + kPullBack (limit_factor(activation, y) y - y)
 /// @shape  wanted, y, to [n]; `to` may be `wanted`
 /// @exact  the bits of row_dots, scale_rows, binary and axpy one after the other
 void limit_displacement(const float* wanted, const float* y, std::size_t n, const DisplacementLimits& limits,

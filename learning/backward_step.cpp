@@ -89,8 +89,8 @@ bool BackwardStep::process(const LayerAt& at, const Hop& hop, std::uint64_t tick
     limit_at_once(at, hop, tick, delta);
   } else {
     round_errors(at, delta);
-    if (!is_output && options_.activation_limit != 0.0f) limits_.pull_back(at, y, delta);
     if (options_.displacement_limit != 0.0f) limits_.limit_displacement(at, delta);
+    if (!is_output && options_.activation_limit != 0.0f) limits_.pull_back(at, y, delta);
   }
   return process_target(at, hop, tick, delta);
 }
@@ -220,8 +220,8 @@ bool BackwardStep::is_step_limited(const LayerAt& at, const ConstMatrixView& x) 
   return !at.context.cpu || std::any_of(limits, limits + options_.learners, [](float each) { return each != 1.0f; });
 }
 
-// The layer sends on the whole gradient; its own step alone is shorter. One that sends nothing shortens what reached it,
-// so that the same errors are left behind where no limit was reached.
+// The layer sends on the whole gradient; its own step alone is shorter. One that sends nothing shortens what reached
+// it, so that the same errors are left behind where no limit was reached.
 void BackwardStep::backward_limited(const LayerAt& at, mesh::BackwardArgs& args) {
   mesh::BackwardArgs own = args;
   if (args.dx.data) own.dy = at.rows(at.scratch.work, args.dy.cols);

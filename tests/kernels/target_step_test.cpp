@@ -66,16 +66,16 @@ TEST(TargetStep, LimitsADisplacementAsOperationsDo) {
           RandomStream random(n, special, RandomPurpose::test);
           const Row y = drawn(random, n, 1.5f, special), wanted = drawn(random, n, 0.7f, special);
           Row expected = wanted;
+          if (limits.displacement != 0.0f) {
+            const float factor = factor_by_operations(limits.displacement, false, expected);
+            scale_rows(&factor, of(expected), of(expected));
+          }
           if (limits.activation != 0.0f) {
             Row within(n);
             const float factor = factor_by_operations(limits.activation, false, y);
             scale_rows(&factor, of(y), of(within));
             binary(BinaryOp::sub, of(within), of(y), of(within));
             axpy(0.1f, of(within), of(expected));
-          }
-          if (limits.displacement != 0.0f) {
-            const float factor = factor_by_operations(limits.displacement, false, expected);
-            scale_rows(&factor, of(expected), of(expected));
           }
           Row result(n, 7.0f), in_place = wanted;
           limit_displacement(wanted.data(), y.data(), n, limits, result.data());

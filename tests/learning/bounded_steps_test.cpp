@@ -141,5 +141,16 @@ TEST(BoundedSteps, KeepLinearDigitsFromHalting) {
   }
 }
 
+// Activations of a loop of linear layers grow by a share of themselves with each tick; what pulls them back grows too,
+// beyond the limit of a displacement.
+TEST(BoundedSteps, KeepLoopsOfLinearLayersFromHaltingUnderDfa) {
+  for (const std::uint64_t seed : {10u, 11u}) {
+    LearningRun run(digits_network(seed, Activation::linear), {.rule = Rule::dfa});
+    auto stream = must(SampleStream::build(*run.learner, digits(), {.epochs = 2, .seed = seed}));
+    const Status done = stream.advance(1200);
+    EXPECT_TRUE(done) << seed << ": " << done.error().text();
+  }
+}
+
 }  // namespace
 }  // namespace weft::learning::bounded_steps_test

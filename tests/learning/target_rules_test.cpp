@@ -142,11 +142,11 @@ struct Model {
 
   void limit(std::size_t l, Vector& d) const {
     const double size = rms(a[l + 1]), most = options.activation_limit;
-    for (std::size_t i = 0; l < 2 && most > 0 && size > most && i < d.size(); ++i)
-      d[i] += 0.1f * (a[l + 1][i] * most / size - a[l + 1][i]);
     const double far = rms(d);
     for (double& v : d)
       if (options.displacement_limit > 0 && far > options.displacement_limit) v *= options.displacement_limit / far;
+    for (std::size_t i = 0; l < 2 && most > 0 && size > most && i < d.size(); ++i)
+      d[i] += 0.1f * (a[l + 1][i] * most / size - a[l + 1][i]);
   }
 
   // Gradients of w, b of the three layers for one sample.
