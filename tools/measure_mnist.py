@@ -50,22 +50,24 @@ def in_values(network, outputs, errors):
     return network
 
 
-def cnn(kernel=3, activation="relu"):
+def cnn(kernel=3, activation="relu", channels=(8, 16)):
     windows = {"kernel": kernel, "padding": kernel // 2, "activation": activation,
                "init": "he" if activation == "relu" else "xavier"}
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
-        {"type": "conv2d", "out": 8, **windows, "view": [1, 28, 28]},
+        {"type": "conv2d", "out": channels[0], **windows, "view": [1, 28, 28]},
         {"type": "max_pool", "kernel": 2},
-        {"type": "conv2d", "out": 16, **windows},
+        {"type": "conv2d", "out": channels[1], **windows},
         {"type": "max_pool", "kernel": 2},
-        {"type": "dense", "out": 10, "view": [784]}]}
+        {"type": "dense", "out": 10, "view": [49 * channels[1]]}]}
 
 
-def paper():
-    """The network of Shibuya et al. 2023: no biases, orthogonal weights; each image standardised by itself."""
+def paper(by_image=True):
+    """The network of Shibuya et al. 2023: no biases, orthogonal weights; each image standardised by itself, or all."""
     layers = [{"type": "dense", "out": 256, "activation": "tanh", "bias": False, "init": "orthogonal"} for _ in range(5)]
+    first = ({"type": "layer_norm", "affine": False} if by_image else
+             {"type": "standardize", "mean": [0.1307] * 784, "deviation": [0.3081] * 784})
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
-        {"type": "layer_norm", "affine": False}, *layers,
+        first, *layers,
         {"type": "dense", "out": 10, "bias": False, "init": "orthogonal"}]}
 
 
@@ -91,6 +93,9 @@ def rows():
         for rule, rate in (("backprop", 0.01), ("fw_dtp", 0.03)):
             made[f"deep_16_{rule}/{schedule}"] = (mlp([64] * 15, "tanh"), rule, rate, None)
     made["paper_fw_dtp/settle"] = (paper(), "fw_dtp", 0.03, 2.0)
+    made["paper_all_fw_dtp/settle"] = (paper(by_image=False), "fw_dtp", 0.03, 2.0)
+    made["paper_all_backprop/settle"] = (paper(by_image=False), "backprop", 0.03, None)
+    made["cnn_5_wide_backprop/pipelined"] = (cnn(5, channels=(16, 32)), "backprop", 0.01, 0.8)
     for outputs, errors in (("bfloat16", "bfloat16"), ("fp8_e4m3", "fp8_e5m2"), ("int8", "int8")):
         for rule, activation, rate in (("backprop", "relu", 0.01), ("fw_dtp", "tanh", 0.03)):
             network = in_values(mlp([256, 256], activation), outputs, errors)
