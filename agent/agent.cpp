@@ -2,6 +2,7 @@
 
 #include "agent/agent.hpp"
 
+#include "agent/agent_access.hpp"
 #include "agent/internal/data_directory.hpp"
 #include "agent/internal/log_position.hpp"
 #include "learning/drift/drift_watch.hpp"
@@ -70,12 +71,17 @@ Agent::Agent(storage::FileSystem& files, storage::CheckpointStore store, Options
       options_(std::move(options)),
       replayable_(std::move(replayable)),
       has_learner_(replayable_.learner() != nullptr) {
-  mesh::MeshAccess::deliver_by(replayable_.mesh(),
-                               [this](Coord to, mesh::MessagePointer message,
-                                      std::optional<std::uint64_t> reply_within) -> Result<std::uint64_t> {
-                                 WEFT_CHECK(check_message_size(directory(), options_, message.get()));
-                                 return inbox_.receive(replayable_.mesh(), {to, std::move(message), reply_within});
-                               });
+  AgentAccess::take_deliveries(*this);
+}
+
+void AgentAccess::take_deliveries(Agent& agent) {
+  mesh::MeshAccess::deliver_by(
+      agent.replayable_.mesh(),
+      [&agent](Coord to, mesh::MessagePointer message,
+               std::optional<std::uint64_t> reply_within) -> Result<std::uint64_t> {
+        WEFT_CHECK(check_message_size(agent.directory(), agent.options_, message.get()));
+        return agent.inbox_.receive(agent.replayable_.mesh(), {to, std::move(message), reply_within});
+      });
 }
 
 /// Appends the record of a call, unless the call was refused and changed nothing.
@@ -116,7 +122,7 @@ Status Agent::look_after(RecordKind kind) {
              " bytes of the journal could not be written and are given up; a checkpoint is to hold what they say");
     flusher_->drop(journal_->place().number);
   }
-  if (checkpointer_->is_busy()) return {};  // that one is young enough
+  if (holds_checkpoints_ || checkpointer_->is_busy()) return {};  // that one is young enough
   const bool is_due = options_.checkpoint_every
                           ? replayable_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
                           : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
@@ -273,6 +279,27 @@ Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weigh
 void Agent::resume() {
   replayable_.mesh().resume();
   if (const Status done = journaled({}, RecordKind::resume, [](RecordBytes&) {}); !done) return;
+}
+
+void AgentAccess::hold_checkpoints(Agent& agent, bool held) noexcept { agent.holds_checkpoints_ = held; }
+
+Status AgentAccess::move_to(Agent& agent, const topology::Machine& machine) {
+  WEFT_CHECK(agent.ready());
+  ReplayableMesh& here = agent.replayable_;
+  // Writing reads the plan of the mesh.
+  if (const Status written = agent.checkpointer_->wait(); !written) log_warn(written.error().text());
+  // A replay does the same at this record, as at that of a checkpoint.
+  here.quiesce();
+  WEFT_CHECK(
+      agent.journaled({}, RecordKind::checkpoint, [&](RecordBytes& bytes) { bytes.put_tick(here.mesh().ticks()); }));
+  if (const Status written = agent.checkpointer_->wait(); !written) log_warn(written.error().text());
+  mesh::MeshOptions options = agent.options_.mesh;
+  options.machine = machine;
+  WEFT_TRY(ReplayableMesh moved, here.copy(std::move(options)));
+  mesh::MeshAccess::deliver_by(here.mesh(), {});
+  here.swap(moved);
+  take_deliveries(agent);
+  return {};
 }
 
 Status Agent::note(std::string_view topic, std::string_view text) {

@@ -173,6 +173,7 @@ class Agent {
   const std::string& directory() const noexcept { return store_.directory(); }
 
  private:
+  friend struct AgentAccess;
   Agent(storage::FileSystem& files, storage::CheckpointStore store, Options options, ReplayableMesh replayable);
   Status initialize();
   Status recover(const internal::Found& saved, Recovery& recovery);
@@ -197,6 +198,7 @@ class Agent {
   std::string network_;  // it was created with, as text
   ReplayableMesh replayable_;
   const bool has_learner_;
+  bool holds_checkpoints_ = false;
   RecordBytes bytes_;
   // The checkpoint being written; the next one is taken when it is done.
   mesh::CheckpointSnapshot snapshot_;

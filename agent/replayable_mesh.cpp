@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace weft::agent {
 namespace {
@@ -56,6 +58,30 @@ Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, 
   WEFT_TRY(const auto state, file.values<std::byte>(kLoopTensor));
   WEFT_CHECK(replayable.loop_->load(state));
   return replayable;
+}
+
+Result<ReplayableMesh> ReplayableMesh::copy(mesh::MeshOptions options) {
+  mesh::CheckpointExtras extras;
+  learning::LearnerSnapshot rule;
+  if (learner_) {
+    rule.take(*learner_);
+    extras.tensors = rule.tensors();
+  }
+  const std::vector<std::byte> loop = loop_ ? loop_->save() : std::vector<std::byte>();
+  if (!loop.empty()) extras.tensors.push_back({kLoopTensor, "bytes", Shape{loop.size()}, ByteSpan(loop)});
+  WEFT_TRY(const ByteBuffer bytes, mesh::encode_mesh(*mesh_, true, extras));
+  WEFT_TRY(const formats::EntityFile file, formats::decode_entity(bytes, "copy of a mesh"));
+  WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
+  WEFT_TRY(ReplayableMesh made, restore(file, spec, std::move(options)));
+  made.compares_ = compares_;
+  return made;
+}
+
+void ReplayableMesh::swap(ReplayableMesh& other) noexcept {
+  std::swap(mesh_, other.mesh_);
+  std::swap(learner_, other.learner_);
+  std::swap(loop_, other.loop_);
+  std::swap(compares_, other.compares_);
 }
 
 Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of) {

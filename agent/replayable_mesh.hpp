@@ -41,6 +41,11 @@ class ReplayableMesh {
   static Result<ReplayableMesh> restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
                                         mesh::MeshOptions options);
 
+  /// The same mesh, learner and loop once more, built with other options: other cores, other memory. Goes on to the
+  /// same bits. @pre quiesce was called for this state
+  Result<ReplayableMesh> copy(mesh::MeshOptions options);
+  void swap(ReplayableMesh& other) noexcept;
+
   mesh::Mesh& mesh() noexcept { return *mesh_; }
   const mesh::Mesh& mesh() const noexcept { return *mesh_; }
   /// Null: no learner.

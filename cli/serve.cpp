@@ -11,6 +11,7 @@
 #include "server/service.hpp"
 
 #include "mesh/network/network_json.hpp"
+#include "mesh/persistence/session_file.hpp"
 
 #include "formats/entity/entity.hpp"
 #include "storage/file_system.hpp"
@@ -31,6 +32,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -181,6 +183,49 @@ Status load(server::Service& service, const std::string& given) {
   return load_mesh(service.meshes(), name, path);
 }
 
+/// True of a file or folder of the model directory that is served where no FILE is named: a network, an .entity file
+/// that is no session alone, a language model.
+Result<bool> is_served(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const std::string name = path.filename().string();
+  if (name.starts_with('.')) return false;
+  if (std::filesystem::is_directory(path, unknown)) return std::filesystem::exists(path / "config.json", unknown);
+  if (path.extension() == ".gguf") return true;
+  storage::FileSystem& files = storage::real_file_system();
+  if (path.extension() == ".entity") {
+    WEFT_TRY(const auto file, formats::load_entity(files, path.string()));
+    return !mesh::holds_session(file);
+  }
+  if (path.extension() != ".json") return false;
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  WEFT_TRY(const ByteBuffer bytes, files.read(path.string(), kMost));
+  WEFT_TRY(const Json json, parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string()));
+  return json.is_object() && json.contains("weft");
+}
+
+/// Serves all that lies in the model directory, by name.
+Status load_all(server::Service& service, const std::string& directory) {
+  std::error_code failed;
+  std::vector<std::filesystem::path> paths;
+  for (const auto& each : std::filesystem::directory_iterator(directory, failed)) paths.push_back(each.path());
+  if (failed) return fail(Errc::storage, "--model-dir " + directory + ": " + failed.message());
+  std::sort(paths.begin(), paths.end());
+  std::map<std::string, std::filesystem::path> names;
+  for (const std::filesystem::path& path : paths) {
+    WEFT_TRY(const bool is, is_served(path));
+    if (!is) {
+      log_info(path.string() + ": no network, .entity file or language model, so it is not served");
+      continue;
+    }
+    const std::string name = name_and_path(path.string()).first;
+    if (const auto [other, is_new] = names.emplace(name, path); !is_new)
+      return fail(Errc::duplicate_name, "--model-dir: " + other->second.string() + " and " + path.string() +
+                                            " would both be '" + name + "'; name the files to serve instead");
+    WEFT_CHECK(load(service, path.string()));
+  }
+  return {};
+}
+
 void tell_ready(const ServeRequest& request, const server::Service& service, std::size_t meshes, std::size_t models) {
   if (request.json) {
     print_json({{"event", "ready"}, {"listen", service.addresses()}, {"meshes", meshes}, {"models", models}});
@@ -231,6 +276,8 @@ Status serve(const ServeRequest& request) {
   WEFT_CHECK(service->listen(std::move(http)));
   WEFT_CHECK(service->meshes().resume_all());
   for (const std::string& each : request.files) WEFT_CHECK(load(*service, each));
+  if (request.files.empty() && !request.model_directory.empty())
+    WEFT_CHECK(load_all(*service, request.model_directory));
   service->ready();
   const std::size_t meshes = service->meshes().all().size(), models = service->models().all().size();
   notifier.ready("serving " + std::to_string(meshes) + " meshes, " + std::to_string(models) + " models");
@@ -253,7 +300,9 @@ Verb add_serve(CLI::App& program) {
       .one_a_flag()
       .take_all();
   add_option(*app, "state", r.state, "Keep each mesh in a data directory below this one").type_name("DIR");
-  add_option(*app, "model-dir", r.model_directory, "Where .entity files lie that clients may name").type_name("DIR");
+  add_option(*app, "model-dir", r.model_directory,
+             "Where files lie that clients may name; without a FILE all of it is served")
+      .type_name("DIR");
   add_flag(*app, "bridge", r.bridge, "Serve the Python package planetbridging");
   add_option(*app, "bridge-root", r.bridge_root, "The same, with its fixtures, models and reports below this directory")
       .type_name("DIR");

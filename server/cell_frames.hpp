@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <vector>
 
 namespace weft::server {
@@ -48,6 +49,8 @@ class CellFrames {
   /// The frame of a session by its lane. `runs`: the mesh ticks by itself.
   /// @error full: frames of another session were taken just now, and it is too early for this one's
   Result<std::shared_ptr<const CellFrame>> take(const mesh::Mesh& mesh, std::size_t lane, bool runs);
+  /// Held by who reads facts of the mesh beside its thread: it is not moved meanwhile. @thread any
+  std::shared_mutex& place() noexcept { return place_; }
   /// Outputs of a layer that count.
   std::size_t values_each() const noexcept { return values_each_; }
 
@@ -70,6 +73,7 @@ class CellFrames {
   void read(const mesh::Mesh& mesh, CellFrame& to);
 
   std::shared_ptr<const CellPlaces> places_;
+  std::shared_mutex place_;
   std::size_t values_each_ = 0;
   std::uint64_t state_id_ = 0;  // of the state that the runs point into
   std::vector<Run> runs_;

@@ -17,6 +17,9 @@ struct LanguageContext {
   MeshTable& meshes;
   Worker& worker;  ///< reads requests: tokens of long prompts take long
   const std::string version;
+  Worker& loader;                     ///< reads files of weights
+  const std::string model_directory;  ///< of files that clients may name; empty: none
+  const bool allows_weights = false;  ///< routes that replace weights
 };
 
 /// OpenAI's: `/v1/models`, `/v1/completions`, `/v1/chat/completions`, `/v1/embeddings`.

@@ -2,6 +2,8 @@
 
 #include "server/live_mesh.hpp"
 
+#include "agent/agent_access.hpp"
+
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -54,6 +56,22 @@ Status set_weights(LiveMesh& live, std::vector<std::vector<float>> values,
   }
   return {};
 }
+
+/// No checkpoint is taken by itself while it lasts.
+class CheckpointsHeld {
+ public:
+  explicit CheckpointsHeld(agent::Agent* agent) : agent_(agent) {
+    if (agent_) agent::AgentAccess::hold_checkpoints(*agent_, true);
+  }
+  ~CheckpointsHeld() {
+    if (agent_) agent::AgentAccess::hold_checkpoints(*agent_, false);
+  }
+  CheckpointsHeld(const CheckpointsHeld&) = delete;
+  CheckpointsHeld& operator=(const CheckpointsHeld&) = delete;
+
+ private:
+  agent::Agent* const agent_;
+};
 
 /// Adds a session: its name stands in the journal before it, and in a checkpoint that is taken while it comes.
 template <class Add>
@@ -216,6 +234,7 @@ Status LiveMesh::settle() {
   const auto before = std::exchange(extension_->before_swap, {});
   if (before.empty()) return {};
   log_warn("network '" + mesh().spec().name + "': a swap of weights was cut off; those of before are put back");
+  const CheckpointsHeld held(agent_.get());
   WEFT_CHECK(set_weights(*this, before, weights_of(mesh())));
   return remember();
 }
@@ -242,10 +261,10 @@ void LiveMesh::take_scores() {
 }
 
 Status LiveMesh::set_input(std::string_view port, std::span<const float> values, std::size_t session) {
-  return agent_ ? agent_->set_input(port, values, session) : own().set_input(port, values, session);
+  return agent_ ? agent_->set_input(port, values, session) : volatile_->mesh().set_input(port, values, session);
 }
 
-Status LiveMesh::tick(std::uint64_t n) { return agent_ ? agent_->tick(n) : own().tick(n); }
+Status LiveMesh::tick(std::uint64_t n) { return agent_ ? agent_->tick(n) : volatile_->mesh().tick(n); }
 
 Status LiveMesh::learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                        std::uint64_t samples) {
@@ -283,8 +302,8 @@ Status LiveMesh::forgo(learning::Ticket ticket) {
 
 Result<mesh::CommandMessage> LiveMesh::post(Coord cell, std::shared_ptr<mesh::Command> command) {
   if (agent_) return agent_->post(cell, std::move(command), true);
-  WEFT_TRY(auto sent, own().post(cell, std::move(command)));
-  mesh::MeshAccess::deliver_commands(own());
+  WEFT_TRY(auto sent, volatile_->mesh().post(cell, std::move(command)));
+  mesh::MeshAccess::deliver_commands(volatile_->mesh());
   return sent;
 }
 
@@ -292,7 +311,17 @@ void LiveMesh::resume_after_halt() {
   if (agent_)
     agent_->resume();
   else
-    own().resume();
+    volatile_->mesh().resume();
+}
+
+Status LiveMesh::move_to(const topology::Machine& machine) {
+  if (agent_) return agent::AgentAccess::move_to(*agent_, machine);
+  volatile_->quiesce();
+  mesh::MeshOptions options = options_.mesh;
+  options.machine = machine;
+  WEFT_TRY(agent::ReplayableMesh moved, volatile_->copy(std::move(options)));
+  volatile_->swap(moved);
+  return {};
 }
 
 // --- sessions
@@ -308,8 +337,9 @@ Status LiveMesh::remember() { return agent_ ? agent_->note(kTopic, extension_->s
 
 Result<std::size_t> LiveMesh::add_session(const std::string& name) {
   if (lane_of(name)) return fail(Errc::duplicate_name, "session '" + name + "': there is one of this name");
-  WEFT_TRY(const std::size_t lane, with_name(extension_->state.sessions, name, agent_.get(),
-                                             [this] { return agent_ ? agent_->add_session() : own().add_session(); }));
+  WEFT_TRY(const std::size_t lane, with_name(extension_->state.sessions, name, agent_.get(), [this] {
+             return agent_ ? agent_->add_session() : volatile_->mesh().add_session();
+           }));
   WEFT_CHECK(remember());
   return lane;
 }
@@ -319,7 +349,7 @@ Status LiveMesh::remove_session(std::string_view name) {
   auto& names = extension_->state.sessions;
   const std::string kept = names[lane];
   names.erase(names.begin() + static_cast<std::ptrdiff_t>(lane));
-  const Status removed = agent_ ? agent_->remove_session(lane) : own().remove_session(lane);
+  const Status removed = agent_ ? agent_->remove_session(lane) : volatile_->mesh().remove_session(lane);
   if (!removed) {
     names.insert(names.begin() + static_cast<std::ptrdiff_t>(lane), kept);
     return removed;
@@ -329,7 +359,7 @@ Status LiveMesh::remove_session(std::string_view name) {
 
 Status LiveMesh::reset_session(std::string_view name) {
   WEFT_TRY(const std::size_t lane, lane_of(name));
-  return agent_ ? agent_->reset_session(lane) : own().reset_session(lane);
+  return agent_ ? agent_->reset_session(lane) : volatile_->mesh().reset_session(lane);
 }
 
 Result<ByteBuffer> LiveMesh::save_session(std::string_view name) const {
@@ -346,7 +376,7 @@ Result<std::size_t> LiveMesh::attach_session(const std::string& name, ByteSpan f
   const auto attach = [&]() -> Result<std::size_t> {
     if (agent_) return agent_->attach_session(file);
     WEFT_TRY(const auto decoded, formats::decode_entity(file, "session"));
-    return mesh::attach_session(own(), decoded);
+    return mesh::attach_session(volatile_->mesh(), decoded);
   };
   WEFT_TRY(const std::size_t lane, with_name(extension_->state.sessions, name, agent_.get(), attach));
   WEFT_CHECK(remember());
@@ -376,6 +406,8 @@ Status LiveMesh::roll_back(std::optional<std::uint64_t> version) {
 
 Status LiveMesh::put_weights(std::vector<std::vector<float>> values, const std::string& label) {
   KeptVersion before{state().weight_version, state().weight_label, weights_of(mesh())};
+  // A checkpoint in the middle would be of weights that are partly new, and hide the note that says so.
+  const CheckpointsHeld held(agent_.get());
   if (agent_) WEFT_CHECK(agent_->note(kSwap, {}));
   WEFT_CHECK(set_weights(*this, std::move(values), before.values));
   ServedState& now = extension_->state;
@@ -422,7 +454,7 @@ Result<ByteBuffer> LiveMesh::entity(bool live) {
   // The learner's part of the state would be missing.
   if (live && learner())
     return fail(Errc::unsupported, "the live state of a mesh that learns is kept by a data directory alone");
-  if (live) return mesh::encode_mesh(own(), true);
+  if (live) return mesh::encode_mesh(volatile_->mesh(), true);
   mesh::MeshAccess::sync(mesh(), false);
   WEFT_TRY(const auto source, mesh::entity_of(mesh::view_of(mesh(), false), {}));
   return collect(source);

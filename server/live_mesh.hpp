@@ -80,6 +80,9 @@ class LiveMesh {
   /// Executed at once.
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> command);
   void resume_after_halt();
+  /// Builds the mesh again on another part of the machine, with its sessions, and goes on with that one: the same bits.
+  /// @error as mesh::Mesh::build: the mesh stays where it is
+  Status move_to(const topology::Machine& machine);
 
   /// The lane of the session with this name. @error not_found
   Result<std::size_t> lane_of(std::string_view session) const;
@@ -120,7 +123,6 @@ class LiveMesh {
   class Extension;
   explicit LiveMesh(Options options);
   learning::Learner* learner_of() noexcept;
-  mesh::Mesh& own() noexcept { return volatile_->mesh(); }
   Status with_learner() const;
   void take_scores();
   /// Brings the names in line with the sessions that there are, and undoes what a kill left half done.

@@ -107,6 +107,15 @@ void add_supervision(Families& to, const MeshStatistics& statistics, const Label
              as_double(statistics.supervision.escalations), mesh);
 }
 
+void add_numa_bytes(Families& to, const NumaBytes& read, const Labels& whose) {
+  for (const bool is_local : {true, false}) {
+    Labels labels = whose;
+    labels.emplace_back("access", is_local ? "local" : "remote");
+    to.counter("weft_numa_bytes_total", "Bytes of weights that were read, by the node that they lie on",
+               as_double(is_local ? read.local : read.remote), labels);
+  }
+}
+
 void add_mesh(Families& to, ServedMesh& served) {
   const auto statistics = served.statistics();
   const MeshCounters& counters = served.counters();
@@ -142,6 +151,7 @@ void add_mesh(Families& to, ServedMesh& served) {
   to.counter("weft_forward_rows_total", "Rows computed by forward", as_double(counters.forward_rows), mesh);
   to.counter("weft_forward_batches_total", "Batches in which they were computed", as_double(counters.forward_batches),
              mesh);
+  if (served.node()) add_numa_bytes(to, counters.weights_read, mesh);
   to.gauge("weft_sse_clients", "Clients that read events", as_double(served.events().readers()), mesh);
   to.counter("weft_sse_dropped_total", "Events not sent to clients that did not keep up",
              as_double(served.events().dropped()), mesh);
@@ -162,13 +172,7 @@ void add_model(Families& to, const ServedModel& served) {
   to.counter("weft_queue_rejected_total", "Requests refused because the queue was full", as_double(counters.rejected),
              model);
   to.counter("weft_queue_timeouts_total", "Requests that waited too long", as_double(counters.timed_out), model);
-  if (served.node())
-    for (const bool is_local : {true, false}) {
-      Labels labels = model;
-      labels.emplace_back("access", is_local ? "local" : "remote");
-      to.counter("weft_numa_bytes_total", "Bytes of weights that steps read, by the node that they lie on",
-                 as_double(is_local ? counters.local_bytes : counters.remote_bytes), labels);
-    }
+  if (served.node()) add_numa_bytes(to, counters.weights_read, model);
   cancelled("queued", counters.cancelled_queued);
   cancelled("prompt", counters.cancelled_prompt);
   cancelled("decode", counters.cancelled_decode);

@@ -93,16 +93,17 @@ std::function<void(Call)> with_frame(NativeContext& context, Draw draw) {
                    }
                    CellFrames& frames = mesh->cell_frames();
                    WEFT_TRY(const auto frame, frames.take(live.mesh(), lane, mesh->runs_by_itself()));
-                   // The mesh that is drawn lasts as long as its served mesh, which the answer holds.
+                   // It lasts as long as its served mesh, which the answer holds.
                    const std::string tag = "\"" + std::to_string(frame->tick) + "\"";
                    return ServedMesh::Answer{
-                       [query, draw, frame, places = frames.places(), mesh, &seen = live.mesh(), tag, is_of_tick,
+                       [query, draw, frame, places = frames.places(), mesh, &live, &frames, tag, is_of_tick,
                         is_known = tag == known, version = live.state().weight_version] {
                          HttpResponse response;
+                         const std::shared_lock stays(frames.place());
                          if (is_known)
                            response.status = 304;
                          else
-                           response = draw(query, *places, *frame, seen);
+                           response = draw(query, *places, *frame, live.mesh());
                          response.headers = answer_of(Json(), frame->tick, version).headers;
                          if (is_of_tick) response.headers.push_back({"ETag", tag});
                          return response;

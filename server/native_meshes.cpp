@@ -138,6 +138,45 @@ void erase(NativeContext& context, Call call) {
   if (!taken) call.exchange->respond(error_response(429, "rate_limit_error", "too much waits to be done"));
 }
 
+/// Nodes by their numbers, for messages.
+std::string list_of(const std::vector<NumaNode>& nodes) {
+  std::string text;
+  for (const NumaNode& each : nodes) text += (text.empty() ? "" : ", ") + std::to_string(each.index);
+  return text;
+}
+
+Result<NumaNode> read_node(const NativeContext& context, const HttpRequest& request) {
+  WEFT_TRY(const Json body, read_body(request));
+  WEFT_TRY(JsonReader reader, JsonReader::open(body));
+  WEFT_TRY(const std::uint64_t wanted, reader.u64("node"));
+  WEFT_CHECK(reader.finish());
+  const std::vector<NumaNode>& nodes = context.meshes.options().numa.nodes;
+  if (nodes.empty())
+    return fail(Errc::unsupported, "node: the server runs with --numa off, so its meshes are on no node");
+  for (const NumaNode& each : nodes)
+    if (each.index == wanted) return each;
+  return fail(Errc::out_of_range,
+              "node: " + std::to_string(wanted) + " is none of those that may be used, " + list_of(nodes));
+}
+
+void move(NativeContext& context, Call call) {
+  const auto mesh = internal::find_mesh(context, call);
+  if (!mesh) return;
+  on_mesh(context, [&context, mesh](const Call& of, const ServedMesh&) -> Result<ServedMesh::Act> {
+    WEFT_TRY(const NumaNode node, read_node(context, of.request()));
+    return ServedMesh::Act([mesh, node](LiveMesh& live) -> Result<ServedMesh::Answer> {
+      const auto begin = std::chrono::steady_clock::now();
+      const auto before = mesh->node();
+      if (before && before->index != node.index) WEFT_CHECK(mesh->move_to(node));
+      const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+      return answer_of(live, {{"node", node.index},
+                              {"previous", before ? Json(before->index) : Json()},
+                              {"tick", live.mesh().ticks()},
+                              {"pause_ms", ms}});
+    });
+  })(std::move(call));
+}
+
 Result<ServedMesh::Act> prepare_network(const Call&, const ServedMesh&) {
   return ServedMesh::Act([](LiveMesh& live) -> Result<ServedMesh::Answer> {
     WEFT_TRY(std::string text, mesh::write_network(live.mesh().current_spec()));
@@ -203,6 +242,8 @@ void add_mesh_routes(Router& router, NativeContext& context) {
                 call.exchange->respond(answer_of(statistics_of(*found), now->tick, now->weight_version));
               }});
   router.add({"DELETE", one, Body::none, false, true, [&context](Call call) { erase(context, std::move(call)); }});
+  router.add(
+      {"POST", one + "/move", Body::json, false, true, [&context](Call call) { move(context, std::move(call)); }});
   router.add({"GET", one + "/network", Body::none, false, true, on_mesh(context, prepare_network)});
   router.add({"GET", one + "/entity", Body::none, false, true, on_mesh(context, prepare_entity)});
 }

@@ -4,11 +4,14 @@
 
 #include "topology/core_assignment.hpp"
 #include "topology/machine.hpp"
+#include "topology/plan.hpp"
 
 #include "core/result.hpp"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +36,18 @@ struct NumaPlacement {
 
   /// @error as Machine::on_node
   static Result<NumaPlacement> make(NumaMode mode, const topology::Machine& machine);
+};
+
+/// Share of a mesh's weights that its threads read from their own nodes: by where its plan puts weights, threads, and
+/// the calling thread, which is one of them. A region is read by its thread, the only one by all in equal parts.
+double local_share(const topology::Plan& plan, const NumaNode& on);
+/// The same; `threads`: the node of each thread.
+double local_share(const topology::Plan& plan, std::span<const std::uint32_t> threads);
+
+/// Bytes of weights that were read, by whether they lie on the node of the thread. @thread any
+struct NumaBytes {
+  std::atomic<std::uint64_t> local{0}, remote{0};
+  void add(std::uint64_t bytes, double local_share) noexcept;
 };
 
 /// Keeps the thread that made it on a node, where there is one and the system lets it.

@@ -80,6 +80,7 @@ const MeshDescription::End* MeshDescription::output(std::string_view of) const n
 
 ServedMesh::ServedMesh(std::string name, std::unique_ptr<LiveMesh> mesh, Options options)
     : options_(std::move(options)), description_(describe(std::move(name), *mesh)), mesh_(std::move(mesh)) {
+  node_ = options_.node;
   publish(true);
   sigset_t all, before;
   sigfillset(&all);
@@ -148,6 +149,30 @@ CellFrames& ServedMesh::cell_frames() {
   return *cell_frames_;
 }
 
+std::optional<NumaNode> ServedMesh::node() const {
+  const std::lock_guard hold(mutex_);
+  return node_;
+}
+
+Status ServedMesh::move_to(const NumaNode& node) {
+  std::unique_lock<std::shared_mutex> still;
+  if (cell_frames_) still = std::unique_lock(cell_frames_->place());
+  // Memory lies where it is touched first: the new mesh is made by a thread of that node.
+  Status moved;
+  std::thread([&] {
+    const OnNode stays(node);
+    try {
+      moved = mesh_->move_to(node.machine);
+    } catch (const std::bad_alloc&) {
+      moved = fail(Errc::too_large, "mesh '" + name() + "': not enough memory for it twice, as moving it takes");
+    }
+  }).join();
+  if (!moved) return moved;
+  const std::lock_guard hold(mutex_);
+  node_ = node;
+  return {};
+}
+
 Status ServedMesh::stop(bool takes_checkpoint) {
   {
     const std::lock_guard hold(mutex_);
@@ -178,8 +203,14 @@ std::deque<ServedMesh::Job> ServedMesh::next_jobs() {
 }
 
 void ServedMesh::work() {
-  const OnNode stays(options_.node);
+  std::optional<NumaNode> at = node();
+  auto stays = std::make_unique<OnNode>(at);
   while (true) {
+    if (const auto now = node(); now && at && now->index != at->index) {
+      stays.reset();
+      at = now;
+      stays = std::make_unique<OnNode>(at);
+    }
     std::deque<Job> jobs = next_jobs();
     if (jobs.empty()) {
       const std::lock_guard hold(mutex_);
@@ -292,6 +323,7 @@ bool ServedMesh::forward(std::span<Job> jobs) {
   }
   counters_.forward_rows.fetch_add(rows, std::memory_order_relaxed);
   counters_.forward_batches.fetch_add(1, std::memory_order_relaxed);
+  count_weights(1);
   std::size_t at = 0;
   for (Job& job : jobs) {
     const std::size_t count = job.forward->rows;
@@ -354,6 +386,14 @@ void ServedMesh::count_ticks(std::uint64_t before, Clock::time_point begin) {
   if (ticks == 0) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   counters_.tick_seconds.add(seconds / static_cast<double>(ticks), ticks);
+  count_weights(ticks);
+}
+
+void ServedMesh::count_weights(std::uint64_t times) {
+  const auto on = node();
+  if (!on) return;
+  const mesh::Mesh& mesh = mesh_->mesh();
+  counters_.weights_read.add(mesh::MeshAccess::weights(mesh).allocated_bytes() * times, local_share(mesh.plan(), *on));
 }
 
 std::optional<std::chrono::system_clock::time_point> ServedMesh::checkpoint_time(const MeshStatistics* before,

@@ -70,6 +70,7 @@ struct MeshStatistics {
 struct MeshCounters {
   std::atomic<std::uint64_t> queued{0}, rejected{0}, cancelled_queued{0}, timed_out{0};
   std::atomic<std::uint64_t> forward_rows{0}, forward_batches{0};
+  NumaBytes weights_read;  ///< of one that is on a node
   LatencyHistogram tick_seconds{LatencyHistogram::kOfTicks};
 };
 
@@ -95,7 +96,7 @@ class ServedMesh {
     std::size_t queue = 64;                          ///< requests that may wait
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
     std::size_t batch_rows = 1024;                   ///< of forward requests, at most
-    std::optional<NumaNode> node{};                  ///< that its thread stays on
+    std::optional<NumaNode> node{};                  ///< that its thread stays on, at first
   };
   /// Answer to a request that was executed.
   struct Answer {
@@ -120,7 +121,7 @@ class ServedMesh {
   const MeshDescription& description() const noexcept { return description_; }
   std::shared_ptr<const MeshStatistics> statistics() const;
   const MeshCounters& counters() const noexcept { return counters_; }
-  const std::optional<NumaNode>& node() const noexcept { return options_.node; }
+  std::optional<NumaNode> node() const;
   std::size_t waiting() const;
   EventRing& events() noexcept { return events_; }
 
@@ -131,6 +132,9 @@ class ServedMesh {
   bool runs_by_itself() const;
   /// Outputs of all cells, for those who look at them; made for the first one. @thread the mesh's, within an Act
   CellFrames& cell_frames();
+  /// Moves mesh, sessions and thread to another node, between two ticks; as it was where that fails.
+  /// @thread the mesh's, within an Act  @error as LiveMesh::move_to
+  Status move_to(const NumaNode& node);
   /// Executes what waits, takes a checkpoint where there is a data directory, and ends the thread; later requests
   /// are refused. @error storage: the checkpoint
   Status stop(bool takes_checkpoint);
@@ -160,6 +164,8 @@ class ServedMesh {
   void run_block();
   /// Counts the ticks that a call ran. `before`: where it began.
   void count_ticks(std::uint64_t before, Clock::time_point begin);
+  /// Counts weights that were read so many times.
+  void count_weights(std::uint64_t times);
   void publish(bool is_due);
   std::optional<std::chrono::system_clock::time_point> checkpoint_time(const MeshStatistics* before,
                                                                        std::uint64_t written) const;
@@ -170,11 +176,12 @@ class ServedMesh {
   const std::unique_ptr<LiveMesh> mesh_;  // of the thread alone
   MeshCounters counters_;
   EventRing events_;
-  mutable std::mutex mutex_;  // of the six below
+  mutable std::mutex mutex_;  // of the seven below
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   Pace pace_;
   std::shared_ptr<const MeshStatistics> statistics_;
+  std::optional<NumaNode> node_;
   bool stops_ = false;
   // Of the thread:
   std::vector<Waiting> waiting_;

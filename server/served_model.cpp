@@ -6,8 +6,6 @@
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
 
-#include "topology/plan.hpp"
-
 #include "core/log.hpp"
 
 #include <signal.h>
@@ -356,13 +354,10 @@ void ServedModel::remove_ended() {
   running_.remove_if([](const Running& each) { return each.is_ended; });
 }
 
-/// Weights lie on the node of the mesh's plan; a step reads them once for all texts that it goes on with.
+/// A step reads all weights once, for all texts that it goes on with.
 void ServedModel::count_bytes() {
-  const topology::Plan& plan = model_.mesh->plan();
-  if (!options_.node || plan.regions.empty()) return;
-  const std::uint32_t here = topology::current_node(options_.node->machine).value_or(options_.node->index);
-  auto& counter = plan.regions[0].assignment.node == here ? counters_.local_bytes : counters_.remote_bytes;
-  counter.fetch_add(description_.bytes, std::memory_order_relaxed);
+  if (!options_.node) return;
+  counters_.weights_read.add(description_.bytes, local_share(model_.mesh->plan(), *options_.node));
 }
 
 void ServedModel::publish() {

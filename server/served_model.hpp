@@ -48,8 +48,7 @@ struct ModelStatistics {
 struct ModelCounters {
   std::atomic<std::uint64_t> queued{0}, rejected{0}, timed_out{0};
   std::atomic<std::uint64_t> cancelled_queued{0}, cancelled_prompt{0}, cancelled_decode{0};
-  /// Bytes of weights that steps read, by whether they lie on the node of the thread; by the weights' size.
-  std::atomic<std::uint64_t> local_bytes{0}, remote_bytes{0};
+  NumaBytes weights_read;  ///< by steps, of one that is on a node; by the weights' size
   std::atomic<std::uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0};
   LatencyHistogram first_token, between_tokens;
 };

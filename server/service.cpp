@@ -57,7 +57,7 @@ struct Service::Parts {
         models(options.models),
         metrics(options.version),
         native{meshes, worker, jobs, idempotency, options.model_directory, options.allows_weights, options.version},
-        language{models, meshes, reader, options.version} {}
+        language{models, meshes, reader, options.version, worker, options.model_directory, options.allows_weights} {}
 
   void turn() {
     std::unique_lock hold(mutex);

@@ -75,6 +75,8 @@ Json statistics_of(const ServedMesh& mesh) {
   out["halted"] = now->halted ? Json(*now->halted) : Json();
   out["device"] = now->device ? device_of(*now->device) : Json();
   out["waiting"] = mesh.waiting();
+  const auto node = mesh.node();
+  out["node"] = node ? Json(node->index) : Json();
   out["journal"] = now->agent ? journal_of(*now->agent) : Json();
   out["checkpoint"] = now->agent ? checkpoint_of(now->agent->checkpoint) : Json();
   out["failed_checkpoints"] = now->agent ? now->agent->checkpoint.failed : 0;

@@ -117,6 +117,33 @@ class Serve(unittest.TestCase):
         done = subprocess.run([WEFT, "replay", str(state / "small"), "--verify"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_a_model_directory_alone_is_served(self):
+        models = self.folder / "models"
+        models.mkdir()
+        (models / "first.json").write_text(json.dumps(NETWORK))
+        (models / "notes.txt").write_text("no model")
+        (models / "other.json").write_text("[1, 2]")
+        (models / ".upload-abc").write_text("half of a file")
+        with Server(self.network, "--port", 0, "--model-dir", models) as server:
+            self.assertEqual([each["name"] for each in server.ask("GET", "/api/v1/meshes")[1]["meshes"]], ["small"])
+            for path, name in (("/entity", "second.entity"), ("/sessions/0/state", "session.entity")):
+                with contextlib.closing(server.connection()) as made:
+                    made.request("GET", "/api/v1/meshes/small" + path)
+                    (models / name).write_bytes(made.getresponse().read())
+        with Server("--port", 0, "--model-dir", models) as server:
+            self.assertEqual([each["name"] for each in server.ask("GET", "/api/v1/meshes")[1]["meshes"]],
+                             ["first", "second"])
+            status, made = server.ask("POST", "/api/v1/meshes", {"name": "third", "file": "second.entity"})
+            self.assertEqual(status, 201, made)
+        (models / "second.json").write_text(json.dumps(NETWORK))
+        code, told = refused("--port", "0", "--model-dir", str(models))
+        self.assertNotEqual(code, 0)
+        self.assertIn("second.entity", told)
+        self.assertIn("second.json", told)
+        code, told = refused("--port", "0", "--model-dir", str(models / "none"))
+        self.assertNotEqual(code, 0)
+        self.assertIn("none", told)
+
     def test_a_full_disk_is_told_and_others_go_on(self):
         disk = self.folder / "disk"
         disk.mkdir()

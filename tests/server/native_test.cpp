@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The native routes, as clients see them.
 
-#include "agent/agent.hpp"
+#include "agent/agent_access.hpp"
 #include "server/values.hpp"
 
 #include "mesh/mesh.hpp"
@@ -272,6 +272,65 @@ TEST(Native, SwapsWeightsAndGoesBack) {
   EXPECT_EQ(serving.ask("POST", kMesh + "/weights", R"({"file":"../x"})").status, 400);
   for (const auto& left : std::filesystem::directory_iterator(folder.path()))
     ADD_FAILURE() << left.path() << " was left behind";
+}
+
+TEST(Native, SwapsWeightsByTheNameOfSglang) {
+  const TemporaryDirectory folder;
+  server::Service::Options options;
+  options.allows_weights = true;
+  options.model_directory = folder.path();
+  Serving serving(std::move(options));
+  serving.make("a");
+  const std::string file = serving.ask("GET", kMesh + "/entity").body;
+  std::ofstream(folder.path() + "/first.entity", std::ios::binary) << file;
+  std::ofstream(folder.path() + "/broken.entity", std::ios::binary) << file.substr(0, file.size() / 2);
+  const auto forward = [&] {
+    return serving.ask("POST", kMesh + "/forward", R"({"inputs":{"x":[1,2,3,4]}})").json()["outputs"].dump();
+  };
+  const std::string before = forward();
+  ASSERT_EQ(
+      serving.ask("POST", kMesh + "/learn", R"({"samples":[{"inputs":{"x":[1,0,1,0]},"targets":{"y":1}}]})").status,
+      200);
+  ASSERT_NE(forward(), before);
+  const auto update = [&](const std::string& body) { return serving.ask("POST", "/update_weights_from_disk", body); };
+  for (const char* wrong :
+       {R"({"model_path":"broken.entity"})", R"({"model_path":"none.entity"})", R"({"model_path":"../first.entity"})",
+        R"({"model_path":"/etc/passwd"})", "{}", R"({"model_path":"first.entity","model":"z"})"}) {
+    const Reply refused = update(wrong);
+    EXPECT_EQ(refused.status, 400) << wrong;
+    EXPECT_FALSE(refused.json()["success"].get<bool>());
+    EXPECT_NE(forward(), before);
+  }
+  const Reply done = update(R"({"model_path":"first.entity","weight_version":"v7","flush_cache":true})");
+  ASSERT_EQ(done.status, 200) << done.body;
+  EXPECT_TRUE(done.json()["success"].get<bool>());
+  EXPECT_EQ(done.json()["num_paused_requests"].get<int>(), 0);
+  EXPECT_EQ(forward(), before);
+  const auto versions = [&] { return serving.ask("GET", kMesh + "/weights").json()["weights"]; };
+  while (versions().size() < 2) std::this_thread::yield();  // until it is published
+  EXPECT_EQ(versions()[1]["label"].text(), "v7");
+  ASSERT_EQ(serving.ask("POST", kMesh + "/weights/rollback").status, 200);
+  EXPECT_NE(forward(), before);
+  EXPECT_EQ(Serving().ask("POST", "/update_weights_from_disk", R"({"model_path":"first.entity"})").status, 403);
+}
+
+TEST(Native, NoCheckpointOfItselfFallsIntoASwapOfWeights) {
+  const TemporaryDirectory folder;
+  agent::Agent::Options of;
+  of.checkpoint_bytes = 1;  // after each record
+  of.learns = false;
+  of.background = false;
+  const auto agent = agent::Agent::open(folder.path() + "/a", small_network(false), std::move(of)).value();
+  ASSERT_TRUE(agent->tick(1).has_value());
+  const auto written = agent->statistics().checkpoint.written;
+  EXPECT_GT(written, 1u);
+  agent::AgentAccess::hold_checkpoints(*agent, true);
+  ASSERT_TRUE(agent->note("weft.serve.swap", "").has_value());
+  ASSERT_TRUE(agent->tick(1).has_value());
+  EXPECT_EQ(agent->statistics().checkpoint.written, written);
+  agent::AgentAccess::hold_checkpoints(*agent, false);
+  ASSERT_TRUE(agent->tick(1).has_value());
+  EXPECT_GT(agent->statistics().checkpoint.written, written);
 }
 
 TEST(Native, ChangesWeightsOnlyWhereAllowed) {

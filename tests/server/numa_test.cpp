@@ -8,6 +8,8 @@
 
 #include "tests/server/serving.hpp"
 #include "tests/server/stories.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -74,11 +76,11 @@ TEST(Numa, TextsAreTheSameBitsUnderAnyNumberOfReplicas) {
       ASSERT_TRUE(replicas[i]->node());
       EXPECT_EQ(replicas[i]->node()->index, i);
       EXPECT_EQ(replicas[i]->model().mesh->plan().regions[0].assignment.node, i) << "weights lie there";
-      EXPECT_EQ(replicas[i]->counters().remote_bytes, 0u);
+      EXPECT_EQ(replicas[i]->counters().weights_read.remote, 0u);
       written += replicas[i]->counters().generated_tokens;
     }
     EXPECT_EQ(written, std::uint64_t{24} * kSeeds);
-    EXPECT_GT(replicas[0]->counters().local_bytes, 0u);
+    EXPECT_GT(replicas[0]->counters().weights_read.local, 0u);
     EXPECT_EQ(on.models().all().size(), 1u) << "one model, whatever it takes";
     EXPECT_EQ(on.serving().ask("GET", "/slots").json().size(), 2u * replicas.size());
     EXPECT_EQ(on.serving().ask("GET", "/props").json()["total_slots"], 2u * replicas.size());
@@ -127,6 +129,106 @@ TEST(Numa, DistributePutsEachOnANodeInTurn) {
   for (const char* const name : {"a", "b", "c", "d"})
     EXPECT_EQ(serving.ask("POST", std::string("/api/v1/meshes/") + name + "/forward", row).json()["outputs"],
               expected["outputs"]);
+}
+
+/// Learns, adds a session, and learns again: hashes after each step. `move`: is called between them.
+std::vector<std::string> hashes_of(Serving& serving, bool learns, const std::function<void(int)>& move) {
+  std::vector<std::string> hashes;
+  const std::string mesh = "/api/v1/meshes/a";
+  for (int i = 0; i < 8; ++i) {
+    move(i);
+    const std::string value = std::to_string(i);
+    if (i == 3 && !learns)
+      EXPECT_EQ(serving.ask("POST", mesh + "/sessions", R"({"name":"b","from":"clone:0"})").status, 201);
+    else if (learns)
+      EXPECT_EQ(serving
+                    .ask("POST", mesh + "/learn",
+                         R"({"wait":"durable","samples":[{"inputs":{"x":[1,0.5,-1,)" + value + R"(]},"targets":{"y":)" +
+                             std::to_string(i % 3) + "}}]}")
+                    .status,
+                200);
+    else
+      EXPECT_EQ(serving.ask("POST", mesh + "/tick", R"({"n":3,"inputs":{"x":[1,0.5,-1,)" + value + "]}}").status, 200);
+    hashes.push_back(serving.ask("GET", mesh + "/hash").json()["hash"].text());
+  }
+  return hashes;
+}
+
+TEST(Numa, AMeshMovesWithItsSessionsAndGoesOnToTheSameBits) {
+  for (const bool learns : {false, true})
+    for (const bool is_kept : {false, true}) {
+      const storage::TemporaryDirectory stays_in, moves_in;
+      const auto options = [&](const storage::TemporaryDirectory& folder) {
+        server::Service::Options of;
+        of.numa = NumaMode::distribute;
+        of.machine = nodes(4);
+        if (is_kept) of.meshes.state = folder.path();
+        return of;
+      };
+      Serving plain(options(stays_in));
+      plain.make("a", learns);
+      const std::vector<std::string> expected = hashes_of(plain, learns, [](int) {});
+      {
+        Serving serving(options(moves_in));
+        serving.make("a", learns);
+        const auto mesh = serving.service().meshes().find("a").value();
+        EXPECT_EQ(hashes_of(serving, learns,
+                            [&](int step) {
+                              const int node = (step + 1) % 4;
+                              const Reply moved = serving.ask("POST", "/api/v1/meshes/a/move",
+                                                              "{\"node\":" + std::to_string(node) + "}");
+                              ASSERT_EQ(moved.status, 200) << moved.body;
+                              EXPECT_EQ(moved.json()["node"].get<int>(), node);
+                              EXPECT_EQ(mesh->node()->index, static_cast<std::uint32_t>(node));
+                              EXPECT_EQ(serving.ask("GET", "/api/v1/meshes/a").json()["node"].get<int>(), node);
+                              EXPECT_EQ(serving.ask("GET", "/api/v1/meshes/a/heatmap?metric=faults").status, 200);
+                            }),
+                  expected)
+            << "learns " << learns << ", kept " << is_kept;
+        EXPECT_EQ(mesh->counters().weights_read.remote, 0u);
+        EXPECT_GT(mesh->counters().weights_read.local, 0u);
+        EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/a/move", R"({"node":4})").status, 422);
+        EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/a/move", "{}").status, 400);
+        EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/z/move", R"({"node":1})").status, 404);
+        if (is_kept) {
+          ASSERT_EQ(serving.ask("POST", "/api/v1/meshes/a/mark").status, 201);
+        }
+      }
+      if (!is_kept) continue;
+      Serving again(options(moves_in));  // as after a kill: no checkpoint was taken
+      ASSERT_TRUE(again.service().meshes().resume_all());
+      EXPECT_EQ(again.ask("GET", "/api/v1/meshes/a/hash").json()["hash"].text(), expected.back());
+    }
+}
+
+TEST(Numa, AMeshOnNoNodeCannotMove) {
+  Serving serving;
+  serving.make("a");
+  EXPECT_EQ(serving.ask("POST", "/api/v1/meshes/a/move", R"({"node":0})").status, 501);
+  EXPECT_TRUE(serving.ask("GET", "/api/v1/meshes/a").json()["node"].is_null());
+}
+
+TEST(Numa, CountsWeightsByTheNodesOfTheThreadsThatReadThem) {
+  topology::Plan plan;
+  const auto region = [](std::uint32_t node, std::uint64_t bytes) {
+    topology::Plan::Region made;
+    made.assignment.node = node;
+    made.bytes = bytes;
+    return made;
+  };
+  plan.regions = {region(1, 800)};
+  const std::vector<std::uint32_t> near{1, 1}, apart{0, 1, 1, 1}, away{0, 0};
+  EXPECT_EQ(server::local_share(plan, near), 1.0);
+  EXPECT_EQ(server::local_share(plan, apart), 0.75) << "each reads a quarter of the only region";
+  EXPECT_EQ(server::local_share(plan, away), 0.0);
+  plan.regions = {region(0, 300), region(1, 100)};
+  const std::vector<std::uint32_t> both{0, 1};
+  EXPECT_EQ(server::local_share(plan, both), 1.0) << "each region has a thread of its own";
+  EXPECT_EQ(server::local_share(plan, away), 0.75);
+  server::NumaBytes read;
+  read.add(1000, 0.75);
+  EXPECT_EQ(read.local, 750u);
+  EXPECT_EQ(read.remote, 250u);
 }
 
 TEST(Numa, ReadsModesAndLeavesOutNodesThatAreMasked) {
