@@ -67,25 +67,30 @@ CellFrames::CellFrames(const mesh::Mesh& mesh) : spare_(std::make_shared<Spare>(
   places_ = std::move(made);
 }
 
-Result<std::shared_ptr<const CellFrame>> CellFrames::take(const mesh::Mesh& mesh, std::size_t lane, bool runs) {
+Result<std::shared_ptr<const CellFrame>> CellFrames::take(const mesh::Mesh& mesh, std::size_t lane,
+                                                          std::optional<Clock::duration> spare) {
   const bool is_other = !last_ || last_->lane != lane;
   const auto age = Clock::now() - taken_;
-  const bool works = runs || !last_ || mesh.ticks() > last_->tick + kStepped;
+  const bool is_stepped = !spare && last_ && mesh.ticks() <= last_->tick + kStepped;
   // A mesh that is stepped shows each of its ticks; one that has not ticked need not be read again at once.
   Clock::duration least = mesh.ticks() == (last_ ? last_->tick : 0) ? Clock::duration(kApart) : Clock::duration(0);
-  if (works) least = std::max<Clock::duration>(kApart, cost_ * kShare);
+  if (!is_stepped && last_)
+    least = spare > wall_ * 2 ? Clock::duration(kApart) : std::max<Clock::duration>(kApart, cost_ * kShare);
+  if (!last_) least = kApart;
   if (age < least && !is_other) return last_;
   if (age < least && last_)
     return fail(Errc::full, "cells: those of session number " + std::to_string(last_->lane) +
                                 " were read just now; ask for those of session number " + std::to_string(lane) +
                                 " again in a moment");
   const auto begin = thread_time();
+  const auto begun = Clock::now();
   auto frame = make_frame();
   frame->lane = lane;
   read(mesh, *frame);
   last_ = std::move(frame);
   cost_ = thread_time() - begin;
   taken_ = Clock::now();
+  wall_ = taken_ - begun;
   return last_;
 }
 

@@ -32,23 +32,26 @@ struct CellFrame {
   std::vector<float> value;     ///< by cell: the first of them
 };
 
-/// Takes the outputs of all cells of a mesh between its ticks, for those who look at it. While the mesh works, taking
-/// them costs it at most one part in kShare of its time, and is done at most every kApart: who asks more often gets the
-/// last frame again. Of a layer with more outputs than `values_each` only the first ones count.
+/// Takes the outputs of all cells of a mesh between its ticks, for those who look at it, at most every kApart: who asks
+/// more often gets the last frame again. While the mesh works as fast as it can, taking them costs it at most one part
+/// in kShare of its time. One that ticks at a rate has time to spare before its next tick: they are taken in that. Of a
+/// layer with more outputs than `values_each` only the first ones count.
 /// @thread one at a time, the mesh's own
 class CellFrames {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kApart{100};
+  static constexpr std::chrono::milliseconds kApart{90};  // less than the 100 ms of who asks ten times a second
   static constexpr int kShare = 1000;
   static constexpr std::uint64_t kStepped = 4;  ///< ticks from frame to frame of a mesh that is stepped by hand
 
   explicit CellFrames(const mesh::Mesh& mesh);
 
   std::shared_ptr<const CellPlaces> places() const noexcept { return places_; }
-  /// The frame of a session by its lane. `runs`: the mesh ticks by itself.
+  /// The frame of a session by its lane. `spare`: time until the next tick of a mesh that ticks by itself, zero of one
+  /// that does so as fast as it can; none: it does not.
   /// @error full: frames of another session were taken just now, and it is too early for this one's
-  Result<std::shared_ptr<const CellFrame>> take(const mesh::Mesh& mesh, std::size_t lane, bool runs);
+  Result<std::shared_ptr<const CellFrame>> take(const mesh::Mesh& mesh, std::size_t lane,
+                                                std::optional<Clock::duration> spare);
   /// Held by who reads facts of the mesh beside its thread: it is not moved meanwhile. @thread any
   std::shared_mutex& place() noexcept { return place_; }
   /// Outputs of a layer that count.
@@ -80,7 +83,7 @@ class CellFrames {
   std::shared_ptr<Spare> spare_;
   std::shared_ptr<const CellFrame> last_;
   Clock::time_point taken_{};
-  Clock::duration cost_{};  // of processor time, the last frame's
+  Clock::duration cost_{}, wall_{};  // of the last frame: processor time, and all
 };
 
 }  // namespace weft::server

@@ -92,7 +92,7 @@ std::function<void(Call)> with_frame(NativeContext& context, Draw draw) {
                      WEFT_TRY(lane, live.lane_of(query.session));
                    }
                    CellFrames& frames = mesh->cell_frames();
-                   WEFT_TRY(const auto frame, frames.take(live.mesh(), lane, mesh->runs_by_itself()));
+                   WEFT_TRY(const auto frame, frames.take(live.mesh(), lane, mesh->time_to_spare()));
                    // It lasts as long as its served mesh, which the answer holds.
                    const std::string tag = "\"" + std::to_string(frame->tick) + "\"";
                    return ServedMesh::Answer{

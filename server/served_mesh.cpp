@@ -139,9 +139,11 @@ void ServedMesh::set_pace(Pace pace) {
   changed_.notify_one();
 }
 
-bool ServedMesh::runs_by_itself() const {
+std::optional<std::chrono::nanoseconds> ServedMesh::time_to_spare() const {
   const std::lock_guard hold(mutex_);
-  return pace_.runs;
+  if (!pace_.runs) return std::nullopt;
+  if (pace_.tick_rate == 0) return std::chrono::nanoseconds(0);
+  return std::max<std::chrono::nanoseconds>(next_tick_ - Clock::now(), std::chrono::nanoseconds(0));
 }
 
 CellFrames& ServedMesh::cell_frames() {

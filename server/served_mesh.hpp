@@ -129,7 +129,9 @@ class ServedMesh {
   void submit(ExchangePointer exchange, Act act);
   void submit(ExchangePointer exchange, ForwardRequest forward);
   void set_pace(Pace pace);
-  bool runs_by_itself() const;
+  /// Time until the next tick of one that ticks by itself: zero where that is as fast as it can; none: it does not.
+  /// @thread the mesh's, within an Act
+  std::optional<std::chrono::nanoseconds> time_to_spare() const;
   /// Outputs of all cells, for those who look at them; made for the first one. @thread the mesh's, within an Act
   CellFrames& cell_frames();
   /// Moves mesh, sessions and thread to another node, between two ticks; as it was where that fails.
