@@ -17,7 +17,7 @@ struct AgentAccess {
   /// Builds the mesh again on other cores, in their memory, and goes on with that one: the same bits. Addresses of its
   /// cells lead nowhere from then on. @error as mesh::Mesh::build: the mesh stays where it is
   static Status move_to(Agent& agent, const topology::Machine& machine);
-  /// What is sent to addresses of the mesh waits in the inbox.
+  /// Lets what is sent to addresses of the mesh wait in the inbox.
   static void take_deliveries(Agent& agent);
 };
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Processor time that the page of `weft serve` takes in Chromium, at ten frames a second of 256x256 cells that tick 20
-times a second, by kind of process. Needs Chromium and its driver.
+"""Processor time that the page of `weft serve` takes in Chromium, showing 256x256 cells that tick 20 times a second or
+as fast as they can, by kind of process; pictures a second; ticks a second with the page and without it, in turns.
+Needs Chromium and its driver.
 
-  tools/measure_page.py WEFT [SECONDS]         10 seconds
+  tools/measure_page.py WEFT [SECONDS]         10 seconds for each of four turns
 """
 import json
 import os
@@ -51,43 +52,64 @@ def seconds_by_kind(root):
     return used
 
 
+class Page:
+    """A browser that shows the page, or another one."""
+
+    def __init__(self, folder):
+        self.driver = subprocess.Popen([shutil.which("chromedriver"), "--port=0"], stdout=subprocess.PIPE, text=True)
+        port = next(int(line.split()[-1].rstrip(".")) for line in self.driver.stdout if "successfully on port" in line)
+        self.to = f"127.0.0.1:{port}"
+        options = {"args": [*FLAGS, "--window-size=1440,900", f"--user-data-dir={folder}/profile"]}
+        wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
+        self.session = "/session/" + json.loads(ask(self.to, "POST", "/session", wanted)[2])["value"]["sessionId"]
+
+    def show(self, address):
+        ask(self.to, "POST", f"{self.session}/url", {"url": address})
+        time.sleep(3)  # until it is at rest
+
+    def frames(self):
+        script = {"script": "return +(document.body.dataset.frames ?? 0)", "args": []}
+        return json.loads(ask(self.to, "POST", f"{self.session}/execute/sync", script)[2])["value"]
+
+    def end(self):
+        ask(self.to, "DELETE", self.session)
+        self.driver.terminate()
+        self.driver.communicate()
+
+
+def measure(address, page, seconds):
+    """New pictures and ticks a second, and shares of a core."""
+    ticks = lambda: json.loads(ask(address, "GET", "/api/v1/meshes/wave")[2])["ticks"]
+    before, frames, tick, begun = seconds_by_kind(page.driver.pid), page.frames(), ticks(), time.monotonic()
+    time.sleep(seconds)
+    took = time.monotonic() - begun
+    tick, frames, used = ticks() - tick, page.frames() - frames, seconds_by_kind(page.driver.pid)
+    return frames / took, tick / took, {kind: 100 * (used[kind] - before.get(kind, 0)) / took for kind in used}
+
+
 def main(weft, seconds):
     with tempfile.TemporaryDirectory() as folder:
         network = pathlib.Path(folder, "wave.json")
         network.write_text(json.dumps(NETWORK))
         server = subprocess.Popen([weft, "serve", "--json", "--port", "0", "--threads", "1", network],
                                   stdout=subprocess.PIPE, text=True)
-        driver = subprocess.Popen([shutil.which("chromedriver"), "--port=0"], stdout=subprocess.PIPE, text=True)
-        session = ""
+        page = None
         try:
             address = json.loads(server.stdout.readline())["listen"][0]
-            ask(address, "POST", "/api/v1/meshes/wave/run", {"mode": "free", "tick_rate": 20})
             ask(address, "POST", "/api/v1/meshes/wave/tick", {"n": 1, "inputs": {"drive": [1]}})
-            port = next(int(line.split()[-1].rstrip(".")) for line in driver.stdout if "successfully on port" in line)
-            to = f"127.0.0.1:{port}"
-            options = {"args": [*FLAGS, "--window-size=1440,900", f"--user-data-dir={folder}/profile"]}
-            wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
-            session = "/session/" + json.loads(ask(to, "POST", "/session", wanted)[2])["value"]["sessionId"]
-
-            def run(script):
-                return json.loads(ask(to, "POST", f"{session}/execute/sync", {"script": script, "args": []})[2])["value"]
-
-            ask(to, "POST", f"{session}/url", {"url": f"http://{address}/#wave"})
-            run("window.frames_ = 0; const before = window.fetch; window.fetch = (...all) => { "
-                "frames_ += String(all[0]?.url ?? all[0]).includes('/heatmap'); return before(...all); }")
-            time.sleep(3)  # until it is at rest
-            before, first = seconds_by_kind(driver.pid), run("return window.frames_")
-            time.sleep(seconds)
-            used, last = seconds_by_kind(driver.pid), run("return window.frames_")
-            share = {kind: 100 * (used[kind] - before.get(kind, 0)) / seconds for kind in used}
-            print(f"{(last - first) / seconds:.1f} frames a second; of a core: " + ", ".join(
-                f"{kind} {part:.1f} %" for kind, part in sorted(share.items())) + f", all {sum(share.values()):.1f} %")
+            page = Page(folder)
+            for rate in (20, 0):
+                ask(address, "POST", "/api/v1/meshes/wave/run", {"mode": "free", "tick_rate": rate})
+                for is_shown in (True, False, True, False):
+                    page.show(f"http://{address}/#wave" if is_shown else "about:blank")
+                    frames, ticks, share = measure(address, page, seconds)
+                    print(f"{rate or 'free'}, {'page' if is_shown else 'none'}: {frames:.2f} pictures, {ticks:.2f} ticks a second; "
+                          "of a core: " + ", ".join(f"{kind} {part:.1f} %" for kind, part in sorted(share.items())), flush=True)
         finally:
-            if session:
-                ask(to, "DELETE", session)
-            for each in (driver, server):
-                each.terminate()
-                each.communicate()
+            if page:
+                page.end()
+            server.terminate()
+            server.communicate()
 
 
 if __name__ == "__main__":

@@ -86,6 +86,7 @@ export class HeatMap {
   #statuses = statusPalette();
   #at = {x: 0, y: 0};
   #isFocused = false;
+  #scaled = null; // the colors of the scale as it is painted
 
   constructor(canvas, scale, texts, callbacks) {
     Object.assign(this, {canvas, scale, texts, callbacks, frame: null, extent: null});
@@ -160,9 +161,9 @@ export class HeatMap {
     for (let i = 0; i < pixels.length; ++i) pixels[i] = table[frame.codes[i]];
     this.#small.getContext('2d').putImageData(image, 0, 0);
     const to = canvas.getContext('2d');
-    to.clearRect(0, 0, wide, high);
     to.imageSmoothingEnabled = false;
     const area = this.#area();
+    to.clearRect(0, 0, wide, high);
     if (area.side >= 24 * ratio) this.#paintSquares(to, table, area);
     else to.drawImage(this.#small, area.left, area.top, area.side * frame.width, area.side * frame.height);
     if (this.#isFocused) {
@@ -212,20 +213,27 @@ export class HeatMap {
       isStatus = frame.metric === 'status';
     const [y, x] = this.place(),
       value = valueAt(frame, this.#at.y * frame.width + this.#at.x);
-    texts.low.textContent = isStatus ? '' : shown(frame.low);
-    texts.high.textContent = isStatus ? '' : shown(frame.high);
-    this.scale.hidden = isStatus;
-    const line = this.scale.getContext('2d'),
-      image = line.createImageData(255, 1);
-    new Uint32Array(image.data.buffer).set(this.#table().subarray(0, 255));
-    line.putImageData(image, 0, 0);
+    // Only changes are written: ten pictures a second would lay out the page as often.
+    const write = (at, text) => at.textContent === text || (at.textContent = text);
+    write(texts.low, isStatus ? '' : shown(frame.low));
+    write(texts.high, isStatus ? '' : shown(frame.high));
+    if (this.#scaled !== this.#table()) this.#paintScale(isStatus);
     const what = value === null ? 'no cell' : isStatus ? kStatuses[value] : `${frame.metric} ${shown(value)}`;
     const text = this.#isFocused
       ? `cell ${frame.z},${y},${x}: ${what}${frame.isPooled ? ', with those beside it' : ''}`
       : isStatus
         ? kStatuses.map((name, i) => `${name}${kLetters[i] ? ` (${kLetters[i]})` : ''}`).join(' · ')
         : '';
-    if (texts.cell.textContent !== text) texts.cell.textContent = text;
+    write(texts.cell, text);
+  }
+
+  #paintScale(isStatus) {
+    this.#scaled = this.#table();
+    this.scale.hidden = isStatus;
+    const line = this.scale.getContext('2d'),
+      image = line.createImageData(255, 1);
+    new Uint32Array(image.data.buffer).set(this.#scaled.subarray(0, 255));
+    line.putImageData(image, 0, 0);
   }
 
   #point(event) {
