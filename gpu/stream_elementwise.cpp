@@ -29,6 +29,7 @@ struct RoutePush {
 };
 
 enum Elementwise : std::uint32_t { WEFT_ELEMENTWISE_NUMBERS(WEFT_ENUMERATOR) };
+static_assert(static_cast<int>(kernels::Function::exp) == 0 && kApplyCos - kApplyExp + 1 == kernels::kFunctionCount);
 static_assert(static_cast<int>(BinaryOp::add) == 0 && static_cast<int>(BinaryOp::min) == 4);
 
 std::uint32_t stride(const ConstMatrixView& m) noexcept { return word(m.stride); }
@@ -126,6 +127,9 @@ void Stream::lower(const ops::Fill& op) { record(*recorder_, kFill, op.value, {}
 void Stream::lower(const ops::SquareRoot& op) { record(*recorder_, kSquareRoot, 0.0f, op.x, {}, op.y); }
 void Stream::lower(const ops::SquareRootBackward& op) {
   record(*recorder_, kSquareRootBackward, 0.0f, op.y, op.dy, op.dx);
+}
+void Stream::lower(const ops::Apply& op) {
+  record(*recorder_, kApplyExp + static_cast<std::uint32_t>(op.function), 0.0f, op.x, {}, op.y);
 }
 void Stream::lower(const ops::ClampedLog& op) { record(*recorder_, kClampedLog, 0.0f, op.x, {}, op.y); }
 void Stream::lower(const ops::ClampedLogBackward& op) {

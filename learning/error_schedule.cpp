@@ -20,7 +20,9 @@ constexpr std::uint32_t kThroughStates = 8;
 
 bool is_recurrent(const mesh::Graph& graph, mesh::NodeId id) {
   const std::string& type = graph.layer_spec(id).type;
-  return graph.nodes()[id].layer->state_size() != 0 && (type == "rnn" || type == "lstm" || type == "gru");
+  const mesh::Layer& layer = *graph.nodes()[id].layer;
+  return layer.state_size() != 0 && !layer.learns_forward() &&
+         (type == "rnn" || type == "lstm" || type == "gru" || type == "diagonal");
 }
 
 /// True when some layer carries what it learned to compute from tick to tick; noise and tallies are no memory. Targets
@@ -60,7 +62,8 @@ static bool keeps_narrow(const mesh::Graph& graph, const ErrorSchedule& schedule
 }
 
 bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path) {
-  if (path == ErrorPath::gradients) return graph.nodes()[node].layer->state_size() != 0;
+  const mesh::Layer& layer = *graph.nodes()[node].layer;
+  if (path == ErrorPath::gradients) return layer.state_size() != 0 && !layer.learns_forward();
   return path == ErrorPath::displacements && is_recurrent(graph, node);
 }
 

@@ -40,7 +40,7 @@ class ErrorSchedule {
 };
 
 /// True where errors travel from tick to tick through the layer's hidden state: of gradients through every one, of
-/// displacements through those of rnn, lstm and gru.
+/// displacements through those of rnn, lstm, gru and diagonal; through none that learns forward.
 bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path);
 
 /// Memory of the past that errors are paired with.

@@ -15,7 +15,7 @@ layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, al
 
 const bool kReadsA = OPERATION != kFill;
 const bool kReadsB = OPERATION != kFill && OPERATION != kCopy && OPERATION != kScaleRows && OPERATION != kScale &&
-                     OPERATION != kSquareRoot && OPERATION != kClampedLog;
+                     OPERATION != kSquareRoot && OPERATION != kClampedLog && OPERATION < kApplyExp;
 
 // Of what stands in a and b at (i, j).
 float result(float from_a, float from_b, uint i, uint j) {
@@ -29,6 +29,15 @@ float result(float from_a, float from_b, uint i, uint j) {
     case kScale: return mul(flushed(alpha), u);
     case kSquareRoot: return root(u);
     case kClampedLog: return exact_log(at_least(kSmallestNormal, u));
+    case kApplyExp: return exact_exp(u);
+    case kApplyExpm1: return exact_expm1_nonpositive(u);
+    case kApplyLog: return exact_log(u);
+    case kApplyLog1p: return exact_log1p_unit(u);
+    case kApplyTanh: return exact_tanh(u);
+    case kApplySigmoid: return exact_sigmoid(u);
+    case kApplyErf: return exact_erf(u);
+    case kApplySin: return exact_sin(u);
+    case kApplyCos: return exact_cos(u);
   }
   float v = flushed(from_b);
   switch (OPERATION) {

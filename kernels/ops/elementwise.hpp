@@ -4,6 +4,7 @@
 
 #include "kernels/binary.hpp"
 #include "kernels/log_softmax.hpp"
+#include "kernels/math_rows.hpp"
 #include "kernels/max_backward.hpp"
 #include "kernels/ops/operands.hpp"
 #include "kernels/squared_distance.hpp"
@@ -126,6 +127,16 @@ struct SquareRootBackward {
 
   static void operands(auto& op, auto&& visit) { map_operands(visit, op.dx, op.y, op.dy); }
   void compute() const noexcept { kernels::square_root_backward(y, dy, dx); }
+};
+
+/// y = function(x), of kernels/math.hpp. May run in place.
+struct Apply {
+  Function function;
+  ConstMatrixView x;
+  MatrixView y;
+
+  static void operands(auto& op, auto&& visit) { map_operands(visit, op.y, op.x); }
+  void compute() const noexcept { kernels::apply(function, x, y); }
 };
 
 /// y = log(max(x, 2^-126)). May run in place.

@@ -259,6 +259,11 @@ void Container::place_parameters() {
   }
 }
 
+bool Container::learns_forward() const noexcept {
+  return std::all_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return step.layer->state_size() == 0 || step.layer->learns_forward(); });
+}
+
 bool Container::updates_state_in_place() const noexcept {
   return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
     return step.layer->state_size() == 0 || step.layer->updates_state_in_place();

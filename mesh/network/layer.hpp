@@ -125,6 +125,9 @@ class Layer {
   virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
+  /// True when the hidden state has the derivatives that errors of later ticks meet, so that none travels back through
+  /// it: dstate is 0.
+  virtual bool learns_forward() const noexcept { return false; }
   /// True when forward on a CPU may be given one memory as state and next_state.
   virtual bool updates_state_in_place() const noexcept { return false; }
   /// Offsets of noise streams in the hidden state, kernels::kNoiseState floats each. A new session gets streams of its

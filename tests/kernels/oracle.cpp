@@ -27,6 +27,54 @@ Bounded logarithm(const Bounded& x) {
   return x.value > x.error ? rounded(std::log(x.value), x.error / (x.value - x.error), 4) : Bounded(0, kUnknown);
 }
 
+float applied(Function function, float x) {
+  switch (function) {
+    case Function::exp:
+      return math::exp(x);
+    case Function::expm1_nonpositive:
+      return math::expm1_nonpositive(x);
+    case Function::log:
+      return math::log(x);
+    case Function::log1p_unit:
+      return math::log1p_unit(x);
+    case Function::tanh:
+      return math::tanh(x);
+    case Function::sigmoid:
+      return math::sigmoid(x);
+    case Function::erf:
+      return math::erf(x);
+    case Function::sin:
+      return math::sin(x);
+    case Function::cos:
+      return math::cos(x);
+  }
+  return 0;
+}
+Bounded applied(Function function, const Bounded& x) {
+  const double v = x.value;
+  switch (function) {
+    case Function::exp:
+      return rounded(std::exp(v), 0, 4);
+    case Function::expm1_nonpositive:
+      return v > 0 ? Bounded(0, kUnknown) : rounded(std::expm1(v), 0, 4);
+    case Function::log:
+      return rounded(std::log(v), 0, 4);
+    case Function::log1p_unit:
+      return v < 0 || v > 1 ? Bounded(0, kUnknown) : rounded(std::log1p(v), 0, 4);
+    case Function::tanh:
+      return rounded(std::tanh(v), 0, 4);
+    case Function::sigmoid:
+      return rounded(1 / (1 + std::exp(-v)), 0, 4);
+    case Function::erf:
+      return rounded(std::erf(v), 0, 4);
+    case Function::sin:
+      return rounded(std::fabs(v) <= 0x1p20 ? std::sin(v) : NAN, 0, 4);
+    case Function::cos:
+      return rounded(std::fabs(v) <= 0x1p20 ? std::cos(v) : NAN, 0, 4);
+  }
+  return {0, kUnknown};
+}
+
 double formula(Activation activation, double x) {
   switch (activation) {
     case Activation::linear:

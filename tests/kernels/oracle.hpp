@@ -68,6 +68,9 @@ float exponential(float x);
 Bounded exponential(const Bounded& x);
 float logarithm(float x);
 Bounded logarithm(const Bounded& x);
+/// A function of kernels/math.hpp; outside of its domain nothing is known.
+float applied(Function function, float x);
+Bounded applied(Function function, const Bounded& x);
 /// The formulas of kernels/activations.def in binary64, by libm.
 double formula(Activation activation, double x);
 /// An activation, and its slope times dy; v is its input or its result, as kernels/activations.def says. The errors are

@@ -88,6 +88,32 @@ void add_delays(std::vector<Case>& all) {
     }
 }
 
+/// Layers that carry the derivatives of their past along, alone, in a loop and in a container.
+void add_forward(std::vector<Case>& all) {
+  const auto spec = [](const char* through_time) {
+    return NetworkBuilder("forward", GridShape{1, 1, 4, 1})
+        .input("x", 6)
+        .layer({0, 0, 0, 0}, "diagonal", 22)
+        .option("through_time", std::string(through_time))
+        .option("activation", "tanh")
+        .from({"x", Coord{0, 0, 2, 0}})
+        .dense({0, 0, 1, 0}, 9, Activation::tanh)
+        .layer({0, 0, 2, 0}, "diagonal", 10)
+        .dense({0, 0, 3, 0}, 6)
+        .output("y", {0, 0, 3, 0})
+        .seed(6)
+        .spec();
+  };
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.lr = 0.01f;
+      all.push_back({joined({"forward", name(rule), name(schedule)}), spec("forward"), options, kFew});
+      if (rule == Rule::backprop || rule == Rule::dtp)
+        all.push_back({joined({"through_state", name(rule), name(schedule)}), spec("backward"), options, kFew});
+    }
+}
+
 /// Layers with values that jump, which targets pass and gradients do not.
 void add_signs(std::vector<Case>& all) {
   const NetworkSpec spec = NetworkBuilder("signs", GridShape{1, 1, 4, 1})
@@ -384,6 +410,7 @@ std::vector<Case> cases() {
   add_updates(all);
   add_delays(all);
   add_signs(all);
+  add_forward(all);
   add_losses(all);
   add_types(all);
   add_narrow(all);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstddef>
 #include <functional>
 #include <utility>
@@ -215,6 +216,24 @@ inline Model lone_attention(double norm_epsilon) {
     Vector values = affine(p[2], &p[6], x);
     values = rms_norm(norm_epsilon)({p.back()}, values, state).y;
     return Outcome{affine(p[3], &p[7], values), {}};
+  };
+}
+
+/// Parameters nu, theta, B's real and its imaginary part.
+inline Model diagonal(Activation activation) {
+  return [activation](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+    const std::size_t n = p[0].size();
+    Outcome outcome{Vector(2 * n), Vector(2 * n)};
+    for (std::size_t k = 0; k < n; ++k) {
+      const std::complex<double> l = std::exp(std::complex<double>(-std::exp(p[0][k]), std::exp(p[1][k])));
+      std::complex<double> u = 0;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        u += x[i] * std::complex<double>(p[2][k * x.size() + i], p[3][k * x.size() + i]);
+      const std::complex<double> h = l * std::complex<double>(state[k], state[n + k]) + std::sqrt(1 - std::norm(l)) * u;
+      outcome.next[k] = h.real(), outcome.next[n + k] = h.imag();
+    }
+    for (std::size_t j = 0; j < 2 * n; ++j) outcome.y[j] = activate(activation, outcome.next[j]);
+    return outcome;
   };
 }
 

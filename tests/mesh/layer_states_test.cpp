@@ -47,11 +47,16 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"rnn", R"({"type": "rnn", "out": 9})"}, Row{"lstm", R"({"type": "lstm", "out": 9})"},
         Row{"gru", R"({"type": "gru", "out": 9})"}, Row{"leaky_integrator", R"({"type": "leaky_integrator"})"},
+        Row{"diagonal", R"({"type": "diagonal", "out": 10})"},
+        Row{"diagonal_backward",
+            R"({"type": "diagonal", "out": 10, "through_time": "backward", "activation": "tanh"})"},
         Row{"attention", R"({"type": "attention", "out": 9, "heads": 4, "kv_heads": 2, "context": 6, "rope": "half"})"},
         Row{"gumbel", R"({"type": "softmax", "kind": "gumbel", "temperature": 0.8, "groups": 2})"},
         Row{"gumbel_straight", R"({"type": "softmax", "kind": "gumbel", "straight_through": true, "groups": 2})"},
         Row{"sequential",
             R"({"type": "sequential", "layers": [{"type": "leaky_integrator"}, {"type": "gru", "out": 7}]})"},
+        Row{"sequential_diagonal",
+            R"({"type": "sequential", "layers": [{"type": "leaky_integrator"}, {"type": "diagonal", "out": 6}]})"},
         Row{"filter", R"({"type": "parallel", "merge": "filter", "top_k": 1, "balance": 1.0, "layers": [
                           {"type": "leaky_integrator", "rate": 0.25}, {"type": "leaky_integrator"}]})"}),
     [](const auto& row) { return row.param.name; });

@@ -93,6 +93,13 @@ std::vector<Case> cases() {
     all.add("attention",
             R"("out": 5, "head_dim": 3, "out_norm": "rms", "out_epsilon": 0.1, "heads": )" + std::to_string(heads), {6},
             models::lone_attention(0.1));
+  // Of a tick alone; with derivatives of the past: diagonal_test.cpp.
+  for (const auto& [in, out] : {std::pair<std::size_t, std::size_t>{1, 2}, {7, 10}, {3, 34}})
+    for (const Activation activation : {Activation::linear, Activation::tanh, Activation::gelu})
+      all.add("diagonal",
+              R"("through_time": "backward", "out": )" + std::to_string(out) + R"(, "activation": ")" +
+                  std::string(kernels::name(activation)) + '"',
+              {in}, models::diagonal(activation));
   for (const double cap : {0.5, 30.0})
     all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
   all.add("sign", "", {2, 13}, models::sign(0));
