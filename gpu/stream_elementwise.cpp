@@ -128,7 +128,7 @@ void Stream::lower(const ops::SquareRoot& op) { record(*recorder_, kSquareRoot, 
 void Stream::lower(const ops::SquareRootBackward& op) {
   record(*recorder_, kSquareRootBackward, 0.0f, op.y, op.dy, op.dx);
 }
-void Stream::lower(const ops::Apply& op) {
+void Stream::lower(const ops::MathFunction& op) {
   record(*recorder_, kApplyExp + static_cast<std::uint32_t>(op.function), 0.0f, op.x, {}, op.y);
 }
 void Stream::lower(const ops::ClampedLog& op) { record(*recorder_, kClampedLog, 0.0f, op.x, {}, op.y); }

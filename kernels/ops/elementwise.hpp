@@ -130,7 +130,7 @@ struct SquareRootBackward {
 };
 
 /// y = function(x), of kernels/math.hpp. May run in place.
-struct Apply {
+struct MathFunction {
   Function function;
   ConstMatrixView x;
   MatrixView y;

@@ -201,18 +201,18 @@ class Diagonal final : public Layer {
     const auto mul = [&](std::size_t a, std::size_t b, std::size_t to) {
       stream.binary({BinaryOp::mul, at(a), at(b), at(to)});
     };
-    stream.apply({Function::exp, {weights.vector(kTheta), 1, units_, units_}, at(kRate)});
-    stream.apply({Function::cos, at(kRate), at(kDecayRe)});
-    stream.apply({Function::sin, at(kRate), at(kDecayIm)});
+    stream.math_function({Function::exp, {weights.vector(kTheta), 1, units_, units_}, at(kRate)});
+    stream.math_function({Function::cos, at(kRate), at(kDecayRe)});
+    stream.math_function({Function::sin, at(kRate), at(kDecayIm)});
     stream.copy({at(kRate), at(kThetaIm)});
-    stream.apply({Function::exp, {weights.vector(kNu), 1, units_, units_}, at(kRate)});
+    stream.math_function({Function::exp, {weights.vector(kNu), 1, units_, units_}, at(kRate)});
     stream.scale({-1.0f, at(kRate), at(kSize)});
-    stream.apply({Function::exp, at(kSize), at(kSize)});
+    stream.math_function({Function::exp, at(kSize), at(kSize)});
     mul(kDecayRe, kSize, kDecayRe);
     mul(kDecayIm, kSize, kDecayIm);
     // g^2 = 1 - exp(-2 exp(nu)) without cancelling.
     stream.scale({-2.0f, at(kRate), at(kGain)});
-    stream.apply({Function::expm1_nonpositive, at(kGain), at(kGain)});
+    stream.math_function({Function::expm1_nonpositive, at(kGain), at(kGain)});
     stream.scale({-1.0f, at(kGain), at(kGain)});
     stream.square_root({at(kGain), at(kGain)});
     // dl/dtheta = i exp(theta) l

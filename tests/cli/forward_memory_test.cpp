@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of the past are a part of a life: the same end wherever it is killed, and in the journal's replay.
+// Derivatives of the past are saved with the rest: the same end wherever it is killed, and in the journal's replay.
 
 #include "tests/cli/data_directory.hpp"
 
@@ -15,7 +15,7 @@ TEST(ForwardMemory, EndsTheSameAfterKills) {
   const Folder folder;
   write_file(folder / "n.json", network.dump());
   const Words run{"run", folder / "n.json", "--json", "--quiet", "--max-samples", "12000", "--threads", "2"};
-  expect_same_end_after_kills(run, folder / "life", "1000", {"state_hash"});
+  expect_same_end_after_kills(run, folder / "data", "1000", {"state_hash"});
 }
 
 }  // namespace

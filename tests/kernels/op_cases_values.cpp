@@ -233,9 +233,9 @@ void log_softmax_backward(Table& t) {
       return o.make("", ops::LogSoftmaxBackward{y, base, dy, dx, dbase}, dx.data, dy.data);
     });
 }
-void apply(Table& t) {
+void math_function(Table& t) {
   for (int i = 0; i < kFunctionCount; ++i)
-    map(t, [i](const MatrixView& x, const MatrixView& y) { return ops::Apply{static_cast<Function>(i), x, y}; });
+    map(t, [i](const MatrixView& x, const MatrixView& y) { return ops::MathFunction{static_cast<Function>(i), x, y}; });
 }
 void clamped_log(Table& t) {
   map(t, [](const MatrixView& x, const MatrixView& y) { return ops::ClampedLog{x, y}; });

@@ -80,7 +80,7 @@ WEFT_ORACLE(SquareRootBackward) {
     to(op.dx, i, j, y(i, j) == 0.0f ? T(0.0f) : dy(i, j) / (2.0f * y(i, j)));
   });
 }
-WEFT_ORACLE(Apply) {
+WEFT_ORACLE(MathFunction) {
   const auto x = numbers<T>(op.x);
   each_element(op.y, [&](std::size_t i, std::size_t j) { to(op.y, i, j, applied(op.function, x(i, j))); });
 }
