@@ -14,8 +14,8 @@ TEST(ForwardMemory, EndsTheSameAfterKills) {
   network["stream"]["csv"] = source_path("examples/data/digits.csv.gz");
   const Folder folder;
   write_file(folder / "n.json", network.dump());
-  const Words run{"run", folder / "n.json", "--json", "--quiet", "--max-samples", "12000", "--threads", "2"};
-  expect_same_end_after_kills(run, folder / "data", "1000", {"state_hash"});
+  const Words run{"run", folder / "n.json", "--json", "--quiet", "--epochs", "60", "--threads", "2"};
+  expect_same_end_after_kills(run, folder / "data", "4000", {"state_hash"});
 }
 
 }  // namespace
