@@ -11,7 +11,7 @@ set -eu
 cd "$(dirname "$0")/.."
 preset=${1:-release}
 [ $# -eq 0 ] || shift
-tools/setup.sh gpu served
+tools/setup.sh gpu
 cmake --preset "$preset" -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON
 cmake --build --preset "$preset"
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
