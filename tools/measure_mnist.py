@@ -19,10 +19,12 @@ import pathlib
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TRAIN, SPLIT = 60000, 55000
+HALTED = 1  # exit code of a mesh that halted
 DTYPES = ["float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "fp4", "int64", "int32", "int16", "int8", "int4",
           "int2", "uint64", "uint32", "uint16", "uint8", "uint4", "uint2", "ternary", "binary"]
 
@@ -142,7 +144,10 @@ def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     last = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
     if "held_out_accuracy" not in last:
-        print(done.stderr.strip().splitlines()[-1:], flush=True)
+        told = done.stderr.strip().splitlines()[-1:]
+        if done.returncode != HALTED:  # nothing was measured
+            sys.exit(f"{' '.join(map(str, words))}: exit code {done.returncode}: {' '.join(told)}")
+        print(told, flush=True)
         return 100.0
     return 100 * (1 - last["held_out_accuracy"])
 
