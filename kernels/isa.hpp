@@ -43,7 +43,7 @@ Isa active_isa() noexcept;
 /// @thread any, but kernels already running finish on the old one
 Status set_active_isa(Isa isa);
 /// True when prefetching from the second-level cache costs this CPU more than it gains: AMD's up to Zen 4, where it
-/// was measured. On Zen 5 it gains (decision 50). It affects speed alone.
+/// was measured. On Zen 5 it gains (docs/benchmarks.md). It affects speed alone.
 bool is_prefetch_costly() noexcept;
 /// True when this CPU multiplies vectors of 512 bits by values from memory as fast as by registers: Zen 4, which starts
 /// one such multiplication and two loads in a cycle. It affects speed alone.

@@ -21,8 +21,8 @@ namespace {
 inline constexpr std::size_t kRowPanels = kPanelVectors == 1 ? 4 : kPanelVectors == 2 ? 2 : 1;
 
 // Prefetch distance in words, for codes so small that a stream's lines come seldom: measured 4 to 6 % of the time from
-// memory on Intel's CPUs and 2 to 25 % on Zen 5; on Zen 4 it costs 20 to 45 % (is_prefetch_costly). Codes of 8 bits gain
-// less than they lose where they come from a cache.
+// memory on Intel's CPUs and 2 to 25 % on Zen 5; on Zen 4 it costs 20 to 45 % (is_prefetch_costly). Codes of 8 bits
+// gain less than they lose where they come from a cache.
 inline constexpr std::size_t kAhead = 512;
 
 template <int kBits, std::size_t P>
@@ -215,7 +215,7 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
 // Fewer panels do not pay for the tables.
 inline constexpr std::size_t kLeastTablePanels = 8;
 // Blocks whose tables are made at once, 16 KiB: they stay in the first-level cache while all panels pass. Measured from
-// memory on Zen 5: 256 blocks 47 GB/s, 64 of them 57; on an Intel Xeon there is no difference.
+// memory on Zen 5: 256 blocks 48 GB/s, 64 of them 57; on an Intel Xeon there is no difference.
 inline constexpr std::size_t kTableBlocks = 64;
 
 /// Whole groups of panels of one row with binary weights, by tables if there are any. Returns the first panel left.
