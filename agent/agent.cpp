@@ -19,6 +19,7 @@
 #include "core/log.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace weft::agent {
@@ -283,7 +284,7 @@ void Agent::resume() {
 
 void AgentAccess::hold_checkpoints(Agent& agent, bool held) noexcept { agent.holds_checkpoints_ = held; }
 
-Status AgentAccess::move_to(Agent& agent, const topology::Machine& machine) {
+Status AgentAccess::move_to(Agent& agent, const topology::Machine& machine, std::shared_mutex* readers) {
   WEFT_CHECK(agent.ready());
   ReplayableMesh& here = agent.replayable_;
   // Writing reads the plan of the mesh.
@@ -296,8 +297,11 @@ Status AgentAccess::move_to(Agent& agent, const topology::Machine& machine) {
   mesh::MeshOptions options = agent.options_.mesh;
   options.machine = machine;
   WEFT_TRY(ReplayableMesh moved, here.copy(std::move(options)));
-  mesh::MeshAccess::deliver_by(here.mesh(), {});
-  here.swap(moved);
+  {
+    const auto still = readers ? std::unique_lock(*readers) : std::unique_lock<std::shared_mutex>();
+    mesh::MeshAccess::deliver_by(here.mesh(), {});
+    here.swap(moved);
+  }
   take_deliveries(agent);
   return {};
 }

@@ -6,6 +6,8 @@
 
 #include "core/result.hpp"
 
+#include <shared_mutex>
+
 namespace weft::agent {
 
 /// Parts of an agent that servers need and its users do not.
@@ -15,8 +17,10 @@ struct AgentAccess {
   /// belong together stand on one side of it.
   static void hold_checkpoints(Agent& agent, bool held) noexcept;
   /// Builds the mesh again on other cores, in their memory, and goes on with that one: the same bits. Addresses of its
-  /// cells lead nowhere from then on. @error as mesh::Mesh::build: the mesh stays where it is
-  static Status move_to(Agent& agent, const topology::Machine& machine);
+  /// cells lead nowhere from then on. `readers`, where there are any, holds off those who read the mesh from other
+  /// threads while the one takes the other's place, and no longer.
+  /// @error  as mesh::Mesh::build: the mesh stays where it is
+  static Status move_to(Agent& agent, const topology::Machine& machine, std::shared_mutex* readers = nullptr);
   /// Lets what is sent to addresses of the mesh wait in the inbox.
   static void take_deliveries(Agent& agent);
 };

@@ -183,6 +183,11 @@ Status load(server::Service& service, const std::string& given) {
   return load_mesh(service.meshes(), name, path);
 }
 
+bool passed_over(const Error& why) {
+  log_warn("--model-dir: passed over: " + why.text());
+  return false;
+}
+
 /// True of a file or folder of the model directory that is served where no FILE is named: a network, an .entity file
 /// that is no session alone, a language model.
 Result<bool> is_served(const std::filesystem::path& path) {
@@ -198,9 +203,11 @@ Result<bool> is_served(const std::filesystem::path& path) {
   }
   if (path.extension() != ".json") return false;
   constexpr std::size_t kMost = std::size_t{64} << 20;
-  WEFT_TRY(const ByteBuffer bytes, files.read(path.string(), kMost));
-  WEFT_TRY(const Json json, parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string()));
-  return json.is_object() && json.contains("weft");
+  const auto bytes = files.read(path.string(), kMost);
+  if (!bytes) return passed_over(bytes.error());
+  const auto json = parse_json({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path.string());
+  if (!json) return passed_over(json.error());
+  return json->is_object() && json->contains("weft");
 }
 
 /// Serves all that lies in the model directory, by name.
@@ -217,11 +224,16 @@ Status load_all(server::Service& service, const std::string& directory) {
       log_info(path.string() + ": no network, .entity file or language model, so it is not served");
       continue;
     }
-    const std::string name = name_and_path(path.string()).first;
+    const bool is_folder = std::filesystem::is_directory(path, failed);
+    const std::string name = (is_folder ? path.filename() : path.stem()).string();
+    if (!server::is_plain_name(name)) {
+      log_warn(path.string() + ": its name is not plain (letters, digits, '.', '_' and '-'), so it is not served");
+      continue;
+    }
     if (const auto [other, is_new] = names.emplace(name, path); !is_new)
       return fail(Errc::duplicate_name, "--model-dir: " + other->second.string() + " and " + path.string() +
                                             " would both be '" + name + "'; name the files to serve instead");
-    WEFT_CHECK(load(service, path.string()));
+    WEFT_CHECK(load(service, name + "=" + path.string()));
   }
   return {};
 }

@@ -18,6 +18,7 @@
 #include "core/log.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 namespace weft::server {
@@ -314,12 +315,13 @@ void LiveMesh::resume_after_halt() {
     volatile_->mesh().resume();
 }
 
-Status LiveMesh::move_to(const topology::Machine& machine) {
-  if (agent_) return agent::AgentAccess::move_to(*agent_, machine);
+Status LiveMesh::move_to(const topology::Machine& machine, std::shared_mutex* readers) {
+  if (agent_) return agent::AgentAccess::move_to(*agent_, machine, readers);
   volatile_->quiesce();
   mesh::MeshOptions options = options_.mesh;
   options.machine = machine;
   WEFT_TRY(agent::ReplayableMesh moved, volatile_->copy(std::move(options)));
+  const auto still = readers ? std::unique_lock(*readers) : std::unique_lock<std::shared_mutex>();
   volatile_->swap(moved);
   return {};
 }
@@ -409,7 +411,12 @@ Status LiveMesh::put_weights(std::vector<std::vector<float>> values, const std::
   // A checkpoint in the middle would be of weights that are partly new, and hide the note that says so.
   const CheckpointsHeld held(agent_.get());
   if (agent_) WEFT_CHECK(agent_->note(kSwap, {}));
-  WEFT_CHECK(set_weights(*this, std::move(values), before.values));
+  if (Status set = set_weights(*this, std::move(values), before.values); !set) {
+    // Those that were set before the one that failed go back.
+    WEFT_CHECK(set_weights(*this, before.values, weights_of(mesh())));
+    WEFT_CHECK(remember());
+    return set;
+  }
   ServedState& now = extension_->state;
   ++now.weight_version;
   now.weight_label = label;

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,8 +82,9 @@ class LiveMesh {
   Result<mesh::CommandMessage> post(Coord cell, std::shared_ptr<mesh::Command> command);
   void resume_after_halt();
   /// Builds the mesh again on another part of the machine, with its sessions, and goes on with that one: the same bits.
+  /// `readers`: see agent::AgentAccess.
   /// @error as mesh::Mesh::build: the mesh stays where it is
-  Status move_to(const topology::Machine& machine);
+  Status move_to(const topology::Machine& machine, std::shared_mutex* readers = nullptr);
 
   /// The lane of the session with this name. @error not_found
   Result<std::size_t> lane_of(std::string_view session) const;

@@ -157,16 +157,17 @@ std::optional<NumaNode> ServedMesh::node() const {
 }
 
 Status ServedMesh::move_to(const NumaNode& node) {
-  std::unique_lock<std::shared_mutex> still;
-  if (cell_frames_) still = std::unique_lock(cell_frames_->place());
+  std::shared_mutex* const readers = cell_frames_ ? &cell_frames_->place() : nullptr;
   // Memory lies where it is touched first: the new mesh is made by a thread of that node.
   Status moved;
   std::thread([&] {
     const OnNode stays(node);
     try {
-      moved = mesh_->move_to(node.machine);
+      moved = mesh_->move_to(node.machine, readers);
     } catch (const std::bad_alloc&) {
       moved = fail(Errc::too_large, "mesh '" + name() + "': not enough memory for it twice, as moving it takes");
+    } catch (const std::exception& unforeseen) {
+      moved = fail(Errc::internal, "mesh '" + name() + "': it stays where it is: " + unforeseen.what());
     }
   }).join();
   if (!moved) return moved;

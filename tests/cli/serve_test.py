@@ -123,6 +123,8 @@ class Serve(unittest.TestCase):
         (models / "first.json").write_text(json.dumps(NETWORK))
         (models / "notes.txt").write_text("no model")
         (models / "other.json").write_text("[1, 2]")
+        (models / "broken.json").write_text('{"weft": 2,')
+        (models / "my net.json").write_text(json.dumps(NETWORK))
         (models / ".upload-abc").write_text("half of a file")
         with Server(self.network, "--port", 0, "--model-dir", models) as server:
             self.assertEqual([each["name"] for each in server.ask("GET", "/api/v1/meshes")[1]["meshes"]], ["small"])
