@@ -10,12 +10,17 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 wanted=" build $* "
 group=
+groups=' '
 missing=
 while read -r line; do
   case $line in
     '' | '#'*) continue ;;
-    '['*) group=${line#?} group=${group%?} ;;
+    '['*) group=${line#?} group=${group%?} groups="$groups$group " ;;
     *)
+      if [ -z "$group" ]; then
+        echo "tools/setup.sh: tools/packages.txt names $line before any [group]; give it one" >&2
+        exit 1
+      fi
       case $wanted in
         *" $group "*)
           state=$(dpkg-query -W -f '${db:Status-Status}' "$line" 2>/dev/null || true)
@@ -25,6 +30,15 @@ while read -r line; do
       ;;
   esac
 done < "$here/packages.txt"
+for name in $wanted; do
+  case $groups in
+    *" $name "*) ;;
+    *)
+      echo "tools/setup.sh: no group [$name] in tools/packages.txt; groups:$groups" >&2
+      exit 1
+      ;;
+  esac
+done
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -eq 0 ]; then
