@@ -3,7 +3,7 @@
 """Measures what learning of one task after another leaves of the first ones, on MNIST: final accuracies as a table.
 
   tools/measure_forgetting.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds FIRST:END]
-                              [--keep FOLDER] [--set KEY=VALUE ...] [--select] [--list]
+                              [--keep FOLDER] [--set KEY=VALUE ...] [--select] [--list] [--threads N]
   tools/measure_forgetting.py --collect FOLDER
 
 DIR holds the four IDX files of MNIST. Test images are measured after each task, and choose nothing. With --keep each
@@ -99,11 +99,11 @@ def network_of(made, folder, selects):
                           {"test": str(folder / "t10k-images-idx3-ubyte.gz")})}}
 
 
-def run(weft, made, folder, seed, selects=False):
+def run(weft, made, folder, seed, selects=False, threads=1):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(network_of(made, folder, selects), file)
         file.flush()
-        words = [weft, "run", file.name, "--json", "--threads", 1, "--seed", seed]
+        words = [weft, "run", file.name, "--json", "--threads", threads, "--seed", seed]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(done.stderr[-2000:] + done.stdout[-500:])
@@ -133,7 +133,7 @@ def print_rows(results):
 def main():
     made = rows()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path, nargs="?")
+    parser.add_argument("folder", type=lambda text: pathlib.Path(text).resolve(), nargs="?")
     parser.add_argument("--weft", default=ROOT / "build/release/bin/weft")
     parser.add_argument("--rows", nargs="+", default=list(made), choices=list(made))
     parser.add_argument("--seeds", default="")
@@ -141,6 +141,7 @@ def main():
     parser.add_argument("--collect", type=pathlib.Path)
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
     parser.add_argument("--select", action="store_true")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--list", action="store_true")
     arguments = parser.parse_args()
     if arguments.list:
@@ -158,7 +159,7 @@ def main():
         asked = changed(made[name], arguments.set)
         first, end = map(int, arguments.seeds.split(":")) if arguments.seeds else (0, asked["seeds"])
         for seed in range(first, end):
-            one = run(arguments.weft, asked, arguments.folder, seed, arguments.select)
+            one = run(arguments.weft, asked, arguments.folder, seed, arguments.select, arguments.threads)
             results.setdefault(name, []).append(one)
             if arguments.keep:
                 arguments.keep.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,7 @@
 """Measures learning rules on MNIST's official split, one sample an update: test error as a table.
 
   tools/measure_mnist.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds 5] [--epochs 10]
-                         [--select RATE ... | --lr RATE] [--train N] [--first SEED]
+                         [--select RATE ... | --lr RATE] [--train N] [--first SEED] [--threads N]
                          [--option KEY=VALUE ...]
 
 DIR holds the four IDX files. A row is a network, a rule and a schedule; its rate falls in a straight line to 0, sample
@@ -85,14 +85,15 @@ def rows():
             made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, goal)
     made["signs_dtp/pipelined"] = (mlp([500, 500], "tanh", has_signs=True), "dtp", 0.02, None)
     made["tanh_dtp/pipelined"] = (mlp([500, 500], "tanh"), "dtp", 0.02, 2.0)
-    for rule, rate in (("chain", 0.1), ("gap_difference", 0.01)):
+    for rule, rate in (("chain", 0.1), ("gap_difference", 0.01), ("chain_original", 0.1), ("gap", 0.01)):
         for schedule in ("settle", "pipelined"):
             made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, None)
     goals = {"ternary": 2.0, "binary": 2.5}
     for dtype in DTYPES:
         made[f"{dtype}/pipelined"] = (mlp([256, 256], "relu", dtype), "backprop", 0.01, goals.get(dtype))
     for schedule in ("settle", "pipelined"):
-        for rule, rate in (("backprop", 0.01), ("fw_dtp", 0.03)):
+        for rule, rate in (("backprop", 0.01), ("fw_dtp", 0.03), ("dfa", 0.01), ("dtp", 0.01), ("sdtp", 0.02),
+                           ("local_ce", 0.01), ("chain", 0.1), ("gap_difference", 0.01)):
             made[f"deep_16_{rule}/{schedule}"] = (mlp([64] * 15, "tanh"), rule, rate, None)
     made["paper_fw_dtp/settle"] = (paper(), "fw_dtp", 0.03, 2.0)
     made["paper_all_fw_dtp/settle"] = (paper(by_image=False), "fw_dtp", 0.03, 2.0)
@@ -121,7 +122,7 @@ def part_of(folder, to, first, count):
     return made["images-idx3"]
 
 
-def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
+def run(weft, network, options, schedule, rule, rate, epochs, seed, files, threads=1):
     network = dict(network)
     optimizer = {"type": "momentum", "lr": rate}
     learning = {"rule": rule, "schedule": schedule, "optimizer": optimizer, "learners": 1,
@@ -139,7 +140,7 @@ def run(weft, network, options, schedule, rule, rate, epochs, seed, files):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(network, file)
         file.flush()
-        words = [weft, "run", file.name, "--json", "--threads", 1, "--seed", seed]
+        words = [weft, "run", file.name, "--json", "--threads", threads, "--seed", seed]
         words += ["--sessions", learning["learners"]]
         done = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
     last = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {}
@@ -163,6 +164,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--select", nargs="+", type=float, default=[])
     parser.add_argument("--lr", type=float)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--train", type=int, default=TRAIN)
     parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
@@ -180,7 +182,7 @@ def main():
                 network, rule, _, _ = made[name]
                 for rate in arguments.select:
                     error = run(arguments.weft, network, arguments.option, name.split("/")[1], rule, rate,
-                                arguments.epochs, 100, files)
+                                arguments.epochs, 100, files, arguments.threads)
                     print(f"| {name} | {rate} | {error:.2f} |", flush=True)
             return
         files = {"train": arguments.folder / "train-images-idx3-ubyte.gz" if arguments.train == TRAIN
@@ -191,7 +193,7 @@ def main():
             network, rule, rate, goal = made[name]
             rate = arguments.lr or rate
             errors = [run(arguments.weft, network, arguments.option, name.split("/")[1], rule, rate, arguments.epochs,
-                          arguments.first + seed, files) for seed in range(arguments.seeds)]
+                          arguments.first + seed, files, arguments.threads) for seed in range(arguments.seeds)]
             print("<!-- each:", *(f"{error:.2f}" for error in errors), "-->")
             spread = statistics.stdev(errors) if len(errors) > 1 else 0.0
             print(f"| {name} | {rate} | {len(errors)} | {statistics.mean(errors):.2f} | {spread:.2f} | {goal or '-'} |",

@@ -3,15 +3,18 @@
 """Measures plasticity: the digits of examples/data, whose pixels are permuted anew for each task, learned online.
 
   tools/measure_plasticity.py WEFT [--tasks N] [--samples N] [--seeds FIRST:END] [--lr RATE] [--arms NAME,...]
+                              [--mnist DIR]
 
 A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples of them. One row an arm: mean online
 accuracy over all tasks, of the first and of the last tenth of them.
-Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781).
+Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
+training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
 """
 import argparse
 import csv
 import gzip
 import json
+import operator
 import pathlib
 import random
 import statistics
@@ -22,8 +25,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 ARMS = {
     "plain": {},
     "initial 0.001": {"pull": "initial", "every": 100, "share": 0.001},
+    "initial 0.003": {"pull": "initial", "every": 100, "share": 0.003},
     "initial 0.01": {"pull": "initial", "every": 100, "share": 0.01},
     "initial 0.03": {"pull": "initial", "every": 100, "share": 0.03},
+    "fresh 0.001": {"pull": "fresh", "every": 100, "share": 0.001, "scale": 0.001},
     "fresh 0.01": {"pull": "fresh", "every": 100, "share": 0.01, "scale": 0.01},
     "fresh 0.03": {"pull": "fresh", "every": 100, "share": 0.03, "scale": 0.03},
 }
@@ -48,25 +53,72 @@ def table(tasks, samples, seed):
     return "\n".join(lines) + "\n"
 
 
-def run(weft, arm, text, lr, samples, seed):
-    made = {"weft": 2, "seed": seed, "grid": {"x": 3}, "inputs": {"x": [64]},
+class Digits:
+    """The digits of examples/data as the lines of a table."""
+    pixels, scale = 64, 0.0625
+
+    def __init__(self, tasks, samples):
+        self.tasks, self.samples = tasks, samples
+
+    def lines(self, seed):
+        yield table(self.tasks, self.samples, seed).encode()
+
+
+class Mnist:
+    """MNIST's training images, drawn with replacement, as the lines of a table: a block a task."""
+    pixels, scale = 784, 1 / 255
+
+    def __init__(self, folder, tasks, samples):
+        self.tasks, self.samples = tasks, samples
+        images, self.labels = (gzip.decompress((folder / f"train-{kind}-ubyte.gz").read_bytes())[head:]
+                               for kind, head in (("images-idx3", 16), ("labels-idx1", 8)))
+        self.images = [images[at:at + 784] for at in range(0, len(images), 784)]
+
+    def lines(self, seed):
+        draws, words = random.Random(seed), [str(value).encode() for value in range(256)]
+        yield (",".join([f"p{i}" for i in range(784)] + ["class"]) + "\n").encode()
+        for _ in range(self.tasks):
+            order = list(range(784))
+            draws.shuffle(order)
+            permuted, block = operator.itemgetter(*order), []
+            for _ in range(self.samples):
+                chosen = draws.randrange(len(self.images))
+                block += map(words.__getitem__, permuted(self.images[chosen]))
+                block.append(words[self.labels[chosen]])
+            rows = zip(*[iter(block)] * 785)
+            yield b"\n".join(map(b",".join, rows)) + b"\n"
+
+
+def run(weft, arm, data, lr, seed):
+    samples = data.samples
+    made = {"weft": 2, "seed": seed, "grid": {"x": 3}, "inputs": {"x": [data.pixels]},
             "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 300, "activation": "relu", "from": ["x"],
                         "init": "he_uniform"},
                        {"at": [0, 0, 1, 0], "type": "dense", "out": 150, "activation": "relu", "init": "he_uniform"},
                        {"at": [0, 0, 2, 0], "type": "dense", "out": 10}],
             "outputs": {"y": [0, 0, 2, 0]},
             "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": ARMS[arm]},
-            "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(10)], "scale": 0.0625,
+            "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(10)], "scale": data.scale,
                        "window": samples, "change_every": samples}}
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "network.json"
         path.write_text(json.dumps(made))
-        done = subprocess.run([weft, "run", str(path), "--data", "-", "--format", "csv", "--json", "--threads", "1"],
-                              input=text, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(done.stdout[-2000:] + done.stderr)
+        with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as errors:
+            with subprocess.Popen([weft, "run", str(path), "--data", "-", "--format", "csv", "--json", "--threads", "1"],
+                                  stdin=subprocess.PIPE, stdout=told, stderr=errors) as running:
+                try:
+                    for block in data.lines(seed):
+                        running.stdin.write(block)
+                    running.stdin.close()
+                except BrokenPipeError:
+                    pass  # its exit code says why
+                code = running.wait()
+            told.seek(0), errors.seek(0)
+            printed, complaints = told.read(), errors.read()
+    if code != 0:
+        raise SystemExit(printed[-2000:] + complaints)
     # The accuracy before a change is that of the task: its window is as long.
-    changes = json.loads(done.stdout.splitlines()[-1])["adaptation"]["changes"]
+    changes = json.loads(printed.splitlines()[-1])["adaptation"]["changes"]
     return [change["before"] for change in changes if change["declared"]]
 
 
@@ -78,14 +130,15 @@ def main():
     parser.add_argument("--seeds", default="0:1")
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--mnist", type=pathlib.Path)
     args = parser.parse_args()
+    data = Mnist(args.mnist, args.tasks, args.samples) if args.mnist else Digits(args.tasks, args.samples)
     first, end = map(int, args.seeds.split(":"))
     tenth = max((args.tasks - 1) // 10, 1)
     print(f"| arm | online accuracy of {args.tasks - 1} tasks | first {tenth} | last {tenth} | last over first |")
     print("|---|---|---|---|---|")
-    texts = {seed: table(args.tasks, args.samples, seed) for seed in range(first, end)}
     for arm in args.arms.split(","):
-        runs = [run(args.weft, arm, texts[seed], args.lr, args.samples, seed) for seed in range(first, end)]
+        runs = [run(args.weft, arm, data, args.lr, seed) for seed in range(first, end)]
         of = [statistics.mean(100 * statistics.mean(part) for part in parts)
               for parts in ([r for r in runs], [r[:tenth] for r in runs], [r[-tenth:] for r in runs])]
         print(f"| {arm} | {of[0]:.1f} % | {of[1]:.1f} % | {of[2]:.1f} % | {of[2] / of[1]:.3f} |", flush=True)
