@@ -113,10 +113,11 @@ def run(weft, arm, data, lr, seed):
                 except BrokenPipeError:
                     pass  # its exit code says why
                 code = running.wait()
-            told.seek(0), errors.seek(0)
-            printed, complaints = told.read(), errors.read()
+            told.seek(0)
+            errors.seek(0)
+            printed, errors_told = told.read(), errors.read()
     if code != 0:
-        raise SystemExit(printed[-2000:] + complaints)
+        raise SystemExit(printed[-2000:] + errors_told)
     # The accuracy before a change is that of the task: its window is as long.
     changes = json.loads(printed.splitlines()[-1])["adaptation"]["changes"]
     return [change["before"] for change in changes if change["declared"]]

@@ -15,7 +15,7 @@ SPOKEN = re.compile(r"tools/setup\.sh((?: [a-z]+)+)")
 
 
 def run(packages, *groups):
-    """What setup.sh would install of a list, by a dpkg-query that knows nothing and an apt-get that writes its words."""
+    """The packages that setup.sh installs of a list: its dpkg-query has none, its apt-get writes down what it is asked."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         shutil.copy(ROOT / "tools/setup.sh", folder / "setup.sh")
