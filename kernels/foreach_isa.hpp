@@ -26,8 +26,9 @@
 //   }
 //   #endif
 //
-// A kernel with a form of its own for AVX-512 VNNI says #define WEFT_WITH_VNNI before the inclusion: the file is then
-// compiled once more, as avx512_vnni, with WEFT_ISA_IS_VNNI 1. All others run their avx512 code there, and report it.
+// A kernel with a form of its own for dot products of bytes says #define WEFT_WITH_DOTS before the inclusion: the file
+// is then compiled once more, on x86 as avx512_vnni with WEFT_ISA_IS_VNNI 1, on ARM as neon_dotprod with
+// WEFT_ISA_IS_DOTPROD 1. All others run their code of avx512 or neon there, and report it.
 // Under amx every kernel runs its form for avx512_vnni; linear_integer's has matrix tiles beside it.
 //
 // Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
@@ -53,6 +54,7 @@
 #define WEFT_ISA_IS_LAST 0
 #define WEFT_ISA_IS_SCALAR 0
 #define WEFT_ISA_IS_VNNI 0
+#define WEFT_ISA_IS_DOTPROD 0
 #define WEFT_ISA_BEGIN() HWY_BEFORE_NAMESPACE()
 #define WEFT_ISA_END() HWY_AFTER_NAMESPACE()
 
@@ -87,7 +89,7 @@
 #undef WEFT_ISA
 #undef HWY_TARGET_TOGGLE
 
-#ifdef WEFT_WITH_VNNI
+#ifdef WEFT_WITH_DOTS
 // Highway's operations stay those of AVX-512: its headers are told that they were here, only the target's text grows.
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni"
@@ -101,16 +103,16 @@
 #undef WEFT_ISA_IS_VNNI
 #define WEFT_ISA_IS_VNNI 0
 #define HWY_TARGET_TOGGLE
-#define WEFT_VNNI_FORM avx512_vnni
+#define WEFT_DOTS_FORM avx512_vnni
 #else
-#define WEFT_VNNI_FORM avx512
+#define WEFT_DOTS_FORM avx512
 #endif
 
 #define WEFT_DISPATCH(function)                                                                  \
   ::weft::kernels::Dispatch<decltype(scalar::function)> {                                        \
     {                                                                                            \
-      &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_VNNI_FORM::function, \
-          &WEFT_VNNI_FORM::function                                                              \
+      &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_DOTS_FORM::function, \
+          &WEFT_DOTS_FORM::function, nullptr                                                     \
     }                                                                                            \
   }
 
@@ -124,16 +126,35 @@
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE
 
-#define WEFT_DISPATCH(function)                                                \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {                      \
-    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr } \
+// clang has the operations only where the whole file may use them, so that such a build has no form of it (isa.cpp).
+#if defined(WEFT_WITH_DOTS) && !defined(__clang__)
+// As with VNNI: Highway's operations stay those of NEON. g++'s own for dot products want the architecture by name.
+#undef HWY_TARGET_STR
+#define HWY_TARGET_STR "arch=armv8.2-a+crypto+dotprod"
+#undef HWY_HIGHWAY_PER_TARGET
+#undef WEFT_ISA_IS_DOTPROD
+#define WEFT_ISA_IS_DOTPROD 1
+#define WEFT_ISA neon_dotprod
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#undef WEFT_ISA_IS_DOTPROD
+#define WEFT_ISA_IS_DOTPROD 0
+#undef HWY_TARGET_TOGGLE
+#define WEFT_DOTS_FORM neon_dotprod
+#else
+#define WEFT_DOTS_FORM neon
+#endif
+
+#define WEFT_DISPATCH(function)                                                                           \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                                 \
+    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr, &WEFT_DOTS_FORM::function } \
   }
 
 #else
 
-#define WEFT_DISPATCH(function)                                        \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {              \
-    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr } \
+#define WEFT_DISPATCH(function)                                                 \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                       \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr } \
   }
 
 #endif

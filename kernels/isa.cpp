@@ -12,6 +12,8 @@
 
 #include <unistd.h>
 #endif
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace weft::kernels {
@@ -80,6 +82,18 @@ const CpuFeatures& features() noexcept {
 }
 #endif
 
+#if defined(__aarch64__)
+/// True when the CPU adds four products of bytes to a lane and this build has code for it (foreach_isa.hpp).
+bool has_dot_products() noexcept {
+#if defined(__linux__) && !defined(__clang__)
+  constexpr unsigned long kDotProducts = 1ul << 20;  // HWCAP_ASIMDDP
+  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
+#else
+  return false;
+#endif
+}
+#endif
+
 /// True when the instruction set's code may run in this process. Tiles of AMX make the state that the system saves of
 /// each thread that uses them larger by 8 KiB; the system is asked for them once for all threads, at the start.
 bool request_permission(Isa isa) noexcept {
@@ -93,7 +107,7 @@ bool request_permission(Isa isa) noexcept {
 #endif
 }
 
-bool is_amd() noexcept {
+[[maybe_unused]] bool is_amd() noexcept {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541u && d == 0x69746e65u && c == 0x444d4163u;  // AuthenticAMD
@@ -172,6 +186,8 @@ bool is_supported(Isa isa) noexcept {
 #elif defined(__aarch64__)
     case Isa::neon:
       return true;  // part of the AArch64 baseline
+    case Isa::neon_dotprod:
+      return has_dot_products();
 #endif
     default:
       return false;
@@ -179,7 +195,7 @@ bool is_supported(Isa isa) noexcept {
 }
 
 Isa best_isa() noexcept {
-  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
+  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon_dotprod, Isa::neon})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }

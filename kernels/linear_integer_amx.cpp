@@ -2,7 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer_amx.cpp"
 
-#define WEFT_WITH_VNNI
+#define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/matrix_tiles.hpp"
 #if WEFT_ISA_IS_VNNI

@@ -2,7 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer_of_1.cpp"
 
-#define WEFT_WITH_VNNI
+#define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"
 #include "kernels/linear_integer_width-inl.hpp"
 

@@ -33,11 +33,15 @@ template <int kBits>
 inline constexpr std::size_t kSubWords = 8 / static_cast<std::size_t>(kBits);
 template <int kBits>
 using DotOf = Dot<kBits == 8>;
+/// True where one Dot serves all widths.
+inline constexpr bool kHasOneDot = WEFT_ISA_IS_VNNI || WEFT_ISA_IS_DOTPROD;
 
 // A tile is R rows by P panels of sums in registers: 12 for each of two blocks (VNNI), 16 (AVX-512), 8 (AVX2), 16
-// (NEON, two a vector).
+// (NEON, two a vector, and its dot products).
 #if WEFT_ISA_IS_VNNI
 inline constexpr std::size_t kTileRows = 6, kTilePanels = 2;
+#elif WEFT_ISA_IS_DOTPROD
+inline constexpr std::size_t kTileRows = 4, kTilePanels = 1;
 #else
 inline constexpr std::size_t kTileRows = kPanelVectors == 1 ? 8 : kPanelVectors == 2 ? 4 : 2;
 inline constexpr std::size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;

@@ -2,7 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer_tables.cpp"
 
-#define WEFT_WITH_VNNI
+#define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/binary_tables.hpp"
 #if WEFT_ISA_IS_VNNI

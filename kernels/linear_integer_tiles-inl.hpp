@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Not a header of its own: re-included once per ISA (kernels/foreach_isa.hpp), never by the scalar pass.
-// linear_integer for many rows: a few panels' codes are unpacked for a block of inputs, or of few rows stand as they are
-// stored, then meet all rows.
+// linear_integer for many rows: a few panels' codes are unpacked for a block of inputs, or of few rows stand as they
+// are stored, then meet all rows.
 
 #if defined(WEFT_KERNELS_LINEAR_INTEGER_TILES_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef WEFT_KERNELS_LINEAR_INTEGER_TILES_INL

@@ -2,7 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer_tiles.cpp"
 
-#define WEFT_WITH_VNNI
+#define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/integer_linear.hpp"
 #if !WEFT_ISA_IS_SCALAR
@@ -287,8 +287,8 @@ const StoredTile* stored_tiles(std::size_t panels) noexcept {
 
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
   // If one Dot serves all widths, one width's tiles do too.
-  if (bytes && !WEFT_ISA_IS_VNNI) {
-    constexpr bool kBytes = !WEFT_ISA_IS_VNNI;
+  if (bytes && !kHasOneDot) {
+    constexpr bool kBytes = !kHasOneDot;
     return lane_zero ? tiles_of<kBytes, true>(panels) : tiles_of<kBytes, false>(panels);
   }
   return lane_zero ? tiles_of<false, true>(panels) : tiles_of<false, false>(panels);

@@ -25,6 +25,8 @@ namespace weft::kernels::WEFT_ISA {
 // y = activation(x) of n floats; in unary.cpp, so that no other file compiles the loops of all activations.
 #if WEFT_ISA_IS_VNNI
 using avx512::activate_row;
+#elif WEFT_ISA_IS_DOTPROD
+using neon::activate_row;
 #else
 void activate_row(Activation activation, const float* x, float* y, std::size_t n) noexcept;
 #endif

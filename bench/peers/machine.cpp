@@ -2,7 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "bench/peers/machine.cpp"
 
-#define WEFT_WITH_VNNI
+#define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"
 #include "kernels/simd/panel-inl.hpp"
 #if WEFT_ISA_IS_VNNI

@@ -20,7 +20,7 @@
 #include <arm_neon.h>
 #endif
 
-HWY_BEFORE_NAMESPACE();
+WEFT_ISA_BEGIN();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
@@ -124,6 +124,21 @@ inline constexpr std::int32_t kByteOffset = 128;
 HWY_INLINE Ints zero_product(Ints zero, Ints sum) { return hn::Mul(zero, sum); }
 HWY_INLINE int8x16_t signed_bytes(Words w) { return vreinterpretq_s8_u32(w.raw); }
 
+#if WEFT_ISA_IS_DOTPROD
+
+template <bool kBytes>
+struct Dot {
+  static constexpr std::size_t kWords = 1;
+  using Codes = Words;
+  using Sum = int32x4_t;
+  static HWY_INLINE Codes split(Words u) { return u; }
+  static HWY_INLINE Sum start(Ints init) { return init.raw; }
+  static HWY_INLINE Sum add(Sum sum, Codes w, Codes q) { return vdotq_s32(sum, signed_bytes(w), signed_bytes(q)); }
+  static HWY_INLINE Ints finish(Sum sum, Ints) { return Ints(sum); }
+};
+
+#else
+
 template <bool kBytes>
 struct Dot;
 
@@ -162,6 +177,8 @@ struct Dot<false> {
     return hn::Add(Ints(vpaddq_s32(vpaddlq_s16(sum.lower), vpaddlq_s16(sum.upper))), init);
   }
 };
+
+#endif  // dotprod
 
 #endif
 
@@ -218,7 +235,7 @@ HWY_INLINE Words four_codes(Words w) {
 
 }  // namespace
 }  // namespace weft::kernels::WEFT_ISA
-HWY_AFTER_NAMESPACE();
+WEFT_ISA_END();
 
 #endif  // guard
 #endif  // !WEFT_ISA_IS_SCALAR

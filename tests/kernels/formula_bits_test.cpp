@@ -59,6 +59,19 @@ struct Bits {
   std::uint64_t value, slope;
 };
 
+/// Puts x86's slope of sigmoid where ARM's is a zero: of y = 2^-126, y (1 - y) = 2^-126 - 2^-252 is tiny before it is
+/// rounded and not after (docs/numerics.md, the tininess corner).
+void leave_tininess_corner([[maybe_unused]] const std::vector<float>& y, [[maybe_unused]] const std::vector<float>& dy,
+                           [[maybe_unused]] std::vector<float>& dx) {
+#if defined(__aarch64__)
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (y[i] != 0x1p-126f) continue;
+    EXPECT_EQ(dx[i], 0.0f);
+    dx[i] = 0x1p-126f * dy[i];
+  }
+#endif
+}
+
 TEST(FormulaBits, OfActivationsAndSlopesStay) {
   constexpr Bits kWant[kActivationCount] = {
       {0xe515fe287c0ddd03, 0x4ee817506409128b}, {0x957ec9787e046e1b, 0x6b1a15eff28af614},
@@ -82,6 +95,7 @@ TEST(FormulaBits, OfActivationsAndSlopesStay) {
     expect_bits("the slope of " + of, want.slope, [&] {
       std::vector<float> dx(x.size());
       unary_backward(activation, row(x), row(x), row(dy), {dx.data(), 1, dx.size(), dx.size()});
+      if (activation == Activation::sigmoid) leave_tininess_corner(x, dy, dx);
       return dx;
     });
   }

@@ -42,6 +42,11 @@ TEST(Isa, ScalarIsAlwaysThereAndTheBestIsListedLast) {
                                            __builtin_cpu_supports("avx512cd"));
   EXPECT_EQ(is_supported(Isa::avx512_vnni), is_supported(Isa::avx512) && __builtin_cpu_supports("avx512vnni"));
   EXPECT_TRUE(!is_supported(Isa::amx) || is_supported(Isa::avx512_vnni));
+#elif defined(__aarch64__)
+  EXPECT_TRUE(is_supported(Isa::neon));
+  // tools/check_kernels.sh says what the CPU that it emulates has.
+  const char* const wanted = std::getenv("WEFT_TEST_BEST_ISA");
+  EXPECT_EQ(name(best_isa()), wanted ? wanted : name(best_isa()));
 #endif
 }
 
@@ -50,7 +55,8 @@ TEST_F(Environment, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
   const Status status = check_isa_environment();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::unknown_name);
-  EXPECT_EQ(status.error().text(), "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx");
+  EXPECT_EQ(status.error().text(),
+            "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx, neon_dotprod");
 }
 
 TEST_F(Environment, AnUnsupportedNameIsAnErrorThatSaysWhatItNeeds) {
@@ -79,7 +85,7 @@ TEST_F(Environment, ForcesThePathOfANewProcess) {
     EXPECT_EQ(name(active_isa()), forced);
     return;
   }
-  // Under an emulator (tools/check_neon.sh) a child needs the emulator too.
+  // Under an emulator (tools/check_kernels.sh) a child needs the emulator too.
   const char* runner = std::getenv("WEFT_TEST_RUNNER");
   for (const Isa isa : available_isas()) {
     const std::string named(name(isa));
