@@ -3,10 +3,9 @@
 //
 //   #undef WEFT_THIS_FILE
 //   #define WEFT_THIS_FILE "kernels/scale.cpp"
-//   #include "kernels/foreach_isa.hpp"       // compiles this file for avx2, avx512 or neon, then goes on as scalar
-//   #include "kernels/scale.hpp"             // and std headers: outside of the target region
-//   WEFT_ISA_BEGIN();
-//   namespace weft::kernels::WEFT_ISA {      // avx2, avx512, neon, scalar
+//   #include "kernels/foreach_isa.hpp"       // compiles this file for avx2, avx512, neon or wasm128, then goes on as
+//   scalar #include "kernels/scale.hpp"             // and std headers: outside of the target region WEFT_ISA_BEGIN();
+//   namespace weft::kernels::WEFT_ISA {      // avx2, avx512, neon, wasm128, scalar
 //   namespace {                              // internal linkage: other .cpp have the same namespace
 //   void scale(...) noexcept {
 //     WEFT_ISA_RAN();                        // this variant's own mark, for last_isa_run()
@@ -28,6 +27,7 @@
 //
 // A kernel with a form of its own for AVX-512 VNNI says #define WEFT_WITH_VNNI before the inclusion: the file is then
 // compiled once more, as avx512_vnni, with WEFT_ISA_IS_VNNI 1. All others run their avx512 code there, and report it.
+// A kernel whose vectors WebAssembly has no form for says #define WEFT_WITHOUT_WASM there: it runs its scalar code.
 // Under amx every kernel runs its form for avx512_vnni; linear_integer's has matrix tiles beside it.
 //
 // Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
@@ -110,7 +110,7 @@
   ::weft::kernels::Dispatch<decltype(scalar::function)> {                                        \
     {                                                                                            \
       &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_VNNI_FORM::function, \
-          &WEFT_VNNI_FORM::function                                                              \
+          &WEFT_VNNI_FORM::function, nullptr                                                     \
     }                                                                                            \
   }
 
@@ -124,16 +124,32 @@
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE
 
-#define WEFT_DISPATCH(function)                                                \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {                      \
-    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr } \
+#define WEFT_DISPATCH(function)                                                         \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                               \
+    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr, nullptr } \
+  }
+
+#elif defined(__wasm_simd128__) && !defined(WEFT_WITHOUT_WASM)
+
+#undef HWY_TARGET
+#define HWY_TARGET HWY_WASM
+#define WEFT_ISA wasm128
+#include "kernels/simd/wasm.hpp"
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#define HWY_TARGET_TOGGLE
+
+#define WEFT_DISPATCH(function)                                                            \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                  \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, &wasm128::function } \
   }
 
 #else
 
-#define WEFT_DISPATCH(function)                                        \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {              \
-    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr } \
+// Of the instruction sets that such a build knows, every one runs this code.
+#define WEFT_DISPATCH(function)                                                           \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                 \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, &scalar::function } \
   }
 
 #endif

@@ -172,6 +172,9 @@ bool is_supported(Isa isa) noexcept {
 #elif defined(__aarch64__)
     case Isa::neon:
       return true;  // part of the AArch64 baseline
+#elif defined(__wasm_simd128__)
+    case Isa::wasm128:
+      return true;
 #endif
     default:
       return false;
@@ -179,7 +182,7 @@ bool is_supported(Isa isa) noexcept {
 }
 
 Isa best_isa() noexcept {
-  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon})
+  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon, Isa::wasm128})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }

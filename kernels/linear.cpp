@@ -61,7 +61,9 @@ constexpr PanelTag kTag;
 // --- one row -----------------------------------------------------------------------------------------------------
 
 // Four k at a time from each of four panels: measured 95 % of a plain read loop from L2 (one k: 89 %, eight: 90 %).
-constexpr std::size_t kRowPanels = 4, kStep = 4;
+constexpr std::size_t kRowPanels = kFusesSlowly ? 1 : 4, kStep = kFusesSlowly ? 1 : 4;
+template <std::size_t P>
+constexpr std::size_t kRestPanels = kRowPanels < P ? kRowPanels : P;
 
 template <std::size_t P, std::size_t C, std::size_t J>
 HWY_INLINE void gemv_step(const float* const (&panel)[P], const float* x, std::size_t k,
@@ -156,9 +158,9 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
   for (; p + kRowPanels <= panels; p += kRowPanels) gemv_panels<kRowPanels>(w, x, bias, to, p);
   if (p < panels) {
     if (panels - p == 3)
-      gemv_panels<3>(w, x, bias, to, p);
+      gemv_panels<kRestPanels<3> >(w, x, bias, to, p);
     else if (panels - p == 2)
-      gemv_panels<2>(w, x, bias, to, p);
+      gemv_panels<kRestPanels<2> >(w, x, bias, to, p);
     else
       gemv_panels<1>(w, x, bias, to, p);
   }

@@ -50,7 +50,7 @@ TEST_F(Environment, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
   const Status status = check_isa_environment();
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::unknown_name);
-  EXPECT_EQ(status.error().text(), "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx");
+  EXPECT_EQ(status.error().text(), "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx, wasm128");
 }
 
 TEST_F(Environment, AnUnsupportedNameIsAnErrorThatSaysWhatItNeeds) {
