@@ -11,6 +11,9 @@
 #include "kernels/views.hpp"
 #if !WEFT_ISA_IS_SCALAR
 #include "kernels/formulas/vector-inl.hpp"
+#if HWY_TARGET == HWY_WASM
+#include "kernels/simd/wasm_momentum.hpp"
+#endif
 #endif
 
 #include <algorithm>
@@ -27,32 +30,11 @@ using namespace formulas;
 using Real = FloatVec;
 #endif
 
-#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
-// Where a fused multiply-add is many operations, two of a weight's are made cheaper: of a decay of 0 both product and
-// sum are exact, and a product alone is rounded once by itself.
-struct Decay {
-  Real value;
-  bool is_zero;
-};
-HWY_INLINE Decay decay_of(float decay) { return {repeated(decay), decay == 0.0f}; }
-HWY_INLINE Real mul(Real a, const Decay& b) { return hn::Mul(a, b.value); }
-HWY_INLINE Real fused(const Decay& a, Real b, Real c) {
-  return a.is_zero ? hn::Add(hn::Mul(a.value, b), c) : hn::MulAdd(a.value, b, c);
-}
-HWY_INLINE Real gradient_of(Real dy, Real x) { return Real{wasm::fused_with_zero(dy.raw, x.raw)}; }
-#else
-using Decay = Real;
-HWY_INLINE Decay decay_of(float decay) { return repeated(decay); }
-HWY_INLINE Real gradient_of(Real dy, Real x) { return fused(dy, x, 0.0f); }
-#endif
-
 struct Weight {
   Real weight, gradient, first, second, third;
 };
 struct Settings {
-  Real rate;
-  Decay weight_decay;
-  Real momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
+  Real rate, weight_decay, momentum, dampening, beta1, beta2, alpha, epsilon, correction1, correction2;
   Real velocity_share, gradient_share;
   bool has_shares, centered, has_momentum;
 };
@@ -64,7 +46,7 @@ struct Settings {
 HWY_INLINE Settings settings_of(const OptimizerArguments& of, const OptimizerOptions& o) {
   const float* const f = of.factors;
   const StepShares shares = step_shares(o);
-  return {repeated(f ? f[0] : o.lr), decay_of(o.weight_decay),
+  return {repeated(f ? f[0] : o.lr), repeated(o.weight_decay),
           repeated(o.momentum),      repeated(o.dampening),
           repeated(o.beta1),         repeated(o.beta2),
           repeated(o.alpha),         repeated(o.epsilon),
@@ -117,7 +99,7 @@ struct FromProduct {
     for (std::size_t k = 0; k < in; ++k)
       for (std::size_t lane = 0; lane < kPanelWidth; ++lane, ++at)
         body([at](const float* p) { return p[at]; }, [at](float v, float* p) { p[at] = v; },
-             gradient_of(dy[lane], x[k]));
+             fused(dy[lane], x[k], 0.0f));
   }
 #else
   static_assert(kPanelWidth % kVectorLanes == 0);
@@ -132,7 +114,7 @@ struct FromProduct {
       const Real xs = hn::Set(d, x[k]);
       for (std::size_t v = 0; v < kVectors; ++v, at += kVectorLanes)
         body([&](const float* p) HWY_ATTR { return hn::Load(d, p + at); },
-             [&](Real value, float* p) HWY_ATTR { hn::Store(value, d, p + at); }, gradient_of(ds[v], xs));
+             [&](Real value, float* p) HWY_ATTR { hn::Store(value, d, p + at); }, fused(ds[v], xs, 0.0f));
     }
   }
 #endif
@@ -192,9 +174,34 @@ void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& option
   move_all(of, options, FromMemory());
 }
 
+#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
+bool is_plain_momentum(const OptimizerOptions& o) noexcept {
+  return o.kind == OptimizerKind::momentum && o.clip == Clip::none && o.weight_decay == 0.0f;
+}
+
+void momentum_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& o,
+                   std::size_t first, std::size_t count) noexcept {
+  const StepShares shares = step_shares(o);
+  const wasm::MomentumStep step{
+      o.momentum,      1.0f - o.dampening, of.factors ? of.factors[0] : o.lr, shares != StepShares{},
+      shares.velocity, shares.gradient};
+  for (std::size_t panel = first + count; panel-- > first;) {
+    alignas(64) float dy[kPanelWidth];
+    const float* const errors = product.dy + panel * kPanelWidth;
+    std::fill(std::copy_n(errors, std::min(product.out - panel * kPanelWidth, kPanelWidth), dy), std::end(dy), 0.0f);
+    const std::size_t at = panel * product.in * kPanelWidth;
+    (step.has_shares ? wasm::momentum_panel<true> : wasm::momentum_panel<false>)(dy, product.x, product.in, step,
+                                                                                 of.w + at, of.first + at);
+  }
+}
+#endif
+
 void outer_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& options,
                 std::size_t first, std::size_t count) noexcept {
   WEFT_ISA_RAN();
+#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
+  if (product.x && !of.squares && is_plain_momentum(options)) return momentum_step(of, product, options, first, count);
+#endif
   move_all(of, options, FromProduct{product, first, count});
 }
 

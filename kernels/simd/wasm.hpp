@@ -69,6 +69,13 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
                 rounded_once(high, c_high, wasm_f64x2_add(high, c_high)));
 }
 
+/// round(a b), flushed.
+[[gnu::noinline, maybe_unused]] static v128_t multiplied_exactly(v128_t a, v128_t b) noexcept {
+  const v128_t zero = wasm_f64x2_splat(0);
+  const v128_t low = wasm_f64x2_mul(wide(a), wide(b)), high = wasm_f64x2_mul(wide(upper(a)), wide(upper(b)));
+  return joined(rounded_once(low, zero, low), rounded_once(high, zero, high));
+}
+
 /// 0 < |x| <= 2^-126, as integers without their signs.
 [[gnu::always_inline]] inline v128_t is_tiny(v128_t x) noexcept {
   return wasm_i32x4_lt(wasm_i32x4_add(wasm_i32x4_shl(x, 1), kMagnitudeBits), kTinyEnd);
@@ -84,14 +91,21 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
   const v128_t tails = wasm_i32x4_shl(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), 3);
   const v128_t is_half = wasm_i32x4_eq(tails, kHalfTail);
   // What lies below 2^-150 is a zero already.
-  if (__builtin_expect(wasm_v128_any_true(wasm_v128_or(is_half, is_tiny(result))), 0)) return fused_exactly(a, b, c);
+  if (__builtin_expect(wasm_i32x4_bitmask(wasm_v128_or(is_half, is_tiny(result))), 0)) return fused_exactly(a, b, c);
+  return result;
+}
+
+/// round(a b), flushed.
+[[gnu::always_inline]] inline v128_t multiplied(v128_t a, v128_t b) noexcept {
+  const v128_t result = wasm_f32x4_mul(a, b);
+  if (__builtin_expect(wasm_i32x4_bitmask(is_tiny(result)), 0)) return multiplied_exactly(a, b);
   return result;
 }
 
 /// round(a b + 0): a product, but never -0 unless it was flushed.
 [[gnu::always_inline]] inline v128_t fused_with_zero(v128_t a, v128_t b) noexcept {
   const v128_t zero = wasm_f32x4_splat(0), result = wasm_f32x4_add(wasm_f32x4_mul(a, b), zero);
-  if (__builtin_expect(wasm_v128_any_true(is_tiny(result)), 0)) return fused_exactly(a, b, zero);
+  if (__builtin_expect(wasm_i32x4_bitmask(is_tiny(result)), 0)) return fused_exactly(a, b, zero);
   return result;
 }
 
@@ -109,8 +123,15 @@ namespace hwy::HWY_NAMESPACE {
   }
 WEFT_ROUNDED(Add, wasm_f32x4_add)
 WEFT_ROUNDED(Sub, wasm_f32x4_sub)
-WEFT_ROUNDED(Mul, wasm_f32x4_mul)
 #undef WEFT_ROUNDED
+
+template <class V>
+HWY_API V Mul(V a, V b) {
+  if constexpr (std::is_same_v<TFromV<V>, float>)
+    return V{::weft::kernels::wasm::multiplied(a.raw, b.raw)};
+  else
+    return HighwayMul(a, b);
+}
 
 template <size_t N>
 HWY_API Vec128<float, N> Div(Vec128<float, N> a, Vec128<float, N> b) {
