@@ -3,10 +3,10 @@
 //
 //   #undef WEFT_THIS_FILE
 //   #define WEFT_THIS_FILE "kernels/scale.cpp"
-//   #include "kernels/foreach_isa.hpp"       // compiles this file for avx2, avx512 or neon, then goes on as scalar
+//   #include "kernels/foreach_isa.hpp"       // compiles this file for the vector ISAs, then goes on as scalar
 //   #include "kernels/scale.hpp"             // and std headers: outside of the target region
 //   WEFT_ISA_BEGIN();
-//   namespace weft::kernels::WEFT_ISA {      // avx2, avx512, neon, scalar
+//   namespace weft::kernels::WEFT_ISA {      // avx2, avx512, neon, wasm128, scalar
 //   namespace {                              // internal linkage: other .cpp have the same namespace
 //   void scale(...) noexcept {
 //     WEFT_ISA_RAN();                        // this variant's own mark, for last_isa_run()
@@ -29,6 +29,7 @@
 // A kernel with a form of its own for dot products of bytes says #define WEFT_WITH_DOTS before the inclusion: the file
 // is then compiled once more, on x86 as avx512_vnni with WEFT_ISA_IS_VNNI 1, on ARM as neon_dotprod with
 // WEFT_ISA_IS_DOTPROD 1. All others run their code of avx512 or neon there, and report it.
+// A kernel whose vectors WebAssembly has no form for says #define WEFT_WITHOUT_WASM there: it runs its scalar code.
 // Under amx every kernel runs its form for avx512_vnni; linear_integer's has matrix tiles beside it.
 //
 // Code is compiled for its ISA by target regions, never by -mavx2 on a file: that would put AVX code into inline
@@ -112,7 +113,7 @@
   ::weft::kernels::Dispatch<decltype(scalar::function)> {                                        \
     {                                                                                            \
       &scalar::function, &avx2::function, &avx512::function, nullptr, &WEFT_DOTS_FORM::function, \
-          &WEFT_DOTS_FORM::function, nullptr                                                     \
+          &WEFT_DOTS_FORM::function, nullptr, nullptr                                            \
     }                                                                                            \
   }
 
@@ -145,16 +146,32 @@
 #define WEFT_DOTS_FORM neon
 #endif
 
-#define WEFT_DISPATCH(function)                                                                           \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                                 \
-    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr, &WEFT_DOTS_FORM::function } \
+#define WEFT_DISPATCH(function)                                                                                    \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                                          \
+    { &scalar::function, nullptr, nullptr, &neon::function, nullptr, nullptr, &WEFT_DOTS_FORM::function, nullptr } \
+  }
+
+#elif defined(__wasm_simd128__) && !defined(WEFT_WITHOUT_WASM)
+
+#undef HWY_TARGET
+#define HWY_TARGET HWY_WASM
+#define WEFT_ISA wasm128
+#include "kernels/simd/wasm.hpp"
+#include WEFT_THIS_FILE
+#undef WEFT_ISA
+#define HWY_TARGET_TOGGLE
+
+#define WEFT_DISPATCH(function)                                                                     \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                           \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, &wasm128::function } \
   }
 
 #else
 
-#define WEFT_DISPATCH(function)                                                 \
-  ::weft::kernels::Dispatch<decltype(scalar::function)> {                       \
-    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr } \
+// Of the instruction sets that such a build knows, every one runs this code.
+#define WEFT_DISPATCH(function)                                                                    \
+  ::weft::kernels::Dispatch<decltype(scalar::function)> {                                          \
+    { &scalar::function, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, &scalar::function } \
   }
 
 #endif

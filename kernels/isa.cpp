@@ -188,6 +188,9 @@ bool is_supported(Isa isa) noexcept {
       return true;  // part of the AArch64 baseline
     case Isa::neon_dotprod:
       return has_dot_products();
+#elif defined(__wasm_simd128__)
+    case Isa::wasm128:
+      return true;
 #endif
     default:
       return false;
@@ -195,7 +198,7 @@ bool is_supported(Isa isa) noexcept {
 }
 
 Isa best_isa() noexcept {
-  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon_dotprod, Isa::neon})
+  for (const Isa isa : {Isa::amx, Isa::avx512_vnni, Isa::avx512, Isa::avx2, Isa::neon_dotprod, Isa::neon, Isa::wasm128})
     if (is_supported(isa)) return isa;
   return Isa::scalar;
 }

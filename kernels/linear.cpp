@@ -9,6 +9,9 @@
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/linear_tiles-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
+#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
+#include "kernels/simd/wasm_dot.hpp"
+#endif
 
 #include <algorithm>
 #include <array>
@@ -61,7 +64,7 @@ constexpr PanelTag kTag;
 // --- one row -----------------------------------------------------------------------------------------------------
 
 // Four k at a time from each of four panels: measured 95 % of a plain read loop from L2 (one k: 89 %, eight: 90 %).
-constexpr std::size_t kRowPanels = 4, kStep = 4;
+[[maybe_unused]] constexpr std::size_t kRowPanels = 4, kStep = 4;
 
 template <std::size_t P, std::size_t C, std::size_t J>
 HWY_INLINE void gemv_step(const float* const (&panel)[P], const float* x, std::size_t k,
@@ -105,6 +108,33 @@ HWY_INLINE void gemv_chunks(const float* const (&panel)[P], const float* x, std:
   }
 }
 
+#if HWY_TARGET == HWY_WASM
+/// A bit for each of a row's first 64 chunks.
+std::uint64_t short_chunks(const float* x, std::size_t in) noexcept {
+  std::uint64_t found = 0;
+  for (std::size_t c = 0; c < 64 && c * kChunk < in; ++c)
+    found |= std::uint64_t{wasm::are_short(x + c * kChunk, std::min(kChunk, in - c * kChunk))} << c;
+  return found;
+}
+
+/// Panel `first` of one row, up to the bias.
+void gemv_panel(const ConstPanels& w, const float* x, std::uint64_t chunks, const float* bias, float* to,
+                std::size_t first) noexcept {
+  v128_t sums[kPanelVectors];
+  wasm::dot_panel(w.data + first * w.in * kPanelWidth, x, w.in, chunks, sums);
+  for (std::size_t v = 0; v < kPanelVectors; ++v) {
+    const std::size_t o = first * kPanelWidth + v * kPanelLanes;
+    if (o >= w.out) return;
+    const std::size_t width = std::min(kPanelLanes, w.out - o);
+    alignas(16) float biases[kPanelLanes] = {}, totals[kPanelLanes];
+    if (bias) std::memcpy(biases, bias + o, width * sizeof(float));
+    const V total{sums[v]};
+    hn::Store(bias ? hn::Add(total, hn::Load(kTag, biases)) : total, kTag, totals);
+    std::memcpy(to + o, totals, width * sizeof(float));
+  }
+}
+#else
+
 /// Panels first .. first + P - 1 of one row, up to the bias.
 template <std::size_t P>
 HWY_INLINE void gemv_panels(const ConstPanels& w, const float* x, const float* bias, float* to, std::size_t first) {
@@ -143,6 +173,8 @@ HWY_INLINE void gemv_panels(const ConstPanels& w, const float* x, const float* b
   }
 }
 
+#endif
+
 // Lines of each of the next weights' panels that are prefetched, measured with chains of 16 to 4096 cells of 64 x
 // 64: a few hide behind the activation; more are paid for, as sums of 64 steps wait for the adder, not for their loads.
 constexpr std::size_t kAheadLines = 6;
@@ -152,16 +184,21 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
   WEFT_ISA_RAN();
   float* const to = z ? z : y;
   const std::size_t panels = panel_count(w.out);
+#if HWY_TARGET == HWY_WASM
+  const std::uint64_t chunks = short_chunks(x, w.in);
+  for (std::size_t p = 0; p < panels; ++p) gemv_panel(w, x, chunks, bias, to, p);
+#else
   std::size_t p = 0;
   for (; p + kRowPanels <= panels; p += kRowPanels) gemv_panels<kRowPanels>(w, x, bias, to, p);
   if (p < panels) {
     if (panels - p == 3)
-      gemv_panels<3>(w, x, bias, to, p);
+      gemv_panels<kRestPanels<3> >(w, x, bias, to, p);
     else if (panels - p == 2)
-      gemv_panels<2>(w, x, bias, to, p);
+      gemv_panels<kRestPanels<2> >(w, x, bias, to, p);
     else
       gemv_panels<1>(w, x, bias, to, p);
   }
+#endif
   if (ahead.data) {
     const std::size_t lines = std::min(kAheadLines, ahead.in), count = std::min(kRowPanels, panel_count(ahead.out));
     for (std::size_t k = 0; k < lines; ++k)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_dequantized_floats.cpp"
+#define WEFT_WITHOUT_WASM
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/dequantized.hpp"
 #include "kernels/simd/dequantized_row-inl.hpp"

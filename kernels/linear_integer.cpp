@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer.cpp"
+#define WEFT_WITHOUT_WASM
 #include "kernels/linear_integer.hpp"
 
 #include "kernels/foreach_isa.hpp"

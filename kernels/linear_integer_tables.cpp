@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_integer_tables.cpp"
+#define WEFT_WITHOUT_WASM
 
 #define WEFT_WITH_DOTS
 #include "kernels/foreach_isa.hpp"

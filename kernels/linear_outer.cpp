@@ -37,7 +37,8 @@ using V = PanelVector;
 constexpr PanelTag kTag;
 
 // A tile is K inputs by P panels of dw in registers while samples stream by.
-constexpr std::size_t kTileInputs = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
+constexpr std::size_t kTileInputs = kFusesSlowly ? 1 : kPanelVectors == 1 ? 14 : 6;
+constexpr std::size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;
 // Samples packed at once; a sum cut between blocks goes on where it stood, so the cut changes nothing.
 constexpr std::size_t kBlockRows = 96;
 

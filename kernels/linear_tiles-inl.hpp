@@ -25,8 +25,10 @@ namespace {
 // A tile is R rows by P panels of sums in registers: 28 (AVX-512) or 12 (AVX2) or 24 (NEON) of them. Few rows take
 // more panels, to have sums enough in flight. A narrow tile is of one panel. Wide must leave registers for P weights
 // and a broadcast.
-constexpr std::size_t kTileRows = kPanelVectors == 1 ? 14 : 6, kTilePanels = kPanelVectors == 1 ? 2 : 1;
-constexpr std::size_t kWideRows = kPanelVectors == 1 ? 6 : 2, kWidePanels = kPanelVectors == 1 ? 4 : 2;
+constexpr std::size_t kTileRows = kFusesSlowly ? 2 : kPanelVectors == 1 ? 14 : 6;
+constexpr std::size_t kTilePanels = kPanelVectors == 1 ? 2 : 1;
+constexpr std::size_t kWideRows = kFusesSlowly ? 1 : kPanelVectors == 1 ? 6 : 2;
+constexpr std::size_t kWidePanels = kFusesSlowly ? 1 : kPanelVectors == 1 ? 4 : 2;
 // Tall tiles prefetch the weights a few k ahead, and, line by line, for the rows of the next chunk or, in the last
 // chunk, for their place among the outputs. Low ones wait for weights anyway, and prefetching costs AMD's processors
 // more than it brings where weights are near. Measured at 512 and 1024 with weights in the third-level cache: 32 steps

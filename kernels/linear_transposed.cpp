@@ -55,11 +55,11 @@ using V = PanelVector;
 constexpr PanelTag kTag;
 
 // A tile is R rows by K columns of one class's sums; one row alone takes several classes to have sums enough in flight.
-constexpr std::size_t kTileRows = kPanelVectors == 1 ? 4 : 2, kTileColumns = kPanelVectors == 1 ? 4 : 2;
+constexpr std::size_t kTileRows = kFusesSlowly ? 1 : kPanelVectors == 1 ? 4 : 2, kTileColumns = kTileRows;
 template <std::size_t R>
-constexpr std::size_t kClassesAtOnce = R > 1                ? 1
-                                       : kPanelVectors == 1 ? 4
-                                                            : 2;
+constexpr std::size_t kClassesAtOnce = R > 1 || kFusesSlowly ? 1
+                                       : kPanelVectors == 1  ? 4
+                                                             : 2;
 
 /// The step from weights and one dy vector to a lane's next value.
 struct FusedProduct {

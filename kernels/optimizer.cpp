@@ -11,6 +11,9 @@
 #include "kernels/views.hpp"
 #if !WEFT_ISA_IS_SCALAR
 #include "kernels/formulas/vector-inl.hpp"
+#if HWY_TARGET == HWY_WASM
+#include "kernels/simd/wasm_momentum.hpp"
+#endif
 #endif
 
 #include <algorithm>
@@ -171,9 +174,34 @@ void optimizer_step(const OptimizerArguments& of, const OptimizerOptions& option
   move_all(of, options, FromMemory());
 }
 
+#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
+bool is_plain_momentum(const OptimizerOptions& o) noexcept {
+  return o.kind == OptimizerKind::momentum && o.clip == Clip::none && o.weight_decay == 0.0f;
+}
+
+void momentum_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& o,
+                   std::size_t first, std::size_t count) noexcept {
+  const StepShares shares = step_shares(o);
+  const wasm::MomentumStep step{
+      o.momentum,      1.0f - o.dampening, of.factors ? of.factors[0] : o.lr, shares != StepShares{},
+      shares.velocity, shares.gradient};
+  for (std::size_t panel = first + count; panel-- > first;) {
+    alignas(64) float dy[kPanelWidth];
+    const float* const errors = product.dy + panel * kPanelWidth;
+    std::fill(std::copy_n(errors, std::min(product.out - panel * kPanelWidth, kPanelWidth), dy), std::end(dy), 0.0f);
+    const std::size_t at = panel * product.in * kPanelWidth;
+    (step.has_shares ? wasm::momentum_panel<true> : wasm::momentum_panel<false>)(dy, product.x, product.in, step,
+                                                                                 of.w + at, of.first + at);
+  }
+}
+#endif
+
 void outer_step(const OptimizerArguments& of, const OuterProduct& product, const OptimizerOptions& options,
                 std::size_t first, std::size_t count) noexcept {
   WEFT_ISA_RAN();
+#if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
+  if (product.x && !of.squares && is_plain_momentum(options)) return momentum_step(of, product, options, first, count);
+#endif
   move_all(of, options, FromProduct{product, first, count});
 }
 

@@ -2,6 +2,7 @@
 
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/quantize.cpp"
+#define WEFT_WITHOUT_WASM
 #include "kernels/quantize.hpp"
 
 #include "kernels/foreach_isa.hpp"

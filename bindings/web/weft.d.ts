@@ -92,5 +92,12 @@ export interface Weft {
   readonly version: string;
 }
 
+export interface LoadOptions {
+  /** The module with vectors of 128 bits, or the one without; undefined: what the engine has. The bits are the same. */
+  simd?: boolean;
+  /** A module's bytes, where it is not to be fetched from beside weft.mjs. */
+  wasmBinary?: ArrayBuffer | Uint8Array;
+}
+
 /** Loads the module; rejected where it cannot be. */
-export declare function load(options?: { wasmBinary?: ArrayBuffer | Uint8Array }): Promise<Weft>;
+export declare function load(options?: LoadOptions): Promise<Weft>;

@@ -15,9 +15,20 @@ export class WeftError extends Error {
   }
 }
 
-/** Loads the module. `wasmBinary`: its bytes, where it is not to be fetched from beside this file. */
-export async function load({ wasmBinary } = {}) {
-  const place = new URL('weft_module.wasm', import.meta.url);
+/** A module of a function that makes a vector of zeros: engines without vectors of 128 bits refuse it. */
+const VECTORS = new Uint8Array([
+  0, 97, 115, 109, 1, 0, 0, 0,               // "\0asm", version 1
+  1, 5, 1, 0x60, 0, 1, 0x7b,                 // types: [] -> [v128]
+  3, 2, 1, 0,                                // functions: one of type 0
+  10, 8, 1, 6, 0, 0x41, 0, 0xfd, 15, 0x0b,   // code: i32.const 0, i8x16.splat
+]);
+
+/**
+ * Loads the module. `simd`: whether the one with vectors of 128 bits; undefined: where the engine has them, to the same
+ * bits. `wasmBinary`: a module's bytes, where it is not to be fetched from beside this file.
+ */
+export async function load({ wasmBinary, simd = WebAssembly.validate(VECTORS) } = {}) {
+  const place = new URL(simd ? 'weft_simd.wasm' : 'weft_scalar.wasm', import.meta.url);
   const system = new System();
   const imports = { env: system.imports(), wasi_snapshot_preview1: system.imports() };
   let loaded;

@@ -36,6 +36,9 @@ using PanelVector = hn::Vec<PanelTag>;
 /// Lanes of one vector, and vectors of one panel.
 inline constexpr std::size_t kPanelLanes = hn::MaxLanes(PanelTag());
 inline constexpr std::size_t kPanelVectors = kPanelWidth / kPanelLanes;
+/// Of WebAssembly: a fused multiply-add is thirty operations, so that four sums keep the machine busy, and code of more
+/// would be long and not faster.
+inline constexpr bool kFusesSlowly = HWY_TARGET == HWY_WASM;
 
 /// One step of folding two vectors at once: with `half` lanes left to fold, a's sums go to the lanes whose index has
 /// bit `half` clear, b's to those where it is set. Each sum adds a lane to the one `half` further, as rule R2 says.

@@ -56,7 +56,7 @@ TEST_F(Environment, AnUnknownNameIsAnErrorThatListsTheKnownOnes) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code(), Errc::unknown_name);
   EXPECT_EQ(status.error().text(),
-            "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx, neon_dotprod");
+            "WEFT_ISA='avx99' is not one of scalar, avx2, avx512, neon, avx512_vnni, amx, neon_dotprod, wasm128");
 }
 
 TEST_F(Environment, AnUnsupportedNameIsAnErrorThatSaysWhatItNeeds) {

@@ -3,6 +3,7 @@
 // machine lacks and libc has as a slow call, and what the compiler's standard library does not have yet.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -54,6 +57,24 @@ constexpr To bit_cast(const From& from) noexcept {
   return __builtin_bit_cast(To, from);
 }
 #endif
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 15000
+/// Algorithms over whole ranges, of those that the rooms call.
+namespace ranges {
+template <class Range, class Predicate>
+bool all_of(Range&& range, Predicate predicate) {
+  return std::all_of(std::begin(range), std::end(range), std::ref(predicate));
+}
+template <class Range, class Predicate>
+bool any_of(Range&& range, Predicate predicate) {
+  return std::any_of(std::begin(range), std::end(range), std::ref(predicate));
+}
+template <class Range, class T>
+auto find(Range&& range, const T& value) {
+  return std::find(std::begin(range), std::end(range), value);
+}
+}  // namespace ranges
+#endif
+
 inline float weft_fma(float a, float b, float c) noexcept { return weft::web::fused(a, b, c); }
 inline double weft_fma(double a, double b, double c) noexcept { return std::fma(a, b, c); }
 
