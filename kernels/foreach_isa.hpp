@@ -156,7 +156,7 @@
 #undef HWY_TARGET
 #define HWY_TARGET HWY_WASM
 #define WEFT_ISA wasm128
-#include "kernels/simd/wasm.hpp"
+#include "kernels/internal/wasm.hpp"
 #include WEFT_THIS_FILE
 #undef WEFT_ISA
 #define HWY_TARGET_TOGGLE

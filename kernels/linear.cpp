@@ -10,7 +10,7 @@
 #include "kernels/linear_tiles-inl.hpp"
 #include "kernels/simd/panel-inl.hpp"
 #if !WEFT_ISA_IS_SCALAR && HWY_TARGET == HWY_WASM
-#include "kernels/simd/wasm_dot.hpp"
+#include "kernels/internal/wasm_dot.hpp"
 #endif
 
 #include <algorithm>
@@ -192,9 +192,9 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
   for (; p + kRowPanels <= panels; p += kRowPanels) gemv_panels<kRowPanels>(w, x, bias, to, p);
   if (p < panels) {
     if (panels - p == 3)
-      gemv_panels<kRestPanels<3> >(w, x, bias, to, p);
+      gemv_panels<3>(w, x, bias, to, p);
     else if (panels - p == 2)
-      gemv_panels<kRestPanels<2> >(w, x, bias, to, p);
+      gemv_panels<2>(w, x, bias, to, p);
     else
       gemv_panels<1>(w, x, bias, to, p);
   }

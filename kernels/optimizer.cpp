@@ -12,7 +12,7 @@
 #if !WEFT_ISA_IS_SCALAR
 #include "kernels/formulas/vector-inl.hpp"
 #if HWY_TARGET == HWY_WASM
-#include "kernels/simd/wasm_momentum.hpp"
+#include "kernels/internal/wasm_momentum.hpp"
 #endif
 #endif
 

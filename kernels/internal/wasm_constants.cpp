@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #if defined(__wasm_simd128__)
-#include "kernels/simd/wasm.hpp"
+#include "kernels/internal/wasm.hpp"
 
 namespace weft::kernels::wasm {
 

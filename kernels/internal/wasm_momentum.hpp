@@ -3,14 +3,14 @@
 // sample, half of its time is here. Included by the wasm128 pass alone.
 #pragma once
 
-#include "kernels/simd/wasm.hpp"
+#include "kernels/internal/wasm.hpp"
 #include "kernels/views.hpp"
 
 #include <cstddef>
 
 namespace weft::kernels::wasm {
 
-/// What a step takes, of momentum without decay or clipping.
+/// Options of a step by momentum without decay or clipping.
 struct MomentumStep {
   float momentum, kept_gradient, rate;  // kept_gradient: 1 - dampening
   bool has_shares;

@@ -4,7 +4,7 @@
 // step. Included by the wasm128 pass alone.
 #pragma once
 
-#include "kernels/simd/wasm.hpp"
+#include "kernels/internal/wasm.hpp"
 #include "kernels/views.hpp"
 
 #include <bit>

@@ -90,7 +90,7 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
   // The 29 bits that a float has not: half of its unit is the highest alone.
   const v128_t tails = wasm_i32x4_shl(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), 3);
   const v128_t is_half = wasm_i32x4_eq(tails, kHalfTail);
-  // What lies below 2^-150 is a zero already.
+  // A result below 2^-150 is a zero already.
   if (__builtin_expect(wasm_i32x4_bitmask(wasm_v128_or(is_half, is_tiny(result))), 0)) return fused_exactly(a, b, c);
   return result;
 }
