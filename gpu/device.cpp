@@ -91,9 +91,10 @@ Result<std::size_t> choose(std::string_view selector, const std::vector<DeviceIn
   return best->index;
 }
 
-std::vector<DeviceInfo> describe_all(const std::vector<VkPhysicalDevice>& physical) {
+Result<std::vector<DeviceInfo>> describe_all(const std::vector<VkPhysicalDevice>& physical) {
+  WEFT_TRY(const Limits most, limits_of_environment());
   std::vector<DeviceInfo> all;
-  for (const VkPhysicalDevice each : physical) all.push_back(describe(each, all.size()));
+  for (const VkPhysicalDevice each : physical) all.push_back(describe(each, all.size(), most));
   return all;
 }
 
@@ -108,7 +109,7 @@ Result<std::vector<DeviceInfo>> devices() {
 Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const DeviceOptions& options) {
   WEFT_TRY(const auto instance, Instance::get(options.validate, options.faults.get()));
   WEFT_TRY(const auto physical, physical_devices(*instance));
-  std::vector<DeviceInfo> all = describe_all(physical);
+  WEFT_TRY(std::vector<DeviceInfo> all, describe_all(physical));
   for (DeviceInfo& each : all)
     if (each.missing.empty() && options.faults && options.faults->strikes(DriverFault::no_feature))
       each.missing = "64-bit integers in shaders";

@@ -29,6 +29,8 @@ struct DeviceInfo {
   std::uint64_t max_storage_range = 0;     // of a bound buffer; addresses know no such limit
   std::array<std::uint32_t, 3> max_groups{};
   std::uint32_t max_group_threads = 0, shared_bytes = 0, push_bytes = 0, subgroup = 0;
+  /// Threads of the groups of Weft's shaders: 256, or 128 where groups have fewer or share less than 32 KiB.
+  std::uint32_t group_threads = 256;
 
   bool float64 = false, float16 = false, int8 = false, int16 = false, dot_product = false;
   bool matrix_units = false;  // for signed bytes, 16 by 32 times 32 by 16 (VK_NV_cooperative_matrix)

@@ -45,7 +45,9 @@ constexpr std::size_t kTile = 64, kFewTiles = 16;
 constexpr std::size_t kCached = std::size_t{1} << 20;  // panels' rows, all rows' reads together
 // Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
 constexpr std::size_t kBusy = 100;
+bool has_wide_groups(const DeviceInfo& device) noexcept { return device.group_threads == kWideThreads; }
 bool has_large_tiles(const DeviceInfo& device, std::size_t across, std::size_t down) noexcept {
+  if (!has_wide_groups(device)) return false;
   const std::size_t x = groups_of(across, 2 * kTile), y = groups_of(down, 2 * kTile);
   return x * y >= kBusy && x <= device.max_groups[0] && y <= device.max_groups[1];  // most go round no tiles
 }
@@ -74,11 +76,13 @@ struct Shaders {
       : row(shader(what + "_row")),
         doubles(shader(what + "_double")),
         tile(shader(what + "_tile")),
+        tile_small(shader(what + "_tile_small")),
         large(shader(what + "_large")),
         chunks(shader(what + "_chunks")),
         cell{shader(what + "_cell"), shader(what + "_cell_dots")},
         integer{shader(what + "_integer"), shader(what + "_integer_dots")},
         integer_tile{shader(what + "_integer_tile"), shader(what + "_integer_tile_dots")},
+        integer_tile_small{shader(what + "_integer_tile_small"), shader(what + "_integer_tile_dots_small")},
         matrix(shader(what + "_integer_matrix")),
         matrices(count) {}
   /// With the device's packed dot products or without.
@@ -86,8 +90,8 @@ struct Shaders {
     const Shader &plain, &dots;
     const Shader& on(const DeviceInfo& device) const noexcept { return device.dot_product ? dots : plain; }
   };
-  const Shader &row, &doubles, &tile, &large, &chunks;
-  Either cell, integer, integer_tile;
+  const Shader &row, &doubles, &tile, &tile_small, &large, &chunks;
+  Either cell, integer, integer_tile, integer_tile_small;
   const Shader& matrix;
   std::size_t matrices;
 };
@@ -130,14 +134,18 @@ Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const
   if (is_integer) {
     const bool is_large = device.matrix_units && has_large_tiles(device, outputs, rows);
     const std::size_t side = is_large ? 2 * kTile : kTile;
-    return {is_large ? of.matrix : of.integer_tile.on(device),
+    const Shaders::Either& tile = has_wide_groups(device) ? of.integer_tile : of.integer_tile_small;
+    return {is_large ? of.matrix : tile.on(device),
             1,
             {groups_of(outputs, side), groups_of(rows, side), 1, !is_large},
             true};
   }
   const bool is_large = has_large_tiles(device, outputs, rows);
   const std::size_t side = is_large ? 2 * kTile : kTile;
-  const Shader& tile = is_large ? of.large : w.in >= kFourChunks ? of.chunks : of.tile;
+  const Shader& tile = !has_wide_groups(device) ? of.tile_small
+                       : is_large               ? of.large
+                       : w.in >= kFourChunks    ? of.chunks
+                                                : of.tile;
   return {tile, 1, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
 }
 
@@ -294,12 +302,18 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView&
     return;
   }
   if (dy.rows >= kManyRows && !absolute) {
-    static const Shader &tile = shader("linear_transposed_tile"), &large = shader("linear_transposed_large");
+    static const Shader &tile = shader("linear_transposed_tile"), &large = shader("linear_transposed_large"),
+                        &small = shader("linear_transposed_tile_small");
+    const DeviceInfo& device = recorder_->context().info;
     const std::size_t tiles = groups_of(w.in, kTransposedSide) * groups_of(dy.rows, kTransposedSide);
-    const bool is_large =
-        tiles >= kBusy && w.out >= kTransposedTurn && recorder_->context().info.max_group_threads >= kTransposedThreads;
-    const std::size_t side = is_large ? kTransposedSide : kTransposedSide / 2;
-    recorder_->dispatch(is_large ? large : tile, {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
+    const bool is_large = tiles >= kBusy && w.out >= kTransposedTurn && has_wide_groups(device) &&
+                          device.max_group_threads >= kTransposedThreads;
+    const bool is_small = !has_wide_groups(device);
+    const std::size_t side = kTransposedSide / (is_large ? 1 : is_small ? 4 : 2);
+    recorder_->dispatch(is_large   ? large
+                        : is_small ? small
+                                   : tile,
+                        {0, is_aligned(dy), 0, 0, dtype, granularity}, push,
                         {groups_of(w.in, side), groups_of(dy.rows, side), 1, !is_large}, reads, {range(dx)});
     return;
   }
@@ -311,13 +325,15 @@ void Stream::record_transposed(const ConstWeight& stored, const ConstMatrixView&
 
 void Stream::lower(const ops::OuterAccumulate& op) {
   if (op.dy.rows == 0 || op.dw.out == 0 || op.dw.in == 0) return;
-  static const Shader &kernel = shader("outer_accumulate"), &large = shader("outer_accumulate_large");
+  static const Shader &kernel = shader("outer_accumulate"), &large = shader("outer_accumulate_large"),
+                      &small = shader("outer_accumulate_small");
   const OuterPush push{address(op.dy.data), address(op.x.data), address(op.dw.data), word(op.dw.out),
                        word(op.dw.in),      word(op.dy.rows),   word(op.dy.stride),  word(op.x.stride)};
   const std::size_t bytes = op.dy.rows * std::max(op.dy.stride, op.x.stride) * sizeof(float);
   const bool is_large = has_large_tiles(recorder_->context().info, op.dw.in, op.dw.out) && bytes >> 32 == 0;
   const std::size_t side = is_large ? 2 * kTile : kTile;
-  recorder_->dispatch(is_large ? large : kernel, {0, is_aligned(op.dy) && is_aligned(op.x)}, push,
+  const Shader& tile = has_wide_groups(recorder_->context().info) ? kernel : small;
+  recorder_->dispatch(is_large ? large : tile, {0, is_aligned(op.dy) && is_aligned(op.x)}, push,
                       {groups_of(op.dw.in, side), groups_of(op.dw.out, side)}, {range(op.dy), range(op.x)},
                       {range(ConstPanels(op.dw))});
 }

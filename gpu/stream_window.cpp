@@ -102,6 +102,8 @@ std::uint64_t place_tables(Recorder& recorder, const Window& window) {
 
 // Large tiles of 128 rows and 128 or 64 columns of a product, where there are enough of them to keep a device busy.
 constexpr std::size_t kBusyTiles = 100, kLargeTile = 128, kHalfTile = 64, kPanel = kernels::kPanelWidth;
+// Rows of a tile of groups of 128 threads.
+constexpr std::size_t kSmallTile = 32;
 // With fewer a thread for each sum is faster than a tile that is mostly empty.
 constexpr std::size_t kFewOutputs = 4, kFewChannels = 8;
 bool has_tiles(const Window& window, std::size_t out, std::size_t rows) {
@@ -175,7 +177,7 @@ void Stream::lower(const ops::Convolve& op) {
   static const Shader &kernel = shader("convolve"), &doubles = shader("convolve_double"),
                       &integer = shader("convolve_integer"), &dots = shader("convolve_integer_dots"),
                       &large = shader("convolve_large"), &half = shader("convolve_half"),
-                      &tile = shader("convolve_tile");
+                      &tile = shader("convolve_tile"), &narrow = shader("convolve_small");
   const Window& window = op.window;
   const auto record = [&](const ConvolutionForm& form, const ConstWeight& w) {
     convolution(*recorder_, form, window, w, op.bias, op.w.out, op.x, op.activation, op.z, op.y);
@@ -195,19 +197,30 @@ void Stream::lower(const ops::Convolve& op) {
   };
   if (has_tiles(window, op.w.out, op.x.rows) && each >= kFewOutputs && rows >= kHalfTile) {
     const bool aligned = window.positions() % 4 == 0 && stands_in_quads(op.z) && stands_in_quads(op.y);
-    const bool is_large = each > kHalfTile && groups(kLargeTile, kLargeTile) >= kBusyTiles,
-               is_half = groups(kLargeTile, kHalfTile) >= kBusyTiles;
-    const std::size_t count =
-        is_large ? groups(kLargeTile, kLargeTile) : groups(is_half ? kLargeTile : kHalfTile, kHalfTile);
-    if (count <= recorder_->context().info.max_groups[0])
-      return record({is_large ? large : is_half ? half : tile, {count, 1, 1, false}, true, 0, aligned}, w);
+    const DeviceInfo& device = recorder_->context().info;
+    const bool is_wide = device.group_threads == kWideThreads;
+    const bool is_large = is_wide && each > kHalfTile && groups(kLargeTile, kLargeTile) >= kBusyTiles,
+               is_half = is_wide && groups(kLargeTile, kHalfTile) >= kBusyTiles;
+    const std::size_t side = is_half ? kLargeTile : is_wide ? kHalfTile : kSmallTile;
+    const std::size_t count = is_large ? groups(kLargeTile, kLargeTile) : groups(side, kHalfTile);
+    if (count <= device.max_groups[0])
+      return record({is_large  ? large
+                     : is_half ? half
+                     : is_wide ? tile
+                               : narrow,
+                     {count, 1, 1, false},
+                     true,
+                     0,
+                     aligned},
+                    w);
   }
   record({kernel, small}, w);
 }
 
 void Stream::lower(const ops::ConvolveTransposed& op) {
   static const Shader &kernel = shader("convolve_transposed"), &large = shader("convolve_transposed_large"),
-                      &half = shader("convolve_transposed_half"), &tile = shader("convolve_transposed_tile");
+                      &half = shader("convolve_transposed_half"), &tile = shader("convolve_transposed_tile"),
+                      &narrow = shader("convolve_transposed_small");
   const Window& window = op.window;
   const ConstWeight w = dequantized(op.w);
   const auto record = [&](const ConvolutionForm& form) {
@@ -222,15 +235,17 @@ void Stream::lower(const ops::ConvolveTransposed& op) {
   };
   if (has_tiles(window, op.w.out, op.x.rows) && each >= kFewChannels && rows >= kHalfTile) {
     const bool aligned = phases == 1 && window.plane() % 4 == 0 && stands_in_quads(op.z) && stands_in_quads(op.y);
-    const bool is_large = each > kHalfTile && phases * groups(kLargeTile, kLargeTile) >= kBusyTiles,
-               is_half = phases * groups(kLargeTile, kHalfTile) >= kBusyTiles;
-    const std::size_t count =
-        is_large ? groups(kLargeTile, kLargeTile) : groups(is_half ? kLargeTile : kHalfTile, kHalfTile);
-    const auto& most = recorder_->context().info.max_groups;
-    if (count <= most[0] && phases <= most[1])
+    const DeviceInfo& device = recorder_->context().info;
+    const bool is_wide = device.group_threads == kWideThreads;
+    const bool is_large = is_wide && each > kHalfTile && phases * groups(kLargeTile, kLargeTile) >= kBusyTiles,
+               is_half = is_wide && phases * groups(kLargeTile, kHalfTile) >= kBusyTiles;
+    const std::size_t side = is_half ? kLargeTile : is_wide ? kHalfTile : kSmallTile;
+    const std::size_t count = is_large ? groups(kLargeTile, kLargeTile) : groups(side, kHalfTile);
+    if (count <= device.max_groups[0] && phases <= device.max_groups[1])
       return record({is_large  ? large
                      : is_half ? half
-                               : tile,
+                     : is_wide ? tile
+                               : narrow,
                      {count, phases, 1, false},
                      false,
                      op.w.out / window.groups <= kernels::kChunk,
@@ -242,7 +257,8 @@ void Stream::lower(const ops::ConvolveTransposed& op) {
 void Stream::lower(const ops::ConvolveOuter& op) {
   if (op.x.rows == 0) return;
   static const Shader &kernel = shader("convolve_outer"), &large = shader("convolve_outer_large"),
-                      &half = shader("convolve_outer_half"), &tile = shader("convolve_outer_tile");
+                      &half = shader("convolve_outer_half"), &tile = shader("convolve_outer_tile"),
+                      &narrow = shader("convolve_outer_small");
   const Window& window = op.window;
   const std::size_t each = op.dw.out / window.groups;
   const bool is_tiled = has_tiles(window, op.dw.out, op.x.rows) && each >= kPanel && op.dw.in >= kPanel;
@@ -256,6 +272,7 @@ void Stream::lower(const ops::ConvolveOuter& op) {
   const auto tiles = [&](std::size_t side) {
     return Groups{groups_of(op.dw.in, side), groups_of(each, side) * window.groups, 1, false};
   };
+  if (recorder_->context().info.group_threads < kWideThreads) return record(narrow, tiles(kHalfTile / 2));
   for (const auto& [shader, side] : {std::pair(&large, kLargeTile), std::pair(&half, kHalfTile)})
     if (tiles(side).x * tiles(side).y >= kBusyTiles) return record(*shader, tiles(side));
   record(tile, tiles(kHalfTile / 2));

@@ -33,6 +33,17 @@ void write_control(std::uint64_t value) noexcept { __asm__ volatile("msr fpcr, %
 std::uint64_t exact(std::uint64_t control) noexcept {
   return (control & ~(kRounding | kTraps | kAlternate)) | kFlushToZero;
 }
+#elif defined(__riscv)
+// No mode flushes (docs/numerics.md, RISC-V): rounding alone is set, to nearest even.
+constexpr std::uint64_t kRounding = 7;
+
+std::uint64_t read_control() noexcept {
+  std::uint64_t value;
+  __asm__ volatile("frrm %0" : "=r"(value));
+  return value;
+}
+void write_control(std::uint64_t value) noexcept { __asm__ volatile("fsrm %0" : : "r"(value) : "memory"); }
+std::uint64_t exact(std::uint64_t control) noexcept { return control & ~kRounding; }
 #else
 #error "say here how this CPU flushes subnormals"
 #endif
@@ -75,7 +86,11 @@ FlushSubnormals::~FlushSubnormals() {
   if (exact(saved_) != saved_) write_control(saved_);
 }
 
+#if defined(__riscv)
+std::optional<bool> take_flushed_results() noexcept { return true; }
+#else
 std::optional<bool> take_flushed_results() noexcept { return std::nullopt; }
+#endif
 #endif
 
 bool flushes_subnormals() noexcept {

@@ -4,6 +4,7 @@
 #include "kernels/linear.hpp"
 
 #include "kernels/foreach_isa.hpp"
+#include "kernels/internal/held_bytes.hpp"
 #include "kernels/internal/linear_scratch.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/linear_outputs-inl.hpp"
@@ -212,8 +213,6 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
 
 // --- many rows ---------------------------------------------------------------------------------------------------
 
-// Rows held at once: together with the panels in use they stay inside a second-level cache.
-constexpr std::size_t kHeldFloats = std::size_t{128} << 10;
 constexpr std::size_t kSmallWeights = std::size_t{128} << 10;
 // Narrow tiles, of one panel, hold their totals in registers, but load a value for each vector they multiply. They pay
 // where loads keep up and both panel and rows come from near; fewer rows held keep them near.
@@ -268,7 +267,8 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstMatrixView
   // Deep layers come in parts of their inputs, so that more rows are held and weights come from afar less often; not
   // where all rows are held anyway.
   const std::size_t chunks = std::max<std::size_t>((w.in + kChunk - 1) / kChunk, 1);
-  const detail::EvenParts depths(chunks, x.rows * w.in <= kHeldFloats ? chunks : kMostChunks);
+  const std::size_t held = detail::held_bytes() / sizeof(float);
+  const detail::EvenParts depths(chunks, x.rows * w.in <= held ? chunks : kMostChunks);
   const std::size_t row_floats = (depths.size + (depths.larger > 0)) * kChunk;
   const detail::EvenParts blocks(x.rows, kTileRows);
   const bool is_packed = x.stride % kAliasing == 0 && x.rows > kAliasedRows;
@@ -278,7 +278,7 @@ void linear_batch(const ConstPanels& w, const float* bias, const ConstMatrixView
   const auto& tiles = is_near ? kTiles<true> : kTiles<false>;
   const auto& singles = is_near ? kSingleTiles<true> : kSingleTiles<false>;
   const bool is_narrow = kHoldsTotals<1> && w.in <= kNarrowInputs && has_fast_loads();
-  const std::size_t fitting = (is_narrow ? kNarrowHeldFloats : kHeldFloats) / (kTileRows * row_floats);
+  const std::size_t fitting = (is_narrow ? kNarrowHeldFloats : held) / (kTileRows * row_floats);
   const detail::EvenParts groups(blocks.parts, is_small ? 1 : std::max<std::size_t>(fitting, 1));  // held together
   const std::size_t most_held = groups.size + (groups.larger > 0);
   float* const packed = is_packed ? detail::linear_scratch(most_held * kTileRows * row_floats) : nullptr;

@@ -2,6 +2,7 @@
 #undef WEFT_THIS_FILE
 #define WEFT_THIS_FILE "kernels/linear_transposed.cpp"
 #include "kernels/foreach_isa.hpp"
+#include "kernels/internal/held_bytes.hpp"
 #include "kernels/internal/linear_scratch.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/simd/panel-inl.hpp"
@@ -170,9 +171,6 @@ const float* pad_rows(const ConstMatrixView& dy, std::size_t first, std::size_t 
   return to;
 }
 
-// Rows packed at once: with a block of columns of w they stay in a second-level cache.
-constexpr std::size_t kHeldFloats = std::size_t{128} << 10;
-
 void transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const MatrixView& dx, std::size_t first,
                       std::size_t count) noexcept {
   WEFT_ISA_RAN();
@@ -184,7 +182,9 @@ void transposed_range(const ConstPanels& w, const ConstMatrixView& dy, const Mat
       columns<FusedProduct, 1>(w, row, 0, dx.data, 0, k, std::min(kPanelLanes, first + count - k));
     return;
   }
-  const std::size_t held = std::max<std::size_t>(kHeldFloats / std::max<std::size_t>(padded, 1), kTileRows);
+  // Rows packed at once.
+  const std::size_t held_floats = detail::held_bytes() / sizeof(float);
+  const std::size_t held = std::max<std::size_t>(held_floats / std::max<std::size_t>(padded, 1), kTileRows);
   for (std::size_t b = 0; b < dy.rows; b += held) {
     const std::size_t rows = std::min(held, dy.rows - b);
     const float* packed = pad_rows(dy, b, rows, padded);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by tools/check_neon_*.sh with `build` set: Debian's arm64 libraries below $build/sysroot, none of them
-# installed, and $build/toolchain.cmake. Sets sysroot and libraries, and in_sysroot COMMAND..., which configures for it.
+# installed, and $build/toolchain.cmake. Sets sysroot and libraries, and build_there TARGET..., which builds for it in
+# $build/neon; scripts that are given one build folder share what is built.
 sysroot=$build/sysroot
 libraries=$sysroot/usr/lib/aarch64-linux-gnu:$sysroot/lib/aarch64-linux-gnu
 
@@ -47,7 +48,11 @@ set(CMAKE_SHARED_LINKER_FLAGS_INIT "-Wl,-rpath-link,$libraries")
 set(CMAKE_CROSSCOMPILING_EMULATOR "qemu-aarch64;-L;/usr/aarch64-linux-gnu;-E;LD_LIBRARY_PATH=$libraries")
 END
 
-in_sysroot() {
+build_there() {
   PKG_CONFIG_LIBDIR=$sysroot/usr/lib/aarch64-linux-gnu/pkgconfig:$sysroot/usr/share/pkgconfig \
-    PKG_CONFIG_SYSROOT_DIR=$sysroot "$@" -DCMAKE_TOOLCHAIN_FILE="$build/toolchain.cmake"
+    PKG_CONFIG_SYSROOT_DIR=$sysroot \
+    cmake -S "$source_folder" -B "$build/neon" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$build/toolchain.cmake" \
+    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" -DWEFT_BENCH=OFF -DWEFT_EXAMPLES=OFF \
+    -DWEFT_GPU=OFF -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON > "$build/neon-cmake.log" &&
+    cmake --build "$build/neon" --target "$@"
 }

@@ -6,17 +6,14 @@
 # and the program of this machine. Usage: tools/check_neon_weft.sh [build folder [program]]
 set -eu
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:-$source_folder/build-neon-weft}
+build=${1:-$source_folder/build-neon}
 here=${2:-$source_folder/build/release/bin/weft}
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 [ -x "$here" ] || { echo "check_neon_weft: no program $here (tools/run.sh builds it)" >&2; exit 2; }
 . "$source_folder/tools/arm64_sysroot.sh"
 
-in_sysroot cmake -S "$source_folder" -B "$build/neon" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-  "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG" -DWEFT_TESTS=OFF -DWEFT_BENCH=OFF -DWEFT_EXAMPLES=OFF -DWEFT_GPU=OFF \
-  -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON > "$build/neon-cmake.log"
-cmake --build "$build/neon" --target weft
+build_there weft
 there=$build/neon/weft.sh
 cat > "$there" <<END
 #!/bin/sh
@@ -45,7 +42,7 @@ cd "$results"
 begin=$(date +%s%N)
 "$there" run "$source_folder/examples/digits.json" --quiet --json > main.there
 echo "neon: the main job took $((($(date +%s%N) - begin) / 1000000)) ms under qemu-aarch64;" \
-  "isa $("$there" doctor --json | grep -o '"active":"[a-z0-9]*"')," \
+  "isa $("$there" doctor --json | grep -o '"active":"[a-z0-9_]*"')," \
   "$(grep -o '"flushed_results":[a-z]*' main.there | tail -n 1)"
 same "main job" "$(hash_of main.here)" "$(hash_of main.there)"
 

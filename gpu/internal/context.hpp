@@ -6,6 +6,7 @@
 #include "gpu/fault_injection.hpp"
 #include "gpu/internal/budget.hpp"
 #include "gpu/internal/instance.hpp"
+#include "gpu/internal/limits.hpp"
 #include "gpu/internal/spirv.hpp"
 #include "gpu/internal/vulkan.hpp"
 
@@ -82,8 +83,8 @@ class Context {
   std::atomic<bool> is_lost_{false}, is_abandoned_{false};
 };
 
-/// Properties of `physical`; `missing` holds the reasons for which it cannot be used.
-DeviceInfo describe(VkPhysicalDevice physical, std::size_t index);
+/// Properties of `physical`, its limits no higher than `most`; `missing` holds the reasons for which it cannot be used.
+DeviceInfo describe(VkPhysicalDevice physical, std::size_t index, const Limits& most);
 /// All of an instance's.
 Result<std::vector<VkPhysicalDevice>> physical_devices(const Instance& instance);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "gpu/internal/context.hpp"
+#include "gpu/internal/limits.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -80,22 +81,24 @@ void describe_features(VkPhysicalDevice physical, DeviceInfo& info) {
   info.dot_product = may_dot && dots.shaderIntegerDotProduct;
   // A matrix's elements are 8 of each of 32 threads; its shader is of the Vulkan memory model.
   info.matrix_units = may_multiply && matrices.cooperativeMatrix && info.dot_product && v12.shaderInt8 &&
-                      v12.vulkanMemoryModel && info.subgroup == 32 && info.shared_bytes >= kMatrixSharedBytes &&
-                      multiplies_bytes(physical);
+                      v12.vulkanMemoryModel && info.subgroup == 32 && info.group_threads == kWideThreads &&
+                      info.shared_bytes >= kMatrixSharedBytes && multiplies_bytes(physical);
   info.memory_budget = extensions.has(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
-  const auto need = [&](bool there, const char* what) {
-    if (!there) info.missing += (info.missing.empty() ? "" : ", ") + std::string(what);
+  const auto need = [&](bool there, const std::string& what) {
+    if (!there) info.missing += (info.missing.empty() ? "" : ", ") + what;
   };
   need(v12.bufferDeviceAddress, "buffer device addresses");
   need(v12.timelineSemaphore, "timeline semaphores");
   need(features.features.shaderInt64, "64-bit integers in shaders");
-  need(info.max_group_threads >= 256, "work groups of 256 threads");
-  need(info.shared_bytes >= 32768, "32 KiB of shared memory");
+  need(info.max_group_threads >= kLeastThreads, "work groups of " + std::to_string(kLeastThreads) +
+                                                    " threads (it has " + std::to_string(info.max_group_threads) + ")");
+  need(info.shared_bytes >= kLeastSharedBytes, std::to_string(kLeastSharedBytes) + " bytes of shared memory (it has " +
+                                                   std::to_string(info.shared_bytes) + ")");
 }
 
 }  // namespace
 
-DeviceInfo describe(VkPhysicalDevice physical, std::size_t index) {
+DeviceInfo describe(VkPhysicalDevice physical, std::size_t index, const Limits& most) {
   auto floats =
       structure<VkPhysicalDeviceFloatControlsProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   auto driver =
@@ -128,8 +131,11 @@ DeviceInfo describe(VkPhysicalDevice physical, std::size_t index) {
   info.max_buffer_bytes = buffers.maxBufferSize;
   info.max_storage_range = limits.maxStorageBufferRange;
   for (std::size_t i = 0; i < 3; ++i) info.max_groups[i] = limits.maxComputeWorkGroupCount[i];
-  info.max_group_threads = limits.maxComputeWorkGroupInvocations;
-  info.shared_bytes = limits.maxComputeSharedMemorySize;
+  info.max_group_threads =
+      std::min({limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0], most.threads});
+  info.shared_bytes = std::min(limits.maxComputeSharedMemorySize, most.shared_bytes);
+  const bool is_wide = info.max_group_threads >= kWideThreads && info.shared_bytes >= kWideSharedBytes;
+  info.group_threads = is_wide ? kWideThreads : kLeastThreads;
   info.push_bytes = limits.maxPushConstantsSize;
   info.subgroup = subgroup.subgroupSize;
   info.flush_control = floats.shaderDenormFlushToZeroFloat32;

@@ -13,7 +13,7 @@ namespace weft::gpu {
 namespace {
 
 // Sizes in gpu/shaders/fma_peak.comp.
-constexpr std::size_t kPeakThreads = 256, kFusedEachStep = 8 * 32;
+constexpr std::size_t kFusedEachStep = 8 * 32;
 constexpr double kLongEnough = 5e-3;  // seconds, of which handing it over is a small part
 constexpr int kRounds = 20;
 
@@ -27,7 +27,8 @@ Result<double> fma_peak(const std::shared_ptr<Context>& context, Heap& heap, Pip
   using Clock = std::chrono::steady_clock;
   WEFT_TRY(const auto recorder, Recorder::create(context, heap, pipelines));
   const std::size_t groups = context->info.kind == "cpu" ? 16 : 32768;  // so many that the last ones count for little
-  WEFT_TRY(const Buffer out, heap.allocate(groups * kPeakThreads * sizeof(float), "a measurement"));
+  const std::size_t threads = groups * context->info.group_threads;
+  WEFT_TRY(const Buffer out, heap.allocate(threads * sizeof(float), "a measurement"));
   const auto seconds_of = [&](std::uint32_t steps) -> Result<double> {
     const auto begin = Clock::now();
     recorder->dispatch(shader("fma_peak"), {}, PeakPush{out.address(), steps, 0.5f}, {groups, 1}, {},
@@ -45,7 +46,7 @@ Result<double> fma_peak(const std::shared_ptr<Context>& context, Heap& heap, Pip
     WEFT_TRY(const double seconds, seconds_of(steps));
     least = std::min(least, seconds);
   }
-  return 2.0 * static_cast<double>(kFusedEachStep * kPeakThreads * groups) * steps / least;
+  return 2.0 * static_cast<double>(kFusedEachStep * threads) * steps / least;
 }
 
 }  // namespace weft::gpu

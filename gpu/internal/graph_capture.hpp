@@ -29,14 +29,24 @@ struct Groups {
   /// are known to share them: shaders that wait for memory gain, those that keep all registers busy lose up to a fifth
   /// (measured).
   bool pushes = true;
+  /// Threads of a group that x and shares are meant for; 0: as the shader has them.
+  std::uint32_t threads = 0;
+
+  /// The same work for a device whose groups have at most `most` threads, 256 / n of them.
+  Groups of_threads(std::uint32_t most) const noexcept {
+    if (threads <= most) return *this;
+    const std::uint32_t times = threads / most;
+    return {x * (shares == 1 ? times : 1), y, std::max(shares / times, 1u), pushes, most};
+  }
 };
 inline std::size_t groups_of(std::size_t items, std::size_t each) noexcept { return (items + each - 1) / each; }
 /// For so many elements, in groups of `threads` that know of shares: a thread has one element, or of few four, which
 /// leaves threads for other operations.
 inline Groups groups_for(std::size_t items, std::size_t threads) noexcept {
   const std::size_t share = std::max<std::size_t>(std::bit_ceil(groups_of(items, 4)), 4);
-  if (items == 0 || 2 * share > threads) return {groups_of(items, threads), 1};
-  return {1, 1, static_cast<std::uint32_t>(threads / share)};
+  if (items == 0 || 2 * share > threads)
+    return {groups_of(items, threads), 1, 1, true, static_cast<std::uint32_t>(threads)};
+  return {1, 1, static_cast<std::uint32_t>(threads / share), true, static_cast<std::uint32_t>(threads)};
 }
 /// The same of shaders whose threads take several elements at once: of many elements, eight a thread.
 inline Groups groups_for_long(std::size_t items, std::size_t threads) noexcept {

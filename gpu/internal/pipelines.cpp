@@ -15,6 +15,8 @@ namespace {
 // ENTRIES of gpu/shaders/operands.glsl, and MOVING, SCATTERED behind it.
 constexpr std::uint32_t kEntries = 8;
 static_assert(kEntries > Constants::kMost);
+// Sizes of groups that shaders take from the device: threads, rows of 64 lanes, rows of 16 outputs.
+constexpr std::uint32_t kGroupSizes = 12;
 }  // namespace
 
 Constants::Constants(std::initializer_list<std::uint32_t> values) : size_(values.size()) {
@@ -100,6 +102,11 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered, is_pushed}) {
     entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
     data.push_back(value);
+  }
+  number = kGroupSizes;
+  for (const std::uint32_t each : {1, 64, 16}) {
+    entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
+    data.push_back(context_->info.group_threads / each);
   }
   const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
                                             data.size() * sizeof(std::uint32_t), data.data()};

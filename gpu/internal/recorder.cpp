@@ -75,6 +75,7 @@ void Recorder::order(const Accesses& accesses) {
 void Recorder::record(const Shader& shader, const Constants& constants, std::span<const std::byte> operands,
                       Groups groups, const Accesses& accesses) {
   if (groups.x == 0 || groups.y == 0 || failure_) return;
+  groups = groups.of_threads(context_->info.group_threads);
   const auto cut = [&](std::size_t wanted, int axis) {
     return static_cast<std::uint32_t>(
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = softmax(scale q k^T) v, or backwards: probabilities, slopes of the scores, and dq. A group has 4 rows; lane j of
+// y = softmax(scale q k^T) v, or backwards: probabilities, slopes of the scores, and dq. A group has kRows rows; lane j of
 // a row computes the score of key j of a chunk of 64 positions, then the sum of element j of a head over the chunk's
 // keys. Scores are computed twice instead of kept, however many keys there are.
 #version 460
@@ -12,7 +12,7 @@ layout(constant_id = 2) const uint FEATURES = 1;  // of a thread: up to 64 FEATU
 #include "attention_operands.inc"
 #define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
-shared float steps[kRows][64];
+shared float steps[kMostRows][64];
 
 struct Row {
   Floats q, y, dy, dq;

@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "attention.glsl"
 
-layout(local_size_x = 64, local_size_y = 4) in;
+layout(local_size_x = 64, local_size_y = 4, local_size_y_id = 13) in;
 #include "attention_operands.inc"
 #define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
@@ -41,7 +41,8 @@ void main() {
   for (uint job = gl_WorkGroupID.y; job < c.jobs; job += gl_NumWorkGroups.y) {
     uint session = (c.first_job + job) / c.kv_heads, kv = (c.first_job + job) % c.kv_heads;
     Keys keys = keys_of(c, session);
-    for (uint j = keys.first + gl_WorkGroupID.x * 4 + gl_LocalInvocationID.y; j < keys.end; j += gl_NumWorkGroups.x * 4) {
+    for (uint j = keys.first + gl_WorkGroupID.x * gl_WorkGroupSize.y + gl_LocalInvocationID.y;
+         j < keys.end; j += gl_NumWorkGroups.x * gl_WorkGroupSize.y) {
       uvec2 readers = seen_by(c, keys, j);
       for (uint i = gl_LocalInvocationID.x; i < n; i += 64) {
         float dk = 0.0, dv = 0.0;

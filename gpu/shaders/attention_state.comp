@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "attention.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const bool BACKWARD = false;
 #include "attention_operands.inc"
 #define WEFT_OPERANDS WEFT_CALL_OPERANDS
@@ -51,7 +51,7 @@ void main() {
   for (uint job = gl_WorkGroupID.y; job < c.jobs; job += gl_NumWorkGroups.y) {
     uint session = job / c.kv_heads, kv = job % c.kv_heads;
     Keys keys = keys_of(c, session);
-    for (uint r = gl_GlobalInvocationID.x; r < size; r += gl_NumWorkGroups.x * 256)
+    for (uint r = gl_GlobalInvocationID.x; r < size; r += gl_NumWorkGroups.x * gl_WorkGroupSize.x)
       word_at(to, session, stride, ring_at(c, kv) + r).at[0] = word_of(c, keys, session, kv, r);
     if (kv == 0 && gl_GlobalInvocationID.x < 16)
       word_at(to, session, stride, gl_GlobalInvocationID.x).at[0] =

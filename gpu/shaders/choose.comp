@@ -9,7 +9,7 @@ layout(constant_id = 1) const bool KEEP = false;
 #include "mixture_operands.inc"
 #define WEFT_OPERANDS WEFT_CHOOSE_OPERANDS
 #include "operands.glsl"
-shared uint first_places[kRows];
+shared uint first_places[kMostRows];
 
 // True when fewer than `most` come before element j: larger ones, and equal ones further ahead.
 bool is_kept(Floats from, uint j) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integer codes and quantised rows of a chunk (64 inputs, two blocks), brought to shared memory as signed bytes by 256
-// threads: kTile outputs, half of them of each matrix of a gated pair, by kTile rows. Who includes this says kTile,
+// Integer codes and quantised rows of a chunk (64 inputs, two blocks), brought to shared memory as signed bytes by WEFT_THREADS
+// threads (256): kTile outputs, half of them of each matrix of a gated pair, by kTile rows. Who includes this says kTile,
 // put_codes(word, quad of outputs, bytes of its four outputs) and put_values(row, quarter of a chunk, bytes).
 #ifndef WEFT_CODE_STAGE
 #define WEFT_CODE_STAGE
 
-const uint kQuads = kTile / 4, kLoads = kTile / 64;
+const uint kQuads = kTile / 4, kLoads = kTile * 4 / WEFT_THREADS;
 const uint kOutputs = kTile / kMatrices;  // of a tile, of each matrix
 shared float row_scales[2][kTile];        // of each block
 shared vec4 output_scales[2][kQuads];     // where they belong to blocks
@@ -32,7 +32,7 @@ void ask(uint tile, uint row, uint chunk) {
   const uint n = 32 / kBits;
   uint id = gl_LocalInvocationID.x, words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
   [[unroll]] for (uint l = 0; l < kLoads; ++l) {
-    uint item = id + l * 256, i = item / kQuads, word = chunk * 2 * kBits + i, block = chunk * 2 + i / kBits;
+    uint item = id + l * WEFT_THREADS, i = item / kQuads, word = chunk * 2 * kBits + i, block = chunk * 2 + i / kBits;
     Place at = place_of(tile, item % kQuads);
     asked_codes[l] = asked_zero_points[l] = uvec4(0);
     if (i < 2 * kBits && at.panel * 16 < outputs && word < words) {
@@ -62,7 +62,7 @@ float byte_unit() { return kIsSigned ? from_bits(119u + kBits << 23) : 1.0; }
 void keep() {
   uint id = gl_LocalInvocationID.x;
   [[unroll]] for (uint l = 0; l < kLoads; ++l) {
-    uint item = id + l * 256, i = item / kQuads, quad = item % kQuads;
+    uint item = id + l * WEFT_THREADS, i = item / kQuads, quad = item % kQuads;
     uvec4 c = asked_codes[l], zero = asked_zero_points[l];
     if (i < 2 * kBits)
       [[unroll]] for (uint s = 0; s < kSplits; ++s)

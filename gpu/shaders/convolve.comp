@@ -26,7 +26,7 @@ float as_sum(float v) { return operand(v); }
 float as_float(float sum) { return sum; }
 #endif
 
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
 #include "window_operands.inc"
 #define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
@@ -62,8 +62,8 @@ void main() {
   for (uint job = gl_WorkGroupID.y; job < rows * panels; job += gl_NumWorkGroups.y) {
     uint b = job / panels, o = job % panels * 16 + gl_LocalInvocationID.x;
     if (o >= outputs) continue;
-    for (uint p = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y; p < positions;
-         p += gl_NumWorkGroups.x * 16) {
+    for (uint p = gl_WorkGroupID.x * gl_WorkGroupSize.y + gl_LocalInvocationID.y; p < positions;
+         p += gl_NumWorkGroups.x * gl_WorkGroupSize.y) {
       float sum = total_of(g, o, p, row_at(x, b, x_stride));
       if (z != 0ul) row_at(z, b, z_stride).at[o * positions + p] = sum;
       row_at(y, b, y_stride).at[o * positions + p] = activate(sum);

@@ -9,7 +9,7 @@
 #include "weights.glsl"
 #include "window.glsl"
 
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
 #include "window_operands.inc"
 #define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
@@ -86,7 +86,8 @@ void main() {
     uint b = job / (g.groups * tiles), group = job / tiles % g.groups, i = job % tiles * 16 + gl_LocalInvocationID.x;
     // Threads past the end compute what another does, and store nothing.
     uint o = group * of_group + min(i, of_group - 1);
-    for (uint first = gl_WorkGroupID.x * 16; first < positions; first += gl_NumWorkGroups.x * 16) {
+    for (uint first = gl_WorkGroupID.x * gl_WorkGroupSize.y; first < positions;
+         first += gl_NumWorkGroups.x * gl_WorkGroupSize.y) {
       uint p = min(first + gl_LocalInvocationID.y, positions - 1);
       float sum = total_of(g, row_at(x, b, x_stride), group, split(p, g.windows), o);
       if (i >= of_group || first + gl_LocalInvocationID.y >= positions) continue;

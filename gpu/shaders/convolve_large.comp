@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // y[o][p] = sum over columns k of w[o][k] x(p, k) + bias[o] by rule R1 for many windows: linear_large.comp on windows
 // as rows, which are gathered while they are fetched. WEFT_QUADS_OUT by WEFT_QUADS_ROWS quads of sums a thread, of
-// outputs by windows; WEFT_ACROSS subgroups side by side over outputs.
+// outputs by windows; WEFT_ACROSS subgroups side by side over outputs, of WEFT_THREADS
+// threads.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
+#ifndef WEFT_THREADS
+#define WEFT_THREADS 256
+#endif
 #ifndef WEFT_ACROSS
 #define WEFT_ACROSS 2
 #define WEFT_QUADS_OUT 2
 #define WEFT_QUADS_ROWS 2
 #endif
-layout(local_size_x = 256) in;
+layout(local_size_x = WEFT_THREADS) in;
 layout(constant_id = 3) const bool ALIGNED = false;  // four windows in a row stand at multiples of 16 bytes in z and y
 #include "activations.glsl"
 #include "weights.glsl"
@@ -18,7 +22,7 @@ layout(constant_id = 3) const bool ALIGNED = false;  // four windows in a row st
 #define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
 
-const uint kG = WEFT_QUADS_OUT, kH = WEFT_QUADS_ROWS, kDown = 8 / WEFT_ACROSS;
+const uint kG = WEFT_QUADS_OUT, kH = WEFT_QUADS_ROWS, kDown = WEFT_THREADS / 32 / WEFT_ACROSS;
 const uint kOutQuads = 8 * kG * WEFT_ACROSS, kRowQuads = 4 * kH * kDown;  // of a tile
 const uint kOutputs = 4 * kOutQuads, kRows = 4 * kRowQuads;
 const uint kStep = 16, kChunk = 64;
@@ -27,7 +31,8 @@ shared vec4 ws[2][kStep * kOutQuads];
 shared vec4 xs[2][kStep * kRowQuads];
 
 // A thread fetches kW quads of weights, and kX columns of one window, kApart columns apart.
-const uint kW = kStep * kOutQuads / 256, kX = kStep * kRows / 256, kApart = 256 / kRows;
+const uint kW = kStep * kOutQuads / WEFT_THREADS, kX = kStep * kRows / WEFT_THREADS, kApart = WEFT_THREADS / kRows;
+const uint kPanelsOfALoad = WEFT_THREADS / 64;
 uint columns, positions;
 Weight w_from[kW];
 uint w_k, w_quad, x_k, x_row;
@@ -60,7 +65,7 @@ void fetch(uint k) {
 }
 void keep(uint half_, uint k) {
   [[unroll]] for (uint l = 0; l < kW; ++l)
-    ws[half_][w_k * kOutQuads + (gl_LocalInvocationID.x / 64 + l * 4) * 4 + w_quad] =
+    ws[half_][w_k * kOutQuads + (gl_LocalInvocationID.x / 64 + l * kPanelsOfALoad) * 4 + w_quad] =
         quad_of(fetched_w[l], min(k + w_k, columns - 1));
   [[unroll]] for (uint j = 0; j < kX; ++j)
     xs[half_][(x_k + j * kApart) * kRowQuads + x_row / 4][x_row % 4] =
@@ -72,7 +77,7 @@ void begin_tile(Geometry g, uint first_row, uint group, uint first_output) {
   w_k = id % 64 / 4, w_quad = id % 4, x_k = id / kRows, x_row = id % kRows;
   Weight all = Weight(w, scales, zero_points, columns);
   [[unroll]] for (uint l = 0; l < kW; ++l)
-    w_from[l] = panel_of(all, min(first_output / 16 + id / 64 + l * 4, (outputs - 1) / 16));
+    w_from[l] = panel_of(all, min(first_output / 16 + id / 64 + l * kPanelsOfALoad, (outputs - 1) / 16));
   // Windows past the last one only feed outputs that are not stored.
   uint row = min(first_row + x_row, rows * positions - 1), b = row / positions;
   place = window_place(window_table(geometry), row - b * positions);

@@ -5,7 +5,7 @@
 #include "exact.glsl"
 #include "window.glsl"
 
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
 #include "window_operands.inc"
 #define WEFT_OPERANDS WEFT_CONVOLVE_OUTER_OPERANDS
 #include "operands.glsl"
@@ -18,7 +18,7 @@ void main() {
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y) {
     uint o = p * 16 + gl_LocalInvocationID.x;
     if (o >= outputs) continue;
-    for (uint k = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y; k < columns; k += gl_NumWorkGroups.x * 16) {
+    for (uint k = gl_WorkGroupID.x * gl_WorkGroupSize.y + gl_LocalInvocationID.y; k < columns; k += gl_NumWorkGroups.x * gl_WorkGroupSize.y) {
       uint c = o / (outputs / g.groups) * of_group + k / taps;
       uvec3 tap = split(k % taps, g.kernel);
       Floats to = Floats(dw + ((uint64_t(p) * columns + k) * 16ul + o % 16) * 4ul);

@@ -2,16 +2,20 @@
 // convolve_transposed.comp for large images: elements as rows of a product with each tap's weights by rule R1 over
 // outputs, taps descending. Elements of one phase of the strides are together, so that a tap is there for all of them,
 // borders aside; what is not there is taken for +0. WEFT_QUADS_OUT by WEFT_QUADS_ROWS quads of sums a thread, of
-// channels by elements; WEFT_ACROSS subgroups side by side over channels.
+// channels by elements; WEFT_ACROSS subgroups side by side over channels, of
+// WEFT_THREADS threads.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
+#ifndef WEFT_THREADS
+#define WEFT_THREADS 256
+#endif
 #ifndef WEFT_ACROSS
 #define WEFT_ACROSS 2
 #define WEFT_QUADS_OUT 2
 #define WEFT_QUADS_ROWS 2
 #endif
-layout(local_size_x = 256) in;
+layout(local_size_x = WEFT_THREADS) in;
 layout(constant_id = 2) const bool ONE_CHUNK = false;  // a group has at most 64 outputs
 layout(constant_id = 3) const bool ALIGNED = false;    // strides of 1, and quads of elements stand aligned in z and y
 #include "activations.glsl"
@@ -21,7 +25,7 @@ layout(constant_id = 3) const bool ALIGNED = false;    // strides of 1, and quad
 #define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
 
-const uint kG = WEFT_QUADS_OUT, kH = WEFT_QUADS_ROWS, kDown = 8 / WEFT_ACROSS;
+const uint kG = WEFT_QUADS_OUT, kH = WEFT_QUADS_ROWS, kDown = WEFT_THREADS / 32 / WEFT_ACROSS;
 const uint kOutQuads = 8 * kG * WEFT_ACROSS, kRowQuads = 4 * kH * kDown;  // of a tile
 const uint kChannels = 4 * kOutQuads, kRows = 4 * kRowQuads;
 const uint kStep = 16, kChunk = 64;
@@ -36,7 +40,7 @@ uint phase[3], extent[3], stride_of[3];
 uint taps, columns, positions, of_group, first_output, count;
 
 // A thread fetches kW quads of outputs, each at one channel, and kX outputs at one element, kApart outputs apart.
-const uint kW = kStep * kOutQuads / 256, kX = kStep * kRows / 256, kApart = 256 / kRows;
+const uint kW = kStep * kOutQuads / WEFT_THREADS, kX = kStep * kRows / WEFT_THREADS, kApart = WEFT_THREADS / kRows;
 uint w_channel, w_quad, x_o, x_row;
 uint64_t x_from;
 uint element[3];  // of its phase
@@ -77,7 +81,7 @@ void step_on(Geometry g) {
 // Nothing of it depends on a condition (linear_large.comp).
 void fetch() {
   [[unroll]] for (uint l = 0; l < kW; ++l) {
-    uint k = min(w_channel + l * 64, of_group - 1) * taps + next_tap;
+    uint k = min(w_channel + l * (WEFT_THREADS / 4), of_group - 1) * taps + next_tap;
     uint panel = min((first_output + next_o) / 16, (outputs - 1) / 16);
     if (DTYPE == kFloat32)
       fetched_w[l].codes = WordQuads(w + ((uint64_t(panel) * columns + k) * 16ul + w_quad * 4) * 4ul).at[0];
@@ -93,8 +97,8 @@ void fetch() {
 }
 void keep(uint half_, uint tap) {
   [[unroll]] for (uint l = 0; l < kW; ++l) {
-    uint c = gl_LocalInvocationID.x / 4 + l * 64;
-    vec4 weights = quad_of(fetched_w[l], min(w_channel + l * 64, of_group - 1) * taps + tap);
+    uint c = gl_LocalInvocationID.x / 4 + l * (WEFT_THREADS / 4);
+    vec4 weights = quad_of(fetched_w[l], min(w_channel + l * (WEFT_THREADS / 4), of_group - 1) * taps + tap);
     [[unroll]] for (uint i = 0; i < 4; ++i) ws[half_][w_place(w_quad * 4 + i, c / 4)][c % 4] = weights[i];
   }
   [[unroll]] for (uint j = 0; j < kX; ++j)

@@ -5,7 +5,7 @@
 #include "functions.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 #include "elementwise_operands.inc"
 WEFT_ELEMENTWISE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint OPERATION = kCopy;

@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 #include "rows_operands.inc"
 WEFT_FINITE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint QUESTION = kNotFinite;

@@ -6,7 +6,7 @@
 #include "activations.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 2) const bool QUADS = false;  // one row of whole quads, all aligned
 // v, gate and up have rows v_stride apart.
 #include "elementwise_operands.inc"

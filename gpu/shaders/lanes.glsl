@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule R2: a row's elements go to 64 strided lanes, which are then folded by halves. A group has 64 lanes of 4 rows;
-// thread (lane, row) walks its elements: for (uint j = lane(); j < cols; j += 64) sum = fused(a, b, sum), from +0.
+// Rule R2: a row's elements go to 64 strided lanes, which are then folded by halves. A group has 64 lanes of 4 rows (of 2
+// on a device with small groups); thread (lane, row) walks its elements: for (uint j = lane(); j < cols; j += 64) sum =
+// fused(a, b, sum), from +0.
 #ifndef WEFT_LANES
 #define WEFT_LANES
 
 #include "functions.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 64, local_size_y = 4) in;
-const uint kRows = 4;
-shared float lane_values[kRows][64];
+layout(local_size_x = 64, local_size_y = 4, local_size_y_id = 13) in;
+const uint kRows = gl_WorkGroupSize.y, kMostRows = 4;
+shared float lane_values[kMostRows][64];
 
 uint lane() { return gl_LocalInvocationID.x; }
 // Rows of this group: FOR_EACH_ROW(i) runs a block for each, the same number of times in all threads; `i` may be past

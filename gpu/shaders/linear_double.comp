@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // y = activation(x w^T + bias) of binary64 weights, summed in binary64 (rule R1) and rounded at last: 16 chunks of a
-// panel at once, a thread an output.
+// panel (8 in small groups) at once, a thread an output.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "linear_operands.glsl"
 #include "wide.glsl"
 
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
+const uint kSlots = gl_WorkGroupSize.y;
 shared uint64_t sums[16][16];
 
 uint64_t chunk_sum(uint m, uint p, Floats from, uint k) {
@@ -20,13 +21,13 @@ uint64_t chunk_sum(uint m, uint p, Floats from, uint k) {
 float total_of(uint m, uint p, uint row) {
   uint slot = gl_LocalInvocationID.y, lane = gl_LocalInvocationID.x, o = p * 16 + lane;
   uint64_t total = 0ul;
-  for (uint base = 0; base < inputs; base += 16 * kChunk) {
+  for (uint base = 0; base < inputs; base += kSlots * kChunk) {
     uint k = base + slot * kChunk;
     uint64_t sum = k < inputs ? chunk_sum(m, p, row_at(x, row, x_stride), k) : 0ul;
     barrier();
     sums[slot][lane] = sum;
     barrier();
-    for (uint s = 0; slot == 0 && s < 16 && base + s * kChunk < inputs; ++s) total = add64(total, sums[s][lane]);
+    for (uint s = 0; slot == 0 && s < kSlots && base + s * kChunk < inputs; ++s) total = add64(total, sums[s][lane]);
   }
   if (bias != 0ul && o < outputs) total = add64(total, widened(bits(Floats(bias_of(m)).at[o])));
   return from_bits(narrowed(total));

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// dx = dy w of binary64 weights by rule R2 over the outputs, in binary64, rounded at last: 64 lanes by 4 inputs in a
-// group. ABSOLUTE: sums of |w| instead, as if of one row.
+// dx = dy w of binary64 weights by rule R2 over the outputs, in binary64, rounded at last: 64 lanes by 4 inputs (2 in
+// small groups) in a group. ABSOLUTE: sums of |w| instead, as if of one row.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "wide.glsl"
 
-layout(local_size_x = 64, local_size_y = 4) in;
+layout(local_size_x = 64, local_size_y = 4, local_size_y_id = 13) in;
 layout(constant_id = 4) const bool ABSOLUTE = false;
 #include "linear_operands.inc"
 #define WEFT_OPERANDS WEFT_TRANSPOSED_OPERANDS
 #include "operands.glsl"
+const uint kColumns = gl_WorkGroupSize.y;
 shared uint64_t lanes[4][64];
 
 void main() {
@@ -17,7 +18,7 @@ void main() {
   uint lane = gl_LocalInvocationID.x, column = gl_LocalInvocationID.y;
   Weight weights = Weight(w, scales, zero_points, inputs);
   for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
-    for (uint first = gl_WorkGroupID.x * 4; first < inputs; first += gl_NumWorkGroups.x * 4) {
+    for (uint first = gl_WorkGroupID.x * kColumns; first < inputs; first += gl_NumWorkGroups.x * kColumns) {
       uint k = first + column;
       uint64_t sum = 0ul;
       for (uint o = lane; k < inputs && o < outputs; o += 64) {

@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 #include "linear_operands.inc"
 #define WEFT_OPERANDS WEFT_TRANSPOSED_OPERANDS
 #include "operands.glsl"

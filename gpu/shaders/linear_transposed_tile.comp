@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// dx = dy w by rule R2 for many rows: a group has 64 lanes for 16 inputs and 16 rows; each thread is a lane, for 4
-// inputs and all rows. What the lanes of a step need is fetched together, and worked through from shared memory.
+// dx = dy w by rule R2 for many rows: a group has 64 lanes for 16 inputs and 16 rows (WEFT_SMALL: 8 and 8, of
+// 128 threads); each thread is a lane, for 4 inputs and all rows. What the lanes of a step need is fetched together, and worked through from shared memory.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"
 
-layout(local_size_x = 256) in;
+#ifdef WEFT_SMALL
+#define WEFT_THREADS 128
+#else
+#define WEFT_THREADS 256
+#endif
+layout(local_size_x = WEFT_THREADS) in;
 layout(constant_id = 2) const bool ALIGNED = false;  // rows of dy begin at multiples of 16 bytes
 #include "linear_operands.inc"
 #define WEFT_OPERANDS WEFT_TRANSPOSED_OPERANDS
 #include "operands.glsl"
-const uint kSide = 16;  // inputs and rows of a group
+const uint kSide = WEFT_THREADS / 16, kColumns = kSide / 4;  // inputs and rows of a group; its columns of lanes
 // First two halves of weights, [input][lane / 4], and of errors, [row][lane / 4]: four lanes are stored at once and one
-// is read, so that neighbouring threads meet different banks both times. Then the lanes of 64 sums, and four to spare
-// each.
-const uint kWeights = 0, kErrors = 512, kHalf = 256, kFolded = 64, kLanes = 68;
+// is read, so that neighbouring threads meet different banks both times. Then the lanes of four rows' sums, and four to
+// spare each.
+const uint kWeights = 0, kHalf = WEFT_THREADS, kErrors = 2 * kHalf, kFolded = 4 * kSide, kLanes = 68;
 shared vec4 pool[kFolded * kLanes / 4];
 void keep_lane(uint place, float value) { pool[place / 4][place % 4] = value; }
 float kept_lane(uint place) { return pool[place / 4][place % 4]; }
@@ -39,7 +44,7 @@ vec4 fetch_errors(uint o, uint row) {
 
 void main() {
   load_operands();
-  uint id = gl_LocalInvocationID.x, lane = id >> 6 << 4 | id & 15, column = id >> 4 & 3;
+  uint id = gl_LocalInvocationID.x, lane = id / (16 * kColumns) * 16 + id % 16, column = id / 16 % kColumns;
   for (uint row = gl_WorkGroupID.y * kSide; row < rows; row += gl_NumWorkGroups.y * kSide)
     for (uint first = gl_WorkGroupID.x * kSide; first < inputs; first += gl_NumWorkGroups.x * kSide) {
       vec4 sum[kSide];  // by row, the four inputs of the thread
@@ -56,7 +61,7 @@ void main() {
         if (o + lane < outputs) {
           vec4 own;
           [[unroll]] for (uint i = 0; i < 4; ++i) own[i] =
-              pool[kWeights + half_ + (column + i * 4) * 16 + lane / 4][lane % 4];
+              pool[kWeights + half_ + (column + i * kColumns) * 16 + lane / 4][lane % 4];
           WEFT_UNROLL for (uint r = 0; r < kSide; ++r) sum[r] =
               fused(own, pool[kErrors + half_ + r * 16 + lane / 4][lane % 4], sum[r]);
         }
@@ -66,7 +71,7 @@ void main() {
       WEFT_UNROLL for (uint part = 0; part < kSide / 4; ++part) {
         barrier();
         [[unroll]] for (uint i = 0; i < 16; ++i)
-            keep_lane((i / 4 * 16 + i % 4 * 4 + column) * kLanes + lane, sum[part * 4 + i / 4][i % 4]);
+            keep_lane((i / 4 * kSide + i % 4 * kColumns + column) * kLanes + lane, sum[part * 4 + i / 4][i % 4]);
         barrier();
         uint of = id / 4, own = of * kLanes + id % 4;
         float folded[16];
@@ -76,7 +81,7 @@ void main() {
         barrier();
         keep_lane(own, folded[0]);
         barrier();
-        uint r = row + part * 4 + of / 16, k = first + of % 16;
+        uint r = row + part * 4 + of / kSide, k = first + of % kSide;
         if (id % 4 == 0 && k < inputs && r < rows)
           row_at(dx, r, dx_stride).at[k] =
               add(add(kept_lane(own), kept_lane(own + 2)), add(kept_lane(own + 1), kept_lane(own + 3)));

@@ -5,7 +5,7 @@
 #include "exact.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 #include "elementwise_operands.inc"
 #define WEFT_OPERANDS WEFT_ROUTE_OPERANDS
 #include "operands.glsl"

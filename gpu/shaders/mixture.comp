@@ -5,7 +5,7 @@
 #include "exact.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const bool BACKWARD = false;
 // x is dy when backward
 #include "mixture_operands.inc"

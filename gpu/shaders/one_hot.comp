@@ -4,7 +4,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 // `first`: the row's element that y's first column is.
 #include "learning_operands.inc"
 #define WEFT_OPERANDS WEFT_ONE_HOT_OPERANDS

@@ -5,7 +5,7 @@
 #include "functions.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const uint OPTIMIZER = 0;
 layout(constant_id = 2) const bool HAS_SHARES = false;
 layout(constant_id = 3) const bool CENTERED = false;

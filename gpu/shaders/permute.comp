@@ -5,7 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const uint RANK = 8;
 struct Axes {
   uint of[8];

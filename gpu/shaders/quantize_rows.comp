@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "quantize.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const uint SPLITS = 1;  // kSplits of who reads them
 #include "linear_operands.inc"
 #define WEFT_OPERANDS WEFT_QUANTIZE_OPERANDS
@@ -15,7 +15,8 @@ shared uint magnitudes[256];
 void main() {
   load_operands();
   uint id = gl_LocalInvocationID.x, all = rows * blocks;
-  for (uint first = gl_WorkGroupID.x * 32; first < all; first += gl_NumWorkGroups.x * 32) {
+  const uint kBlocks = gl_WorkGroupSize.x / 8;  // of a group
+  for (uint first = gl_WorkGroupID.x * kBlocks; first < all; first += gl_NumWorkGroups.x * kBlocks) {
     uint block = first + id / 8, row = min(block / blocks, rows - 1), m = id % 8;
     uint k = block % blocks * 32 + m / SPLITS * SPLITS * 4 + m % SPLITS;
     bool exists = block < all;

@@ -30,7 +30,7 @@ float link_budget(Floats x, Floats t) {
   return budget < kLeastBudget ? 0.0 : fused(0.5, budget, 0.5);
 }
 
-shared uint first_places[kRows];
+shared uint first_places[kMostRows];
 uint argmax(Floats x) {
   float largest = row_maximum(x, cols);
   if (lane() == 0) first_places[gl_LocalInvocationID.y] = 0xffffffffu;

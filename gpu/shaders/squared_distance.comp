@@ -5,7 +5,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "weights.glsl"
 
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
 layout(constant_id = 1) const bool POINTS = false;
 // y is dc, in panels, when POINTS
 #include "squared_distance_operands.inc"
@@ -41,7 +41,7 @@ void main() {
   for (uint p = gl_WorkGroupID.y; p < panels; p += gl_NumWorkGroups.y) {
     uint k = p * 16 + gl_LocalInvocationID.x;
     if (k >= points) continue;
-    for (uint i = gl_WorkGroupID.x * 16 + gl_LocalInvocationID.y; i < down; i += gl_NumWorkGroups.x * 16)
+    for (uint i = gl_WorkGroupID.x * gl_WorkGroupSize.y + gl_LocalInvocationID.y; i < down; i += gl_NumWorkGroups.x * gl_WorkGroupSize.y)
       if (POINTS)
         move_point(w, k, i);
       else

@@ -5,7 +5,7 @@
 #include "activations.glsl"
 #include "memory.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 2) const bool BACKWARD = false;
 layout(constant_id = 3) const bool QUADS = false;  // one row of whole quads, all aligned
 // x is v when backward

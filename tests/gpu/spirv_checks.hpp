@@ -23,6 +23,12 @@ struct Estimates {
 std::vector<std::string> forbidden_instructions(std::span<const std::uint32_t> module, const Estimates& allowed);
 /// Float arithmetic instructions there are at all: a test of the test.
 std::size_t arithmetic_instructions(std::span<const std::uint32_t> module);
+/// Size of a module's work groups, where the constants of group sizes are what devices of `group_threads` have
+/// (gpu/internal/pipelines.cpp).
+struct GroupSize {
+  std::uint32_t threads = 0, shared_bytes = 0;
+};
+GroupSize group_size(std::span<const std::uint32_t> module, std::uint32_t group_threads);
 /// True when the module needs binary64.
 bool uses_float64(std::span<const std::uint32_t> module);
 

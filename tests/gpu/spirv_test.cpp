@@ -90,6 +90,40 @@ TEST(Spirv, OnlyEmulationNeedsSixtyFourBits) {
   EXPECT_TRUE(uses_float64(shader("linear_row").emulated.words()));
 }
 
+/// Shaders that devices of small groups do not run: each has a smaller kin (gpu/shaders/variants.txt, stream_*.cpp).
+bool is_wide_alone(std::string_view name) {
+  const auto ends = [&](std::string_view end) {
+    return name.size() >= end.size() && name.substr(name.size() - end.size()) == end;
+  };
+  return name == "outer_accumulate" || ends("_large") || ends("_half") || ends("_tile") || ends("_tile_dots") ||
+         ends("_chunks") || ends("_integer_matrix");
+}
+
+// Vulkan 1.2 promises every device's groups 128 threads and 16 KiB of memory that they share.
+TEST(Spirv, AllOtherShadersFitTheSmallestGroups) {
+  std::size_t small = 0;
+  for (const Shader& each : shaders())
+    for (const bool emulated : {false, true}) {
+      const auto module = (emulated ? each.emulated : each.fused).words();
+      const GroupSize wide = group_size(module, 256), least = group_size(module, 128);
+      EXPECT_GE(wide.threads, 32u) << each.name;
+      EXPECT_LE(wide.threads, each.name == "linear_transposed_large" ? 512u : 256u) << each.name;
+      EXPECT_LE(wide.shared_bytes, each.name.ends_with("_integer_matrix") ? 36u << 10 : 32u << 10) << each.name;
+      if (is_wide_alone(each.name)) continue;
+      ++small;
+      EXPECT_LE(least.threads, 128u) << each.name;
+      EXPECT_LE(least.shared_bytes, 16u << 10) << each.name;
+    }
+  EXPECT_GT(small, 100u);
+  // That sizes are read at all, by hand: gpu/shaders/elementwise.comp, linear_tile.comp, lanes.glsl.
+  EXPECT_EQ(group_size(shader("elementwise").fused.words(), 256).threads, 256u);
+  EXPECT_EQ(group_size(shader("elementwise").fused.words(), 128).threads, 128u);
+  EXPECT_EQ(group_size(shader("norm").fused.words(), 128).threads, 128u);
+  EXPECT_EQ(group_size(shader("linear_tile").fused.words(), 128).threads, 256u);
+  EXPECT_EQ(group_size(shader("linear_tile").fused.words(), 256).shared_bytes, (2u * 256 + 2 * 272) * 16);
+  EXPECT_EQ(group_size(shader("linear_tile_small").fused.words(), 128).shared_bytes, (2u * 128 + 2 * 136) * 16);
+}
+
 TEST(Spirv, ControlsAreWrittenBeforeWhatMustFollow) {
   const auto module = shader("unary").fused.words();
   const auto controlled = with_float_controls(module, {.keep_special_values = true, .flush_subnormals = true});

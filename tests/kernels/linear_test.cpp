@@ -2,6 +2,8 @@
 
 #include "kernels/linear.hpp"
 
+#include "kernels/internal/held_bytes.hpp"
+
 #include "core/aligned_buffer.hpp"
 
 #include "comparing.hpp"
@@ -34,6 +36,36 @@ TEST(Linear, MayWriteBothOutputsToOnePlaceWhenThereIsNoActivation) {
   Matrix y(3, 20);
   linear(problem.panels, nullptr, problem.x.view(), Activation::linear, y.view(), y.view());
   expect_same_bits(y.values(), problem.run(), "one place");
+}
+
+// Sizes whose rows are held in one part by some caches and in several by others, and whose depth is cut by some alone.
+TEST(Linear, HasTheSameBitsWhateverCacheTheMachineHas) {
+  for (const auto& [rows, out, in] : {std::array<std::size_t, 3>{70, 100, 3000}, {300, 40, 1100}, {90, 1500, 70}}) {
+    const Problem problem(rows, out, in);
+    const Matrix dy = random_matrix(const_cast<RandomStream&>(problem.random), rows, out);
+    expect_one_result_on_every_isa(std::to_string(rows) + " rows", [&] {
+      std::vector<float> first;
+      for (const std::size_t kib : {0, 1, 256, 512, 1024, 2048, 65536}) {
+        detail::set_second_level_cache(kib << 10);
+        Matrix dx(rows, in);
+        linear_transposed(problem.panels, dy.view(), dx.view());
+        std::vector<float> all = problem.run();
+        const std::vector<float> back = dx.values();
+        all.insert(all.end(), back.begin(), back.end());
+        if (first.empty()) first = all;
+        expect_same_bits(all, first, std::to_string(kib) + " KiB of cache");
+      }
+      detail::set_second_level_cache(0);
+      return first;
+    });
+  }
+}
+
+TEST(Linear, HoldsAsMuchAsTheSecondCacheDoesWithinBounds) {
+  EXPECT_EQ(detail::held_bytes_of(0), 512u << 10);
+  EXPECT_EQ(detail::held_bytes_of(64u << 10), 256u << 10);
+  EXPECT_EQ(detail::held_bytes_of(1u << 20), 1u << 20);
+  EXPECT_EQ(detail::held_bytes_of(std::size_t{16} << 20), 2u << 20);
 }
 
 TEST(Linear, RunsOnManyThreadsAtOnce) {
