@@ -16,16 +16,20 @@ const own = Math.floor(Math.random() * 2 ** 48);
 let match = null, alone = false;
 
 /** Late as over a line: in order, since a line's later messages wait for earlier ones. */
-let last = 0;
+const leaving = [];
 function send(message) {
-  const due = Math.max(last, performance.now() + delay + Math.random() * jitter);
-  last = due;
-  if (due <= performance.now()) channel.postMessage({ from: own, ...message });
-  else setTimeout(() => channel.postMessage({ from: own, ...message }), due - performance.now());
+  const due = Math.max(leaving.at(-1)?.due ?? 0, performance.now() + delay + Math.random() * jitter);
+  leaving.push({ due, message: { from: own, ...message } });
+  leave();
+}
+function leave() {
+  while (leaving.length > 0 && leaving[0].due <= performance.now()) channel.postMessage(leaving.shift().message);
+  if (leaving.length > 0) setTimeout(leave, leaving[0].due - performance.now());
 }
 function begin(side) {
   match = new Match(world, side, send);
-  began = due = performance.now();
+  due = performance.now();
+  find('alone').hidden = true;
 }
 const early = [];
 channel.onmessage = ({ data }) => {
@@ -41,7 +45,7 @@ find('alone').onclick = () => {
   if (match) return;
   alone = true;
   begin(0);
-  find('alone').blur();
+  field.focus();
 };
 
 // Input: keys, a finger, or a player that changes its mind every few frames.
@@ -72,7 +76,7 @@ const isScripted = wanted.has('script');
 const input = () => (isScripted ? scripted(match.frame, match.side) : held | pointed);
 
 // Steps of one sixtieth of a second; a window that was away catches up a few at a time.
-let began = 0, due = 0, slowest = 0, busy = 0, firstError = 0;
+let due = 0, slowest = 0, busy = 0, firstError = 0;
 function run() {
   if (match) {
     let steps = 0;
@@ -86,12 +90,12 @@ function run() {
       due += STEP;
       busy += performance.now() - start;
       slowest = Math.max(slowest, performance.now() - start);
-      if (match.frame === 75) firstError = world.errors[0] / world.errors[1];
+      if (match.frame === 30) firstError = world.errors[0] / world.errors[1];
     }
     if (due < performance.now() - 500) due = performance.now();
-    // What a test reads.
+    // Figures for a test to read.
     const { counts, parted, frame, side, known } = match;
-    globalThis.game = { frame, side, known, parted, ...counts, error: world.errors[0], still: world.errors[1],
+    globalThis.game = { frame, side, known, parted, ...counts, off: world.errors[0], still: world.errors[1],
                         firstError, share: world.errors[0] / world.errors[1], caught: world.player(side).caught };
   }
   setTimeout(run, match ? Math.max(0, Math.min(due - performance.now(), STEP)) : STEP);
@@ -146,7 +150,7 @@ function tell() {
   const { eaten, caught } = world.player(match.side);
   const { rollbacks, deepest, playedAgain, compared } = match.counts;
   find('you').textContent = `${match.side ? 'orange' : 'blue'}: ${eaten} berries, caught ${caught} times`;
-  find('forecast').textContent = `off by ${world.errors[0].toFixed(1)} pixels; who expects you to stand still, by ` +
+  find('forecast').textContent = `off by ${world.errors[0].toFixed(1)} pixels; who expects you where you are, by ` +
     `${world.errors[1].toFixed(1)}`;
   find('frames').textContent = `${match.frame}, ${rate.toFixed(0)} pictures/s, a step takes ${(busy / Math.max(1, match.frame)).toFixed(2)} ms, ` +
     `the slowest ${slowest.toFixed(1)}`;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A visitor draws digits, and an agent learns from them; its data directory is kept in IndexedDB, so that its life goes on
-// after a reload, to the bit.
+// A visitor draws digits, and an agent learns from them; its data directory is kept in IndexedDB, so that it goes on after
+// a reload, to the bit.
 
 import { load } from '../../build/web/package/weft.mjs';
 

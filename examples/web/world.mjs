@@ -124,7 +124,7 @@ export class World {
         }
     }
   }
-  /** What players did since a quarter of a second ago is the target of what was sensed then. */
+  /** Learns: what players did since a quarter of a second ago is the target of what was sensed then. */
   #learn() {
     if (this.frame < AHEAD) return;
     const then = (this.frame - AHEAD) % PATH;

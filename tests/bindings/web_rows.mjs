@@ -4,7 +4,7 @@
 const floats = (rows) => Object.fromEntries(Object.entries(rows).map(([name, values]) => [name, Float32Array.from(values)]));
 const labels = (rows) => Object.fromEntries(Object.entries(rows).map(([name, values]) => [name, Uint32Array.from(values)]));
 
-/** Steps of a life with late targets: [what, ...arguments], and the ticket's number where there is one. */
+/** Steps of an agent with late targets: [what, ...arguments], and the ticket's number where there is one. */
 function late(learner, steps) {
   const tickets = [];
   for (const [what, ...rest] of steps) {
@@ -68,7 +68,7 @@ export function compare({ Mesh, Learner, WeftError, replay }, expected) {
       mesh.destroy();
       return hash;
     });
-  for (const row of expected.lives)
+  for (const row of expected.directories)
     attempt(row, () => {
       const files = Object.fromEntries(Object.entries(row.files).map(([name, text]) =>
         [name, Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]));

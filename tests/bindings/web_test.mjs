@@ -84,7 +84,7 @@ function calls({ Mesh, Learner, Snapshot }) {
 
 function lateMisuse({ Mesh, Learner }) {
   const mesh = new Mesh(XOR);
-  throws(() => new Learner(mesh).observe({ x: [0, 1] }), 'invalid_argument');
+  throws(() => new Learner(mesh).observe({ x: [0, 1] }), 'unsupported');
   const other = new Mesh(XOR);
   const learner = new Learner(other, { late: 'meet', patience: 3 });
   const ticket = learner.observe({ x: [0, 1] });
@@ -92,7 +92,7 @@ function lateMisuse({ Mesh, Learner }) {
   const before = other.stateHash();
   throws(() => learner.answer(ticket, 'z'), 'unknown_name');
   for (const act of [(t) => learner.teach(t, { y: [1] }), (t) => learner.forgo(t), (t) => learner.answer(t, 'y')]) {
-    throws(() => act(999), 'not_found');
+    throws(() => act(999), 'out_of_range');
     for (const wrong of [NaN, -1, 0.5, '0', undefined]) throws(() => act(wrong), 'invalid_argument');
   }
   throws(() => learner.teach(ticket, { y: [7] }), 'out_of_range');
@@ -142,8 +142,8 @@ async function agents({ Agent, replay }) {
   const damaged = new Map(files);
   damaged.set(journal, Uint8Array.from(files.get(journal), (byte, i) => (i === 200 ? byte ^ 1 : byte)));
   throws(() => new Agent(damaged), 'corrupt');
-  const { tick, stateHash } = expected.lives[0];
+  const { tick, stateHash } = expected.directories[0];
   const native = replay(await readFolder(expected.folder), { verify: true });
-  assert.deepEqual([native.tick, native.stateHash], [tick, expected.lives[0].hash ?? stateHash]);
+  assert.deepEqual([native.tick, native.stateHash], [tick, expected.directories[0].hash ?? stateHash]);
 }
 console.log('errors, files, snapshots, late targets and agents as described');

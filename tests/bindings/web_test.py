@@ -93,7 +93,7 @@ def expected():
         rows["learned"].append(learned(activation, network, {"x": random.randn(20, 20)}, values={"y": random.randn(20, 2)},
                                        options={"loss": "mse", "optimizer": {"type": "adamw"}}))
     rows["learned"] += list(all_layers(random))
-    rows["late"] = [late_life(name, options, random) for name, options in (
+    rows["late"] = [late_run(name, options, random) for name, options in (
         ("meets", {"late": "meet", "patience": 4}), ("shows again", {"late": "again", "patience": 4}),
         ("meets, pipelined", {"late": "meet", "patience": 8, "schedule": "pipelined"}))]
     return rows
@@ -139,7 +139,7 @@ def layer_network(kind, case, dtype):
     return {**network, "outputs": {"y": [0, 1, 0, 0]}}
 
 
-def late_life(name, options, random):
+def late_run(name, options, random):
     """Targets that come later, as labels, weighted, as gradients, or never; some tickets expire."""
     network = {"weft": 2, "inputs": {"x": [3]}, "chain": [
         {"type": "dense", "out": 8, "activation": "tanh"}, {"type": "dense", "out": 2}]}
@@ -176,7 +176,7 @@ def late_life(name, options, random):
             "answer": [float(value) for value in answer], "counts": counts}
 
 
-def lives(folder):
+def directories(folder):
     """Agents' data directories, of the library's and of the program's, and where each ended."""
     place = pathlib.Path(folder) / "library.agent"
     network = {"weft": 2, "inputs": {"x": [2]}, "chain": [
@@ -193,7 +193,7 @@ def lives(folder):
         agent.mesh.set_input("x", [1, 0])
         agent.note("reward", "1")
         agent.mark()
-        made = [("a life with late targets", place, agent.mesh.ticks, agent.mesh.state_hash())]
+        made = [("an agent with late targets", place, agent.mesh.ticks, agent.mesh.state_hash())]
     if len(sys.argv) > 2:
         place = pathlib.Path(folder) / "program.agent"
         words = [sys.argv[2], "run", ROOT / "examples/digits.json", "--state", place, "--max-samples", "3000",
@@ -210,8 +210,8 @@ def lives(folder):
 with tempfile.TemporaryDirectory() as folder:
     path, file = pathlib.Path(folder) / "expected.json", pathlib.Path(folder) / "web.entity"
     rows = expected()
-    rows["lives"] = lives(folder)
-    rows["folder"] = rows["lives"][0]["folder"]
+    rows["directories"] = directories(folder)
+    rows["folder"] = rows["directories"][0]["folder"]
     path.write_text(json.dumps(rows))
     subprocess.run([node, ROOT / "tests/bindings/web_test.mjs", package, path, file], check=True)
     mesh = weft.Mesh.load(file)  # written by the module

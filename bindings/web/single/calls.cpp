@@ -54,6 +54,7 @@ weft_status weft_web_get(const char* path, char* buffer, std::size_t capacity, s
   return guarded([&]() -> Outcome {
     WEFT_TRY(const ByteBuffer bytes, web::files().read(path, std::numeric_limits<std::size_t>::max()));
     *out_needed = bytes.size();
+    if (!buffer) return {};
     if (bytes.size() > capacity) return report(WEFT_TOO_SMALL, path);
     std::copy_n(reinterpret_cast<const char*>(bytes.data()), bytes.size(), buffer);
     return {};
