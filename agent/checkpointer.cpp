@@ -6,10 +6,12 @@
 #include "core/log.hpp"
 #include "core/out_of_memory.hpp"
 
+#if defined(__linux__)
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include <unistd.h>
+#endif
 
 #include <utility>
 
@@ -18,12 +20,14 @@ namespace {
 
 /// Niceness of the writing thread. With no idle core it takes 1.5 % of one (15 parts in 1024) instead of half, because
 /// a step waits for its slowest thread. With an idle core it runs at full speed.
-constexpr int kNice = 19;
+[[maybe_unused]] constexpr int kNice = 19;
 
 void be_modest() noexcept {
+#if defined(__linux__)
   // Linux lowers one thread by its number; where it does not, checkpoints are written sooner and ticks wait longer.
   if (setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice) != 0)
     log_info("checkpoints are written at the priority of the ticks");
+#endif
 }
 
 }  // namespace

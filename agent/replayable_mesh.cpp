@@ -27,7 +27,7 @@ Status as_told(Status status, bool halted) {
   return fail(Errc::corrupt, "no fault halted the mesh here, and now one does: " + status.error().text());
 }
 
-Failure no_learner(std::string_view what) {
+Failure no_learner_for(std::string_view what) {
   return fail(Errc::corrupt, std::string(what) + ": this mesh has no learner; the network has no section \"learning\"");
 }
 
@@ -115,7 +115,7 @@ Status ReplayableMesh::apply(const Record& record) {
 }
 
 Status ReplayableMesh::learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count) {
-  if (!learner_) return no_learner("learn");
+  if (!learner_) return no_learner_for("learn");
   const auto part = [&](const auto& values) {
     const std::size_t one = record.samples ? values.size() / record.samples : 0;
     return std::span(values).subspan(first * one, count * one);
@@ -141,12 +141,12 @@ Status ReplayableMesh::apply_one(const LearnRecord& record) {
 }
 
 Status ReplayableMesh::apply_one(const DrainRecord& record) {
-  if (!learner_) return no_learner("drain");
+  if (!learner_) return no_learner_for("drain");
   return as_told(learner_->drain(), record.halted);
 }
 
 Status ReplayableMesh::apply_one(const ObserveRecord& record) {
-  if (!learner_) return no_learner("observe");
+  if (!learner_) return no_learner_for("observe");
   std::vector<mesh::RunInput> inputs;
   for (const LearnRecord::Port& port : record.inputs) inputs.push_back({port.name, port.values});
   const auto ticket = learner_->observe(inputs);
@@ -154,12 +154,12 @@ Status ReplayableMesh::apply_one(const ObserveRecord& record) {
 }
 
 Status ReplayableMesh::apply_one(const TeachRecord& record) {
-  if (!learner_) return no_learner("teach");
+  if (!learner_) return no_learner_for("teach");
   return as_told(learner_->teach(record.ticket, record.views()), record.halted);
 }
 
 Status ReplayableMesh::apply_one(const ForgoRecord& record) {
-  if (!learner_) return no_learner("forgo");
+  if (!learner_) return no_learner_for("forgo");
   return learner_->forgo(record.ticket);
 }
 

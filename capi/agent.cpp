@@ -27,6 +27,9 @@ Result<agent::Agent::Options> agent_options_of(const weft_agent_options* options
   if (given.checkpoint_bytes > 0) made.checkpoint_bytes = given.checkpoint_bytes;
   made.learns = given.no_learning == 0;
   made.salvage = given.salvage != 0;
+#if defined(__EMSCRIPTEN__)
+  made.background = false;  // there are no threads
+#endif
   return made;
 }
 

@@ -74,6 +74,17 @@ export interface Counts {
 export declare class Learner {
   constructor(mesh: Mesh, options?: object);
   learn(inputs: Rows, targets: Targets, samples?: number): void;
+  /** A sample of each session enters, of which the target comes later, or never ("late" of the options): its ticket. */
+  observe(inputs: Rows): number;
+  /** The answer to it: [sessions][width]. "not_found": not there yet (schedule pipelined), or no such ticket. */
+  answer(ticket: number, output: string): Float32Array;
+  /** Its target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients. "timed_out": it has
+      expired. */
+  teach(ticket: number, targets: Targets, options?: { gradients?: Rows; weights?: ArrayLike<number> }): void;
+  /** No target will come. */
+  forgo(ticket: number): void;
+  /** Tickets that expired since scores were last cleared. */
+  expired(): number[];
   drain(): void;
   predict(inputs: Rows, rows?: number, session?: number): Record<string, Float32Array>;
   predictOne(x: ArrayLike<number>): Float32Array;
@@ -83,7 +94,46 @@ export declare class Learner {
   destroy(): void;
 }
 
+/** A data directory: names relative to it ("journal/journal-1") and contents. */
+export type Files = Map<string, Uint8Array> | Record<string, Uint8Array>;
+
+export interface AgentOptions {
+  /** Checkpoints; 3. */
+  keep?: number;
+  /** Ticks; 0: by bytes of the journal. */
+  checkpointEvery?: number;
+  /** Goes on where a damaged journal ends. */
+  salvage?: boolean;
+}
+
+/** A mesh and its learner with a journal of all that comes from outside: closed at any moment, it goes on to the bit. */
+export declare class Agent {
+  /** `files`: what `files()` gave; empty: a new agent of `network`. */
+  constructor(files: Files, network?: string | object, options?: AgentOptions);
+  /** As a mesh of one's own, but for `run`, `setWeights`, `morph`, `toBytes` and snapshots. */
+  readonly mesh: Mesh;
+  /** null: its network has no section "learning". */
+  readonly learner: Learner | null;
+  /** All that it wrote, for a database or a folder. */
+  files(): Map<string, Uint8Array>;
+  checkpoint(): void;
+  note(topic: string, text: string): void;
+  /** Tick and state hash into the journal, for replays to compare. */
+  mark(): void;
+  statistics(): Record<string, unknown>;
+  destroy(): void;
+}
+
+export interface Replayed {
+  fromTick: number; tick: number; records: number; compared: number; stateHash: string; tornBytes: number;
+  damages: string[];
+}
+
 export interface Weft {
+  Agent: typeof Agent;
+  /** Replays a data directory that an agent wrote, here or natively, from the newest checkpoint at or before `from`, or the
+      oldest. `verify`: compares the state hash with every marker and checkpoint. */
+  replay(files: Files, options?: { verify?: boolean; from?: number; until?: number }): Replayed;
   Mesh: typeof Mesh;
   Learner: typeof Learner;
   Snapshot: typeof Snapshot;
@@ -101,3 +151,5 @@ export interface LoadOptions {
 
 /** Loads the module; rejected where it cannot be. */
 export declare function load(options?: LoadOptions): Promise<Weft>;
+/** Files of a folder and those below it; node alone. */
+export declare function readFolder(folder: string): Promise<Map<string, Uint8Array>>;

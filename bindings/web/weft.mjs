@@ -41,6 +41,18 @@ export async function load({ wasmBinary, simd = WebAssembly.validate(VECTORS) } 
   return bind(system);
 }
 
+/** Files of a folder and those below it, for `replay` and `Agent`; node alone. */
+export async function readFolder(folder) {
+  const { readdir, readFile } = await import('node:fs/promises');
+  const files = new Map();
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    if (entry.isDirectory())
+      for (const [name, bytes] of await readFolder(`${folder}/${entry.name}`)) files.set(`${entry.name}/${name}`, bytes);
+    else if (entry.isFile() && entry.name !== 'lock') files.set(entry.name, new Uint8Array(await readFile(`${folder}/${entry.name}`)));
+  }
+  return files;
+}
+
 /** Imports of the module: a clock, memory, random bytes, a place for log lines. There are no files. */
 class System {
   #line = '';
@@ -236,6 +248,31 @@ class Calls {
     return place;
   }
 
+  /** Files by names relative to a directory of the module: a Map, or an object. */
+  putFiles(directory, files) {
+    for (const [name, bytes] of files instanceof Map ? files : Object.entries(files)) {
+      if (!(bytes instanceof Uint8Array) || name.split('/').some((part) => part === '' || part === '.' || part === '..'))
+        throw new WeftError(2, 'invalid_argument', `file '${name}': names are relative, and contents Uint8Arrays`);
+      const path = `${directory}/${name}`;
+      this.args.begin(bytes.length + bytesOf(path));
+      this.check(this.module._weft_web_put(this.args.text(path), this.args.bytes(bytes), bytes.length));
+    }
+  }
+  filesOf(directory) {
+    const { args, module } = this;
+    args.begin(bytesOf(directory));
+    const paths = JSON.parse(this.readText(module._weft_web_list(args.text(directory))));
+    return new Map(paths.filter((path) => !path.endsWith('/lock')).map((path) => [
+      path.slice(directory.length + 1),
+      this.readBytes(bytesOf(path), (buffer, capacity, out) =>
+        module._weft_web_get(args.text(path), buffer, capacity, out)),
+    ]));
+  }
+  forgetFiles(directory) {
+    this.args.begin(bytesOf(directory));
+    this.module._weft_web_forget(this.args.text(directory));
+  }
+
   /** A call that ends with buffer, capacity and size, the buffer counted in `unit` bytes; `call` lays out the rest. */
   read(extra, unit, call) {
     this.args.begin(extra);
@@ -304,7 +341,8 @@ class Calls {
 }
 
 const count64 = (value, what) => {
-  if (!Number.isSafeInteger(value) || value < 0) throw new RangeError(`${what}: ${value}`);
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw new WeftError(2, 'invalid_argument', `${what}: ${String(value)}; a whole number from 0 on is wanted`);
   return BigInt(value);
 };
 const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
@@ -354,6 +392,10 @@ class MeshOf extends Handle {
     }
   }
   static #made = {};
+  /** Of a handle that a call gave. */
+  static _of(handle) {
+    return new this(MeshOf.#made, handle);
+  }
 
   /** From the bytes of a network file or an .entity file, such as `toBytes` gives. */
   static fromBytes(bytes, options = {}) {
@@ -361,7 +403,7 @@ class MeshOf extends Handle {
     args.begin(bytes.length + 512);
     const out = args.zeroed(8);
     calls.check(module._weft_mesh_load_bytes(args.bytes(bytes), bytes.length, calls.meshOptions(options), out));
-    return new this(MeshOf.#made, calls.readU32(out));
+    return this._of(calls.readU32(out));
   }
   /** An .entity file's bytes; live: with sessions and all that ticks change. */
   toBytes(live = true) {
@@ -508,6 +550,11 @@ class LearnerOf extends Handle {
   /** `options`: those of a network file's section "learning"; none: the network's own. */
   constructor(mesh, options) {
     const { calls, args, module } = new.target.calls;
+    if (options === LearnerOf.#made) {
+      super(mesh.handle, module._weft_learner_destroy);
+      this.mesh = mesh.mesh;
+      return;
+    }
     const json = options == null ? '' : JSON.stringify(options);
     args.begin(bytesOf(json) + 64);
     const out = args.zeroed(8);
@@ -515,18 +562,29 @@ class LearnerOf extends Handle {
     super(calls.readU32(out), module._weft_learner_destroy);
     this.mesh = mesh;
   }
-  #targets(targets) {
+  static #made = {};
+  static _of(handle, mesh) {
+    return new this({ handle, mesh }, LearnerOf.#made);
+  }
+  #targets(targets, gradients = {}, weights = undefined) {
     const { calls, args, module } = this.calls;
-    const list = Object.entries(targets);
-    const at = args.zeroed(Math.max(40 * list.length, 1));
-    list.forEach(([name, values], i) => {
-      const isLabels = values instanceof Uint32Array;
-      const place = args.allocate(4 * values.length);
-      (isLabels ? module.HEAPU32 : module.HEAPF32).set(values, place >> 2);
-      const given = isLabels ? [place, values.length, 0, 0] : [0, 0, place, values.length];
+    const names = [...new Set([...Object.keys(targets), ...Object.keys(gradients)])];
+    const at = args.zeroed(Math.max(40 * names.length, 1));
+    names.forEach((name, i) => {
+      const given = [0, 0, 0, 0, 0, 0, 0, 0];  // labels, values, gradient, weights, each with its length
+      const put = (field, values) => {
+        if (values === undefined) return;
+        const place = args.allocate(4 * values.length);
+        (values instanceof Uint32Array ? module.HEAPU32 : module.HEAPF32).set(values, place >> 2);
+        given[2 * field] = place;
+        given[2 * field + 1] = values.length;
+      };
+      put(targets[name] instanceof Uint32Array ? 0 : 1, targets[name]);
+      put(2, gradients[name]);
+      put(3, weights);
       calls.words(at + 40 * i, [40, args.text(name), ...given]);
     });
-    return { at, count: list.length };
+    return { at, count: names.length };
   }
   static #given(targets) {
     const asTarget = (values) =>
@@ -545,6 +603,47 @@ class LearnerOf extends Handle {
     const to = this.#targets(wanted);
     calls.check(module._weft_learner_learn(
       this._handle, from.at, from.count, to.at, to.count, count64(samples, 'samples')));
+  }
+  /** A sample of each session enters, of which the target comes later, or never: its ticket. */
+  observe(inputs) {
+    const { calls, args, module } = this.calls;
+    const given = rowsOf(inputs);
+    args.begin(sizeOfRows(given) + 64);
+    const out = args.zeroed(8);
+    const from = calls.layRows(given, false);
+    calls.check(module._weft_learner_observe(this._handle, from.at, from.count, out));
+    return calls.readU64(out);
+  }
+  /** The answer to it: [sessions][width]. */
+  answer(ticket, output) {
+    const { calls, args, module } = this.calls;
+    const number = count64(ticket, 'ticket');
+    return calls.readFloats(bytesOf(output), (buffer, capacity, out) =>
+      module._weft_learner_answer(this._handle, number, args.text(output), buffer, capacity, out));
+  }
+  /** Its target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients. */
+  teach(ticket, targets, { gradients = {}, weights } = {}) {
+    const { calls, args, module } = this.calls;
+    const number = count64(ticket, 'ticket');
+    const wanted = LearnerOf.#given(targets);
+    const slopes = rowsOf(gradients);
+    const factors = weights === undefined ? undefined : asFloats(weights);
+    const count = Object.keys(wanted).length + Object.keys(slopes).length;
+    args.begin(sizeOfRows(wanted) + sizeOfRows(slopes) + count * (104 + 4 * (factors?.length ?? 0)));
+    const to = this.#targets(wanted, slopes, factors);
+    calls.check(module._weft_learner_teach(this._handle, number, to.at, to.count));
+  }
+  /** No target will come. */
+  forgo(ticket) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_learner_forgo(this._handle, count64(ticket, 'ticket')));
+  }
+  /** Tickets that expired since scores were last cleared. */
+  expired() {
+    const { calls, module } = this.calls;
+    const { buffer, count } = calls.read(64, 8, (to, capacity, out) =>
+      module._weft_learner_expired(this._handle, to, capacity, out));
+    return Array.from({ length: count }, (_, i) => calls.readU64(buffer + 8 * i));
   }
   drain() {
     const { calls, module } = this.calls;
@@ -596,6 +695,112 @@ class LearnerOf extends Handle {
   }
 }
 
+/** Agents of a module, each in a directory of its own among the module's files. */
+let directories = 0;
+
+class AgentOf extends Handle {
+  /**
+   * A mesh and its learner with a journal, to the bit where it stood: `files` is a data directory as `files()` gives it, by
+   * names relative to the directory; empty: a new agent of `network`.
+   */
+  constructor(files, network, options = {}) {
+    const { calls } = new.target;
+    const directory = `agent-${++directories}`;
+    calls.putFiles(directory, files);
+    try {
+      super(AgentOf.#open(calls, directory, network, options), calls.module._weft_agent_close);
+    } catch (error) {
+      calls.forgetFiles(directory);
+      throw error;
+    }
+    this.directory = directory;
+    const { module } = calls;
+    const mesh = calls.give((out) => module._weft_agent_mesh(this._handle, out));
+    /** As a mesh of one's own, but for `run`, `setWeights`, `morph`, `toBytes` and snapshots; calls go into the journal. */
+    this.mesh = calls.Mesh._of(mesh);
+    this.learner = null;
+    try {
+      this.learner = calls.Learner._of(calls.give((out) => module._weft_agent_learner(this._handle, out)), this.mesh);
+    } catch (error) {
+      if (error.kind !== 'not_found') throw error;  // it does not learn
+    }
+  }
+  static #open(calls, directory, network, { keep = 0, checkpointEvery = 0, salvage = false }) {
+    const { args, module } = calls;
+    let description = 0;
+    if (network !== undefined) {
+      const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
+      args.begin(json.length + 64);
+      const out = args.zeroed(8);
+      calls.check(module._weft_network_read(args.bytes(json), json.length, 0, out));
+      description = calls.readU32(out);
+    }
+    try {
+      args.begin(512);
+      const out = args.zeroed(8);
+      const at = args.zeroed(48);
+      calls.words(at, [48, 0, args.text('tick'), 0, Number(count64(keep, 'keep'))]);
+      calls.view().setBigUint64(at + 24, count64(checkpointEvery, 'checkpointEvery'), true);
+      calls.words(at + 44, [salvage ? 1 : 0]);
+      calls.check(module._weft_agent_open(args.text(directory), description, at, out));
+      return calls.readU32(out);
+    } finally {
+      if (description) module._weft_network_destroy(description);
+    }
+  }
+
+  /** All that it wrote, for a database or a folder: names and bytes. Opened with these it goes on from here. */
+  files() {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_agent_acknowledge(this._handle));
+    return calls.filesOf(this.directory);
+  }
+  /** Takes a checkpoint: journals before the oldest one kept end. */
+  checkpoint() {
+    this.calls.check(this.calls.module._weft_agent_checkpoint(this._handle));
+  }
+  /** An annotation of yours; a replay passes it. */
+  note(topic, text) {
+    const { calls, args, module } = this.calls;
+    args.begin(bytesOf(topic) + bytesOf(text) + 64);
+    calls.check(module._weft_agent_note(this._handle, args.text(topic), args.text(text)));
+  }
+  /** Tick and state hash, which replays compare. */
+  mark() {
+    this.calls.check(this.calls.module._weft_agent_mark(this._handle));
+  }
+  statistics() {
+    const { calls, module } = this.calls;
+    return JSON.parse(calls.readString(64, (buffer, capacity, out) =>
+      module._weft_agent_statistics(this._handle, buffer, capacity, out)));
+  }
+  /** Ends it, with its mesh and learner; its files are gone. */
+  destroy() {
+    if (this._handle === 0) return;
+    this.learner?.destroy();
+    this.mesh.destroy();
+    super.destroy();
+    this.calls.forgetFiles(this.directory);
+  }
+}
+
+/** Replays an agent's data directory, which the native program may have written, from a checkpoint to its end. */
+function replayFiles(calls, files, { verify = false, from, until } = {}) {
+  const { args, module } = calls;
+  const directory = `replay-${++directories}`;
+  const none = 2n ** 64n - 1n;
+  const ticks = [from, until].map((tick, i) => (tick === undefined ? none : count64(tick, i ? 'until' : 'from')));
+  calls.putFiles(directory, files);
+  try {
+    args.begin(256);
+    const out = args.zeroed(8);
+    calls.check(module._weft_web_replay(args.text(directory), verify ? 1 : 0, ...ticks, out));
+    return JSON.parse(calls.readText(calls.readU32(out)));
+  } finally {
+    calls.forgetFiles(directory);
+  }
+}
+
 /** The classes over one module, each with its calls. */
 function bind(module) {
   const calls = new Calls(module);
@@ -605,8 +810,10 @@ function bind(module) {
     return type;
   };
   calls.Snapshot = owned(class Snapshot extends SnapshotOf {});
-  const Mesh = owned(class Mesh extends MeshOf {});
-  const Learner = owned(class Learner extends LearnerOf {});
+  const Mesh = (calls.Mesh = owned(class Mesh extends MeshOf {}));
+  const Learner = (calls.Learner = owned(class Learner extends LearnerOf {}));
+  const Agent = owned(class Agent extends AgentOf {});
+  const replay = (files, options) => replayFiles(calls, files, options);
   const version = calls.readText(module._weft_version());
-  return { Mesh, Learner, Snapshot: calls.Snapshot, WeftError, NO_LABEL, version, module };
+  return { Mesh, Learner, Agent, replay, Snapshot: calls.Snapshot, WeftError, NO_LABEL, version, module };
 }

@@ -1,34 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// A visitor draws digits, and a mesh learns from them; its state is kept in IndexedDB.
+// A visitor draws digits, and an agent learns from them; its data directory is kept in IndexedDB, so that it goes on after
+// a reload, to the bit.
 
 import { load } from '../../build/web/package/weft.mjs';
 
 const began = performance.now();
 const find = (id) => document.getElementById(id);
-const { Mesh, Learner } = await load();
+const { Agent } = await load();
 
-// The browser's database: one entry, the mesh as an .entity file.
+// The browser's database: one entry, the agent's files.
 const database = await new Promise((resolve, reject) => {
-  const request = indexedDB.open('weft-digits', 1);
-  request.onupgradeneeded = () => request.result.createObjectStore('mesh');
+  const request = indexedDB.open('weft-digits', 2);
+  request.onupgradeneeded = () => {
+    for (const old of request.result.objectStoreNames) request.result.deleteObjectStore(old);
+    request.result.createObjectStore('agent');
+  };
   request.onsuccess = () => resolve(request.result);
   request.onerror = () => reject(request.error);
 });
 const kept = (mode, act) => new Promise((resolve, reject) => {
-  const request = act(database.transaction('mesh', mode).objectStore('mesh'));
+  const request = act(database.transaction('agent', mode).objectStore('agent'));
   request.onsuccess = () => resolve(request.result);
   request.onerror = () => reject(request.error);
 });
 
 const network = await (await fetch('../digits.json')).json();
-const options = { ...network.learning, schedule: 'settle' };
-const saved = await kept('readonly', (store) => store.get('mesh'));
+network.learning.schedule = 'settle';
+const saved = await kept('readonly', (store) => store.get('agent'));
 let samples = saved?.samples ?? 0;
-let mesh = saved ? Mesh.fromBytes(saved.bytes) : new Mesh(network);
-let learner = new Learner(mesh, options);
+let agent = new Agent(saved?.files ?? {}, network);
 
+/** A checkpoint now and then keeps the journal, and thus the next start, short. */
+let journaled = 0;
 async function save() {
-  await kept('readwrite', (store) => store.put({ bytes: mesh.toBytes(false), samples }, 'mesh'));
+  journaled += 1;
+  if (journaled % 50 === 0) agent.checkpoint();
+  const now = samples;
+  await kept('readwrite', (store) => store.put({ files: agent.files(), samples: now }, 'agent'));
+  document.body.dataset.saved = now;
 }
 
 // The drawing, and the 8 x 8 numbers from 0 to 1 that the network takes of it.
@@ -56,7 +65,7 @@ const rows = Array.from({ length: 10 }, (_, digit) => {
 });
 
 function show(said = '') {
-  const answer = learner.predictOne(pixels());
+  const answer = agent.learner.predictOne(pixels());
   const largest = Math.max(...answer);
   const shares = Array.from(answer, (value) => Math.exp(value - largest));
   const sum = shares.reduce((a, b) => a + b);
@@ -66,12 +75,14 @@ function show(said = '') {
     bar.style.width = `${100 * part}%`;
     share.textContent = `${(100 * part).toFixed(1)} %`;
   });
-  find('state').textContent = `${said}${samples} samples learned, state ${mesh.stateHash()}`;
+  const hash = agent.mesh.stateHash();
+  find('state').textContent = `${said}${samples} samples learned, state ${hash}`;
+  document.body.dataset.hash = hash;
 }
 
 async function teach(digit) {
-  learner.learnOne(pixels(), digit);
-  learner.clearScores();
+  agent.learner.learnOne(pixels(), digit);
+  agent.learner.clearScores();
   samples += 1;
   show();
   await save();
@@ -93,10 +104,8 @@ find('clear').onclick = () => {
   show();
 };
 find('forget').onclick = async () => {
-  learner.destroy();
-  mesh.destroy();
-  mesh = new Mesh(network);
-  learner = new Learner(mesh, options);
+  agent.destroy();
+  agent = new Agent({}, network);
   samples = 0;
   await save();
   show('Forgotten. ');
@@ -108,13 +117,13 @@ find('data').onclick = async () => {
   const train = table.filter((_, i) => i % 5 !== 0);
   const start = performance.now();
   const x = Float32Array.from(train.flatMap((row) => row.slice(0, 64).map((value) => value / 16)));
-  learner.learn({ pixels: x }, { digit: Uint32Array.from(train, (row) => row[64]) }, train.length);
-  learner.clearScores();
+  agent.learner.learn({ pixels: x }, { digit: Uint32Array.from(train, (row) => row[64]) }, train.length);
+  agent.learner.clearScores();
   const seconds = (performance.now() - start) / 1000;
   samples += train.length;
   const test = table.filter((_, i) => i % 5 === 0);
   const right = test.filter((row) => {
-    const y = learner.predictOne(row.slice(0, 64).map((value) => value / 16));
+    const y = agent.learner.predictOne(row.slice(0, 64).map((value) => value / 16));
     return y.indexOf(Math.max(...y)) === row[64];
   }).length;
   show(`${train.length} digits in ${seconds.toFixed(2)} s; ${right} of ${test.length} others right. `);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The WebAssembly package in node, to the hashes of the native library. Skipped (77), which ctest counts, where there is
-no node or no package: `tools/build_web.sh` builds one, CI does not.
+"""The WebAssembly package in node and in Chromium, both modules, to the hashes of the native library: rules, all layers in
+all numeric types, activations, late targets, agents' journals; and the pages of examples/web. Skipped (77), which ctest
+counts, where there is no node or no package (`tools/build_web.sh` builds one, CI does not), or no Chromium for its part.
 
-  WEFT_LIBRARY=.../libweft.so web_test.py PACKAGE
+  WEFT_LIBRARY=.../libweft.so web_test.py PACKAGE [WEFT]
 """
 import base64
 import json
@@ -17,12 +18,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/bindings")]
 package = pathlib.Path(sys.argv[1])
 node = shutil.which("node")
-if not node or not (package / "weft_module.wasm").exists():
-    print(f"{'no node' if not node else f'no {package}/weft_module.wasm: tools/build_web.sh'}")
+if not node or not (package / "weft_simd.wasm").exists():
+    print(f"{'no node' if not node else f'no {package}/weft_simd.wasm: tools/build_web.sh'}")
     sys.exit(77)
-import numpy as np  # noqa: E402
+try:
+    import numpy as np
+except ImportError:
+    print("no numpy here")
+    sys.exit(77)
 from python_test import digits_stream  # noqa: E402
 
+import web_chromium  # noqa: E402
 import weft  # noqa: E402
 
 DTYPES = ("float64 float32 float16 bfloat16 fp8_e4m3 fp8_e5m2 fp4 int64 int32 int16 int8 int4 int2 uint64 uint32 uint16 "
@@ -86,25 +92,129 @@ def expected():
             {"type": "dense", "out": 17, "activation": activation}, {"type": "dense", "out": 2}]}
         rows["learned"].append(learned(activation, network, {"x": random.randn(20, 20)}, values={"y": random.randn(20, 2)},
                                        options={"loss": "mse", "optimizer": {"type": "adamw"}}))
-    for layer in ({"type": "lstm", "out": 4}, {"type": "rnn", "out": 4}, {"type": "gru", "out": 4},
-                  {"type": "layer_norm"}, {"type": "rms_norm"}, {"type": "attention", "heads": 2, "head_dim": 2},
-                  {"type": "swiglu", "hidden": 6}, {"type": "softmax"}):
-        network = {"weft": 2, "inputs": {"x": [3, 4]}, "chain": [layer, {"type": "dense", "out": 2}]}
-        try:
-            rows["ticked"].append(ticked(layer["type"], network, random))
-        except weft.WeftError as error:
-            print(f"left out: {layer['type']}: {error}")
-    mesh = weft.Mesh(digits, threads=1)
-    mesh.tick(3)
-    rows["rate"] = {"network": digits, "options": digits["learning"], "input": "pixels", "output": "digit",
-                    "x": x.reshape(-1).tolist(), "y": y.tolist()}
+    rows["learned"] += list(all_layers(random))
+    rows["late"] = [late_run(name, options, random) for name, options in (
+        ("meets", {"late": "meet", "patience": 4}), ("shows again", {"late": "again", "patience": 4}),
+        ("meets, pipelined", {"late": "meet", "patience": 8, "schedule": "pipelined"}))]
     return rows
+
+
+def all_layers(random):
+    """Each layer of tests/conformance/layers.json in each numeric type, three side by side under a dense head, learned."""
+    types = set()
+    for kind, cases in json.loads((ROOT / "tests/conformance/layers.json").read_text()).items():
+        for number, case in enumerate(cases):
+            for dtype in DTYPES:
+                network = layer_network(kind, case, dtype)
+                if network is None:
+                    continue
+                types.add(kind)
+                width = int(np.prod(case["in"]))
+                x = random.randint(0, case["indices"], (6, width)) if "indices" in case else random.randn(6, width)
+                yield learned(f"{kind} {number} {dtype}", network, {"x": x}, {"y": random.randint(0, 4, 6)},
+                              options={"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}})
+    listed = {line.split("(")[1].split(",")[0] for line in (ROOT / "mesh/layers/layers.def").read_text().splitlines()
+              if line.startswith("WEFT_LAYER")}
+    assert types == listed, f"layers without a row: {listed - types}"
+
+
+def layer_network(kind, case, dtype):
+    """None: the layer has nothing that is stored in that type."""
+    layer = {"type": kind, "from": ["x"], **case["layer"]}
+    layers = []
+    if "watches" in case:
+        layer["from"] = [[0, 1, 1, 0]]
+        layers.append({"at": [0, 1, 1, 0], "type": "dense", "out": case["watches"], "from": ["x"]})
+    if dtype != "float32":
+        layer["dtype"] = dtype
+    layers = [{"at": [0, 0, x, 0], **layer} for x in range(3)] + layers
+    network = {"weft": 2, "seed": 5, "grid": {"y": 2, "x": 3}, "inputs": {"x": case["in"]}, "layers": layers,
+               "outputs": {"bare": [0, 0, 0, 0]}}
+    try:
+        width = 3 * weft.Mesh(network, threads=1).description["outputs"][0]["width"]
+    except weft.WeftError:
+        assert dtype != "float32"
+        return None
+    layers.append({"at": [0, 1, 0, 0], "type": "dense", "out": 4, "from": [[0, 0, x, 0] for x in range(3)], "view": [width]})
+    return {**network, "outputs": {"y": [0, 1, 0, 0]}}
+
+
+def late_run(name, options, random):
+    """Targets that come later, as labels, weighted, as gradients, or never; some tickets expire."""
+    network = {"weft": 2, "inputs": {"x": [3]}, "chain": [
+        {"type": "dense", "out": 8, "activation": "tanh"}, {"type": "dense", "out": 2}]}
+    mesh = weft.Mesh(network, threads=1)
+    learner = weft.Learner(mesh, **options)
+    tickets, steps = [], []
+    for i in range(40):
+        x = random.randn(3).astype(np.float32)
+        steps.append(["observe", {"x": x.tolist()}])
+        tickets.append(learner.observe({"x": x}))
+        of = i - 2
+        if of < 0 or of % 7 == 6:
+            continue
+        if of % 7 == 2:
+            steps.append(["gradient", of, {"y": [0.25, -0.25]}])
+            learner.teach(tickets[of], {}, gradients={"y": [0.25, -0.25]})
+        elif of % 7 == 3:
+            steps.append(["teach", of, {"y": [1]}, [0.5]])
+            learner.teach(tickets[of], {"y": [1]}, weights=[0.5])
+        elif of % 7 == 4:
+            steps.append(["forgo", of])
+            learner.forgo(tickets[of])
+        else:
+            steps.append(["teach", of, {"y": [of % 2]}])
+            learner.teach(tickets[of], {"y": [of % 2]})
+    if options.get("schedule") == "pipelined":
+        learner.drain()
+        steps.append(["drain"])
+    answer = learner.answer(tickets[-1], "y")
+    counts = {key: learner.counts()[key] for key in ("observed", "taught", "forgone", "expired")}
+    assert counts["expired"] > 0 and counts["forgone"] > 0
+    learner.drain()
+    return {"name": f"late, {name}", "network": network, "options": options, "steps": steps, "hash": mesh.state_hash(),
+            "answer": [float(value) for value in answer], "counts": counts}
+
+
+def directories(folder):
+    """Agents' data directories, of the library's and of the program's, and where each ended."""
+    place = pathlib.Path(folder) / "library.agent"
+    network = {"weft": 2, "inputs": {"x": [2]}, "chain": [
+        {"type": "dense", "out": 16, "activation": "tanh"}, {"type": "dense", "out": 2, "dtype": "int8"}],
+        "learning": {"rule": "fw_dtp", "late": "meet", "patience": 4}}
+    with weft.Agent(place, network) as agent:
+        for i in range(60):
+            ticket = agent.learner.observe({"x": [i & 1, i >> 1 & 1]})
+            if i % 5:
+                agent.learner.teach(ticket, {"y": [(i ^ i >> 1) & 1]})
+            if i == 30:
+                agent.checkpoint()
+        agent.learner.drain()
+        agent.mesh.set_input("x", [1, 0])
+        agent.note("reward", "1")
+        agent.mark()
+        made = [("an agent with late targets", place, agent.mesh.ticks, agent.mesh.state_hash())]
+    if len(sys.argv) > 2:
+        place = pathlib.Path(folder) / "program.agent"
+        words = [sys.argv[2], "run", ROOT / "examples/digits.json", "--state", place, "--max-samples", "3000",
+                 "--checkpoint-every", "1000", "--json"]
+        subprocess.run(list(map(str, words)), check=True, stdout=subprocess.DEVNULL)
+        told = subprocess.run([sys.argv[2], "replay", str(place), "--verify", "--json"], check=True, capture_output=True)
+        done = json.loads(told.stdout.splitlines()[-1])
+        made.append(("a run of weft run --state", place, done["tick"], done["state_hash"]))
+    return [{"name": name, "tick": tick, "hash": state, "folder": str(place), "files": {
+        str(path.relative_to(place)): base64.b64encode(path.read_bytes()).decode()
+        for path in sorted(place.rglob("*")) if path.is_file() and path.name != "lock"}} for name, place, tick, state in made]
 
 
 with tempfile.TemporaryDirectory() as folder:
     path, file = pathlib.Path(folder) / "expected.json", pathlib.Path(folder) / "web.entity"
-    path.write_text(json.dumps(expected()))
+    rows = expected()
+    rows["directories"] = directories(folder)
+    rows["folder"] = rows["directories"][0]["folder"]
+    path.write_text(json.dumps(rows))
     subprocess.run([node, ROOT / "tests/bindings/web_test.mjs", package, path, file], check=True)
     mesh = weft.Mesh.load(file)  # written by the module
     assert mesh.state_hash() == file.with_name("web.entity.hash").read_text()
     print("a file of the module's is read natively, to the same hash")
+    sys.exit(web_chromium.check(package, path))
