@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What rules learn on real data, the digits: three seeds, a rate that falls in a straight line. Learning is exact, so
-// these figures change only with what is computed; bounds lie four standard deviations of such a mean below them.
+// Accuracy of rules on real data, the digits: three seeds, a rate that falls in a straight line. Learning is exact, so
+// these figures change only with what is computed; bounds lie 1.6 points below what they were when they were written.
 
 #include "learning/sample_stream.hpp"
 
@@ -71,13 +71,13 @@ TEST_P(Accuracy, OfHeldOutDigits) {
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, Accuracy,
-    ::testing::Values(Row{"tanh", Rule::dtp, 10, 0.95, 0.95},  //
-                      Row{"tanh", Rule::sdtp, 10, 0.94, 0.94}, Row{"tanh", Rule::local_ce, 10, 0.94, 0.94},
-                      Row{"tanh", Rule::chain, 10, 0.95, 0.95}, Row{"tanh", Rule::gap_difference, 10, 0.95, 0.95},
-                      Row{"relu", Rule::fw_dtp, 10, 0.93, 0.93}, Row{"gelu", Rule::fw_dtp, 10, 0.93, 0.93},
-                      Row{"relu", Rule::dfa, 10, 0.94, 0.94}, Row{"gelu", Rule::dfa, 10, 0.94, 0.94},
-                      Row{"cnn", Rule::fw_dtp, 4, 0.9, 0.9}, Row{"transformer", Rule::fw_dtp, 6, 0.92, 0.92},
-                      Row{"gru", Rule::fw_dtp, 10, 0.9, 0.9}),
+    ::testing::Values(Row{"tanh", Rule::dtp, 10, 0.947, 0.951},  //
+                      Row{"tanh", Rule::sdtp, 10, 0.944, 0.946}, Row{"tanh", Rule::local_ce, 10, 0.954, 0.955},
+                      Row{"tanh", Rule::chain, 10, 0.954, 0.95}, Row{"tanh", Rule::gap_difference, 10, 0.952, 0.951},
+                      Row{"relu", Rule::fw_dtp, 10, 0.949, 0.952}, Row{"gelu", Rule::fw_dtp, 10, 0.953, 0.956},
+                      Row{"relu", Rule::dfa, 10, 0.953, 0.957}, Row{"gelu", Rule::dfa, 10, 0.955, 0.958},
+                      Row{"cnn", Rule::fw_dtp, 4, 0.933, 0.935}, Row{"transformer", Rule::fw_dtp, 6, 0.947, 0.951},
+                      Row{"gru", Rule::fw_dtp, 10, 0.925, 0.924}),
     [](const auto& row) { return row.param.network + "_" + std::string(name(row.param.rule)); });
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST(Passes, GiveTheSameBitsOnAnyNumberOfThreads) {
         const RunOutput outputs[] = {{"y", y}, {"noisy", noisy}};
         ASSERT_TRUE(mesh->forward({&input, 1}, rows, outputs));
         if (rows != kRows) {
-          // What a row is does not depend on those behind it.
+          // A row does not depend on those behind it.
           if (!first.empty()) EXPECT_TRUE(std::equal(y.begin(), y.end(), first.begin())) << threads << " " << rows;
           continue;
         }
