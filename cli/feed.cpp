@@ -361,8 +361,10 @@ Status Feed::forgo() {
 Status Feed::take_target() {
   WEFT_CHECK(flush());
   WEFT_TRY(const learning::Ticket ticket, ticket_of_row());
+  if (!reader_->table().gradient().empty()) return take_gradient(ticket);
   std::vector<std::uint32_t> label, labels;
   std::vector<float> values;
+  const std::vector<float> weights(learner_.options().learners, reader_->table().weight().value_or(1.0f));
   if (stream_.data().has_values())
     WEFT_CHECK(check_values());
   else
@@ -373,9 +375,36 @@ Status Feed::take_target() {
   }
   return refused_by_id(counted(1, 0, [&] {
     return stream_.outputs().teach(labels, values, [&](std::span<const learning::Target> targets) {
-      return agent_ ? agent_->teach(ticket, targets) : learner_.teach(ticket, targets);
+      if (!reader_->table().weight()) return teach(ticket, targets);
+      std::vector<learning::Target> weighted(targets.begin(), targets.end());
+      for (learning::Target& each : weighted) each.weights = weights;
+      return teach(ticket, weighted);
     });
   }));
+}
+
+Status Feed::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
+  return agent_ ? agent_->teach(ticket, targets) : learner_.teach(ticket, targets);
+}
+
+/// The slope of a loss that the row's sender has, of each output in turn; each learner gets it.
+Status Feed::take_gradient(learning::Ticket ticket) {
+  const std::span<const float> given = reader_->table().gradient();
+  const std::size_t learners = learner_.options().learners;
+  if (given.size() != stream_.outputs().width())
+    return fail(of_row(Error(Errc::shape_mismatch, "'gradient': " + std::to_string(given.size()) + " values where " +
+                                                       std::to_string(stream_.outputs().width()) + " are expected")));
+  const std::vector<float> weights(reader_->table().weight() ? learners : 0, reader_->table().weight().value_or(1.0f));
+  std::vector<std::vector<float>> gradients;
+  std::vector<learning::Target> targets;
+  for (const learning::TaughtOutputs::One& output : stream_.outputs().all()) {
+    const auto own = given.subspan(output.first_value, output.values);
+    std::vector<float>& all = gradients.emplace_back();
+    for (std::size_t i = 0; i < learners; ++i) all.insert(all.end(), own.begin(), own.end());
+  }
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    targets.push_back({.output = stream_.outputs().all()[i].name, .gradient = gradients[i], .weights = weights});
+  return refused_by_id(counted(1, 0, [&] { return teach(ticket, targets); }));
 }
 
 /// Blames the row, by its line and id, for a call that the learner refused.

@@ -55,6 +55,8 @@ class Feed {
   Result<bool> take_row();
   Status take_sample();
   Status take_target();
+  Status take_gradient(learning::Ticket ticket);
+  Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);
   Status forgo();
   Status observe();
   Status learn_unlabelled();

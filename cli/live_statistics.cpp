@@ -41,6 +41,19 @@ Json to_json(const learning::LayerDiagnostics& layer) {
 
 }  // namespace
 
+Json to_json(const learning::LateCounts& counts) {
+  return {{"observed", counts.observed},
+          {"taught", counts.taught},
+          {"forgone", counts.forgone},
+          {"expired", counts.expired},
+          {"open", counts.open()}};
+}
+
+std::optional<learning::LateCounts> late_counts_of(const learning::Learner* learner) {
+  if (!learner || learner->options().late == learning::Late::none) return std::nullopt;
+  return learner->late_counts();
+}
+
 Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
   Json out{{"weft_top", 2},
            {"network", agent.network},
@@ -75,6 +88,7 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
                          {"age_seconds", seconds_since(f.saved->when)},
                          {"pause_seconds", f.saved->pause_seconds}};
   out["failed_checkpoints"] = f.failed_checkpoints;
+  out["late"] = f.late ? to_json(*f.late) : Json();
   out["journal"] = nullptr;
   if (f.journal)
     out["journal"] = {{"durability", f.journal->durability},

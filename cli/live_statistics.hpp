@@ -5,6 +5,7 @@
 #include "cli/run_statistics.hpp"
 
 #include "learning/layer_monitor.hpp"
+#include "learning/learner.hpp"
 
 #include "actors/supervisor.hpp"
 
@@ -50,6 +51,7 @@ struct LiveStatistics {
   std::vector<DegradedCell> degraded;                            // at most kMostDegraded, in order of place
   std::uint64_t weight_bytes = 0, state_bytes = 0;
   std::uint64_t failed_checkpoints = 0;
+  std::optional<learning::LateCounts> late;  // where targets may come later
   std::optional<Saved> saved;
   std::optional<Journal> journal;
   std::vector<learning::LayerDiagnostics> layers;  // at most kMostLayers, in the network's order; empty: not measured
@@ -86,6 +88,9 @@ class LivePublisher {
 
 /// The part of an answer of `weft top` that these statistics make.
 Json to_json(const AgentIdentity& agent, const LiveStatistics& statistics);
+/// Fates of samples whose targets come later; null: none can.
+Json to_json(const learning::LateCounts& counts);
+std::optional<learning::LateCounts> late_counts_of(const learning::Learner* learner);
 
 /// "[0,1,1]": a cell's place, without a level.
 Json cell_json(Coord at);

@@ -2,6 +2,7 @@
 
 #include "cli/adaptation_report.hpp"
 #include "cli/json_line.hpp"
+#include "cli/live_statistics.hpp"
 #include "cli/report.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_statistics.hpp"
@@ -48,15 +49,9 @@ Json device_json(const mesh::DeviceStatistics* statistics) {
 }
 
 /// Fates of samples whose targets come later; null: none can.
-Json late_json(RunState& state) {
-  const learning::Learner* const learner = state.learner();
-  if (!learner || learner->options().late == learning::Late::none) return nullptr;
-  const learning::LateCounts counts = learner->late_counts();
-  return {{"observed", counts.observed},
-          {"taught", counts.taught},
-          {"forgone", counts.forgone},
-          {"expired", counts.expired},
-          {"open", counts.open()}};
+Json late_of(RunState& state) {
+  const auto counts = late_counts_of(state.learner());
+  return counts ? to_json(*counts) : Json();
 }
 
 /// Of the detector; null: there is none.
@@ -127,6 +122,12 @@ class JsonReporter final : public Reporter {
                 {"score", event.score}});
   }
 
+  void expired(std::uint64_t more, const learning::LateCounts& counts) override {
+    Json line{{"event", "expired"}, {"count", more}};
+    line["late"] = to_json(counts);
+    print_json(line);
+  }
+
   void saved(std::uint64_t samples, std::string_view path) override {
     print_json({{"event", "checkpoint"}, {"samples", samples}, {"path", path}});
   }
@@ -192,7 +193,7 @@ class JsonReporter final : public Reporter {
     if (state.feed())
       line.update({{"rows", state.feed_place().rows()},
                    {"skipped_rows", state.feed_place().skipped()},
-                   {"late", late_json(state)}});
+                   {"late", late_of(state)}});
     print_json(line);
   }
 

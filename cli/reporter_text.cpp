@@ -106,6 +106,11 @@ class TextReporter final : public Reporter {
         ", was " + percent(*p.before_drift));
   }
 
+  void expired(std::uint64_t more, const learning::LateCounts& counts) override {
+    say(grouped(more) + (more == 1 ? " sample" : " samples") + " expired, no target came in time; " +
+        grouped(counts.expired) + " of " + grouped(counts.observed) + " in all");
+  }
+
   void drift_seen(RunState& state, const learning::DriftEvent& event) override {
     say(std::string(name(state.learner()->options().drift.detector.kind)) + ": " +
         std::string(name(static_cast<learning::DriftLevel>(event.level))) + " at sample " + grouped(event.sample));

@@ -207,6 +207,7 @@ class Run {
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
       for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
+      tell_expired(false);
       if (!had_drifted && state_.stream().progress().before_drift) {
         had_drifted = true;
         reporter_.drifted(state_);
@@ -220,7 +221,18 @@ class Run {
       }
       if (agent_) report_agent();
     }
+    tell_expired(true);
     return {};
+  }
+
+  /// Samples that have expired, at most once a second.
+  void tell_expired(bool is_end) {
+    const auto counts = late_counts_of(state_.learner());
+    if (!counts) return;
+    if (counts->expired == told_expired_ || (!is_end && seconds_ < expired_at_ + 1)) return;
+    reporter_.expired(counts->expired - told_expired_, *counts);
+    told_expired_ = counts->expired;
+    expired_at_ = seconds_;
   }
 
   Status checkpoint() {
@@ -286,6 +298,8 @@ class Run {
   std::optional<std::uint64_t> last_saved_;
   std::uint64_t checkpoints_ = 0, checkpoint_failures_ = 0;  // of the agent, told of
   double seconds_ = 0, last_seconds_ = 0;
+  std::uint64_t told_expired_ = 0;
+  double expired_at_ = -1;                   // of seconds_
   std::unique_ptr<scheduler::Clock> clock_;  // of --rate
   std::optional<ClockStatistics> clock_statistics_;
   Clock::time_point clock_read_{};

@@ -60,6 +60,7 @@ RunMonitor::RunMonitor(RunState& state, Reporter& reporter, bool json)
   for (const auto& cell : mesh::MeshAccess::cells(mesh)) agent_.cells.push_back(cell->at());
   statistics_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
   statistics_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
+  statistics_.late = late_counts_of(state_.learner());
 }
 
 Result<std::unique_ptr<RunMonitor>> RunMonitor::open(const MonitorRequest& request, RunState& state,

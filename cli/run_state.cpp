@@ -5,6 +5,7 @@
 #include "cli/samples.hpp"
 #include "cli/text_format.hpp"
 
+#include "learning/error_schedule.hpp"
 #include "learning/learner_snapshot.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -118,8 +119,28 @@ Result<std::unique_ptr<RunState>> RunState::open(const Model& model, RunSetup se
   return state;
 }
 
+namespace {
+
+/// Layers whose hidden state gets no errors from the next tick, in words; empty: there are none.
+std::string states_without_errors_text(const learning::Learner& learner) {
+  const std::vector<mesh::NodeId> nodes = states_without_errors(learner);
+  if (nodes.empty()) return {};
+  const mesh::Graph& graph = learner.mesh().graph();
+  const learning::LearningOptions& options = learner.options();
+  const auto is_cut = [&](mesh::NodeId node) { return carries_error(graph, node, learning::rule_of(options)); };
+  const bool is_rule = std::none_of(nodes.begin(), nodes.end(), is_cut);
+  const std::string place = graph.layer_spec(nodes[0]).type + " at " + to_string(graph.nodes()[nodes[0]].at);
+  return (nodes.size() == 1 ? place : std::to_string(nodes.size()) + " layers, the first " + place) +
+         ": learning gets no errors from later ticks through hidden state, since " +
+         (is_rule ? "the rule '" + std::string(name(options.rule)) + "' sends none there"
+                  : "learning.horizon " + std::to_string(options.horizon) + " ends before");
+}
+
+}  // namespace
+
 Status RunState::begin(agent::ReplayableMesh& replayable) {
   learner_ = replayable.learner();
+  if (std::string text = states_without_errors_text(*learner_); !text.empty()) notes_.push_back(std::move(text));
   // Of open samples, and of as many closed ones.
   arriving_.place = FeedPlace(2 * std::size_t{learner_->options().patience} + 4096);
   auto stream = setup_.feed.is_on() ? learning::SampleStream::build_fed(*learner_, *std::move(data_), setup_.stream)

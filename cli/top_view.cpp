@@ -87,6 +87,7 @@ class View {
     busiest();
     layers();
     memory();
+    late();
     durability();
     return std::move(lines_);
   }
@@ -183,6 +184,13 @@ class View {
     const Json& bytes = member(f_, "memory");
     line("memory", byte_size(count(bytes, "resident")) + "  weights " + byte_size(count(bytes, "weights")) +
                        "  state " + byte_size(count(bytes, "state")));
+  }
+
+  void late() {
+    const Json& late = member(f_, "late");
+    if (late.is_object())
+      line("late", grouped(count(late, "open")) + " open  " + grouped(count(late, "taught")) + " taught  " +
+                       grouped(count(late, "forgone")) + " forgone  " + grouped(count(late, "expired")) + " expired");
   }
 
   void durability() {

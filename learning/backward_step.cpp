@@ -15,6 +15,11 @@ namespace weft::learning {
 
 namespace {
 Unpacking unpacking(const LayerAt& at) noexcept { return {at.scratch.kept.data(), at.context.cpu == nullptr}; }
+/// All of a scratch, as rows of the learners.
+kernels::MatrixView whole(const LayerAt& at, AlignedBuffer<float>& buffer) noexcept {
+  const std::size_t width = buffer.size() / at.learners;
+  return {buffer.data(), at.learners, width, width};
+}
 }  // namespace
 
 using kernels::ConstMatrixView;
@@ -251,7 +256,9 @@ bool BackwardStep::process_target(const LayerAt& at, const Hop& hop, std::uint64
   }
   if (here.layer->parameters().empty() && here.owners.empty()) return false;
   if (!at.context.weights.learns(at.node) || optimizer_.is_frozen(at.node)) return false;
-  return is_at_once(at) ? learn_target_at_once(at, args, residual) : learn_target(at, args, residual);
+  const bool is_usual = !rule_.own_step && rule_.budget_share == 1.0f;
+  return is_usual && is_at_once(at) ? learn_target_at_once(at, args, residual)
+                                    : learn_target(at, args, residual, hop.distance == 0);
 }
 
 bool BackwardStep::learn_target_at_once(const LayerAt& at, const mesh::BackwardArgs& args, const MatrixView& residual) {
@@ -270,13 +277,19 @@ bool BackwardStep::learn_target_at_once(const LayerAt& at, const mesh::BackwardA
   return true;
 }
 
-bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, const MatrixView& residual) {
+bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, const MatrixView& residual,
+                                bool is_output) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
   const mesh::Node& here = at.context.graph.nodes()[at.node];
   const MatrixView target = at.rows(scratch.target, here.width);
   if (rule_.target_share != 1.0f) stream.scale({rule_.target_share, residual, residual});
-  stream.binary({kernels::BinaryOp::add, args.y, residual, target});
+  MatrixView aim = residual;
+  if (rule_.budget_share != 1.0f && !is_output) {
+    aim = at.rows(scratch.work, here.width);
+    stream.scale({rule_.budget_share, residual, aim});
+  }
+  stream.binary({kernels::BinaryOp::add, args.y, aim, target});
   if (statistics_ && at.context.cpu) statistics_->note_target(at.node, args.y, target);
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
@@ -298,8 +311,21 @@ bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, con
     stream.scale({share * rule_.target_share, state, state});
     args.dnext_state = state;
   }
+  if (rule_.own_step) return step_by_rule(at, args);
   backward(at, args, true);
   return true;
+}
+
+bool BackwardStep::step_by_rule(const LayerAt& at, const mesh::BackwardArgs& args) {
+  if (at.product) {
+    *at.product = {args.dy.data, args.x.data, args.dy.cols, args.x.cols};
+    return true;
+  }
+  LearningScratch& scratch = at.scratch;
+  const mesh::Layer& layer = *at.context.graph.nodes()[at.node].layer;
+  return rule_.own_step({at.context.stream, layer, at.context.graph.layer_spec(at.node).type, args, args.dy,
+                         MatrixView(), optimizer_.gradients(at.node), whole(at, scratch.target), MatrixView(),
+                         nullptr});
 }
 
 void BackwardStep::propagate_target(const LayerAt& at, const Hop& hop, const mesh::BackwardArgs& past,
@@ -318,21 +344,59 @@ void BackwardStep::propagate_target(const LayerAt& at, const Hop& hop, const mes
                           is_learned ? inverses_.bias(at.node) : nullptr, options_.feedback == Feedback::tanh, residual,
                           dx, at.rows(scratch.target, here.width), at.rows(scratch.split, here.in),
                           scratch.factors.data()});
+  } else if (rule_.through_layer) {
+    rule_.through_layer({stream,
+                         *here.layer,
+                         at.context.graph.layer_spec(at.node).type,
+                         past,
+                         residual,
+                         dx,
+                         {},
+                         whole(at, scratch.target),
+                         whole(at, scratch.split),
+                         scratch.factors.data()});
   } else if (here.layer->is_step()) {
     stream.copy({residual, dx});
   } else {
-    mesh::BackwardArgs args = past;
-    const mesh::ConstWeights other =
-        inverses_.has_maps(at.node) ? inverses_.weights(at.node) : feedback_.weights(at.node);
-    if (other.data && !is_direct_output) args.weights = other;
-    // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
-    args.dy = at.rows(scratch.work, here.width);
-    stream.copy({residual, args.dy});
-    args.dx = dx;
-    if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
-    at.context.backward(at.node, args);
-    if (args.dstate.data && options_.displacement_limit != 0.0f) limits_.limit_displacement(at, args.dstate);
+    propagate_backward(at, hop, past, residual, dx);
   }
+}
+
+void BackwardStep::propagate_backward(const LayerAt& at, const Hop& hop, const mesh::BackwardArgs& past,
+                                      const MatrixView& residual, const MatrixView& dx) {
+  LearningScratch& scratch = at.scratch;
+  kernels::OpStream& stream = at.context.stream;
+  const mesh::Node& here = at.context.graph.nodes()[at.node];
+  mesh::BackwardArgs args = past;
+  const mesh::ConstWeights other =
+      inverses_.has_maps(at.node) ? inverses_.weights(at.node) : feedback_.weights(at.node);
+  const bool is_fed_back = other.data && !(hop.distance == 0 && rule_.outputs_send_gradients);
+  if (is_fed_back) args.weights = other;
+  // The vector-Jacobian product is odd in its argument, so no sign needs turning twice.
+  args.dy = at.rows(scratch.work, here.width);
+  args.dx = dx;
+  if (hop.state_out != kNoMessage) args.dstate = messages_.at(hop.state_out, at.parity);
+  if (!is_fed_back || options_.feedback == Feedback::linear) {
+    stream.copy({residual, args.dy});
+    at.context.backward(at.node, args);
+  } else {
+    const auto bend = [&](const MatrixView& values) {
+      if (values.data) stream.unary({kernels::Activation::tanh, values, values});
+    };
+    // g(a + d) - g(a): what the layer published comes back too, and a state of which no displacement is known as 0.
+    mesh::BackwardArgs base = args;
+    base.dnext_state = {};
+    if (dx.data) base.dx = at.rows(scratch.split, here.in);
+    if (args.dstate.data) base.dstate = at.rows(scratch.target, args.dstate.cols);
+    stream.copy({past.y, base.dy});
+    at.context.backward(at.node, base);
+    stream.binary({kernels::BinaryOp::add, past.y, residual, args.dy});
+    at.context.backward(at.node, args);
+    for (const MatrixView& values : {base.dx, base.dstate, args.dx, args.dstate}) bend(values);
+    if (args.dx.data) stream.binary({kernels::BinaryOp::sub, args.dx, base.dx, args.dx});
+    if (args.dstate.data) stream.binary({kernels::BinaryOp::sub, args.dstate, base.dstate, args.dstate});
+  }
+  if (args.dstate.data && options_.displacement_limit != 0.0f) limits_.limit_displacement(at, args.dstate);
 }
 
 // A value of the input is a row of the feedback matrix: those that nobody listens to are left out.

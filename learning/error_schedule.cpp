@@ -18,21 +18,10 @@ constexpr std::uint32_t kShallow = 15;
 // Links that errors go on through hidden states, without a stated horizon, once every layer has been reached.
 constexpr std::uint32_t kThroughStates = 8;
 
-bool is_recurrent(const mesh::Graph& graph, mesh::NodeId id) {
-  const std::string& type = graph.layer_spec(id).type;
-  const mesh::Layer& layer = *graph.nodes()[id].layer;
-  return layer.state_size() != 0 && !layer.learns_forward() &&
-         (type == "rnn" || type == "lstm" || type == "gru" || type == "diagonal");
-}
-
-/// True when some layer carries what it learned to compute from tick to tick; noise and tallies are no memory. Targets
-/// do not travel through keys and values of past tokens.
-bool has_memory(const mesh::Graph& graph, ErrorPath path) {
-  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
-    if (is_recurrent(graph, id)) return true;
-    const bool is_attention = graph.layer_spec(id).type == "attention" && graph.nodes()[id].layer->state_size() != 0;
-    if (is_attention && path == ErrorPath::gradients) return true;
-  }
+/// True when errors travel through the hidden state of some layer.
+bool has_memory(const mesh::Graph& graph, const RuleDefinition& rule) {
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    if (carries_error(graph, id, rule)) return true;
   return false;
 }
 }  // namespace
@@ -61,21 +50,22 @@ static bool keeps_narrow(const mesh::Graph& graph, const ErrorSchedule& schedule
   return false;
 }
 
-bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path) {
-  const mesh::Layer& layer = *graph.nodes()[node].layer;
-  if (path == ErrorPath::gradients) return layer.state_size() != 0 && !layer.learns_forward();
-  return path == ErrorPath::displacements && is_recurrent(graph, node);
+bool carries_error(const mesh::Graph& graph, mesh::NodeId node, const RuleDefinition& rule) {
+  const mesh::StateErrors errors = graph.nodes()[node].layer->state_errors();
+  if (rule.path == ErrorPath::gradients) return errors != mesh::StateErrors::none;
+  return rule.path == ErrorPath::displacements && rule.gives_state_targets && errors == mesh::StateErrors::any;
 }
 
 ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t horizon, std::uint64_t most)
     : distances_(graph.nodes().size()) {
   const auto& nodes = graph.nodes();
-  const ErrorPath path = rule_of(rule).path;
+  const RuleDefinition& definition = rule_of(rule);
+  const ErrorPath path = definition.path;
   std::vector<bool> is_reached(nodes.size(), false);
   std::vector<mesh::NodeId> front(graph.outputs());
   std::sort(front.begin(), front.end());
   front.erase(std::unique(front.begin(), front.end()), front.end());
-  std::uint32_t further = is_along_links(path) && has_memory(graph, path) ? kThroughStates : 0;
+  std::uint32_t further = is_along_links(path) && has_memory(graph, definition) ? kThroughStates : 0;
   std::uint64_t count = 0;
   for (std::uint32_t distance = 0; !front.empty() && (horizon == 0 || distance < horizon); ++distance) {
     count += front.size();
@@ -90,7 +80,7 @@ ErrorSchedule::ErrorSchedule(const mesh::Graph& graph, Rule rule, std::uint32_t 
     const auto is_known = [&](mesh::NodeId id) { return is_reached[id]; };
     for (mesh::NodeId id : front) {
       // A hidden state is a link from the layer to itself.
-      if (carries_error(graph, id, path)) next.push_back(id);
+      if (carries_error(graph, id, definition)) next.push_back(id);
       const bool takes_every_path = path == ErrorPath::gradients || distances_[id].size() > 1;
       for (std::uint32_t e : nodes[id].sources) {
         const mesh::NodeId source = graph.edges()[e].from;

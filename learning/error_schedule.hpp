@@ -39,9 +39,9 @@ class ErrorSchedule {
   bool is_cut_ = false;
 };
 
-/// True where errors travel from tick to tick through the layer's hidden state: of gradients through every one, of
-/// displacements through those of rnn, lstm, gru and diagonal; through none that learns forward.
-bool carries_error(const mesh::Graph& graph, mesh::NodeId node, ErrorPath path);
+/// True where errors travel from tick to tick through the layer's hidden state: of gradients through every one that
+/// passes errors, of displacements through those that take targets (mesh::Layer::state_errors).
+bool carries_error(const mesh::Graph& graph, mesh::NodeId node, const RuleDefinition& rule);
 
 /// Memory of the past that errors are paired with.
 struct History {

@@ -376,10 +376,22 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }
 const LearningOptions& Learner::options() const noexcept { return parts_->past.given; }
-std::vector<NodeId> Learner::inverse_nodes() const {
+std::vector<NodeId> states_without_errors(const Learner& learner) {
+  const mesh::Graph& graph = learner.parts_->mesh.graph();
   std::vector<NodeId> nodes;
-  for (NodeId node = 0; node < parts_->plan.layers.size(); ++node)
-    if (parts_->inverses.has(node)) nodes.push_back(node);
+  for (NodeId node = static_cast<NodeId>(graph.port_count()); node < learner.parts_->plan.layers.size(); ++node) {
+    const std::vector<Hop>& hops = learner.parts_->plan.layers[node].hops;
+    if (hops.empty() || graph.nodes()[node].layer->state_errors() == mesh::StateErrors::none) continue;
+    if (std::none_of(hops.begin(), hops.end(), [](const Hop& hop) { return hop.state_out != kNoMessage; }))
+      nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<NodeId> inverse_nodes(const Learner& learner) {
+  std::vector<NodeId> nodes;
+  for (NodeId node = 0; node < learner.parts_->plan.layers.size(); ++node)
+    if (learner.parts_->inverses.has(node)) nodes.push_back(node);
   return nodes;
 }
 

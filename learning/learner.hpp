@@ -137,8 +137,6 @@ class Learner final : public mesh::StepRule {
   const Optimizer& optimizer() const noexcept;
   mesh::Mesh& mesh() noexcept;
   const mesh::Mesh& mesh() const noexcept;
-  /// Layers with a learned inverse (dtp, sdtp), ascending.
-  std::vector<mesh::NodeId> inverse_nodes() const;
 
   /// After its fields came out of a file: checks them, and makes what follows from them.
   /// @error corrupt; then the learner is to be thrown away
@@ -146,6 +144,8 @@ class Learner final : public mesh::StepRule {
 
   bool fires(std::uint64_t step) const noexcept override;
   std::uint64_t fired_before(std::uint64_t step) const noexcept override;
+  /// Of a settled sample: layers before which nothing has changed, or nothing new has come yet.
+  bool keeps_value(mesh::NodeId node, std::uint64_t step) const noexcept override;
   void learn(mesh::StepContext& context, mesh::NodeId node) noexcept override;
   /// The learners' rows, where an error of a labelled sample will be paired with this firing; else none. Samples that
   /// are scored and learned from are thus computed as in training (with dropout); unlabelled samples, runs without a
@@ -161,6 +161,8 @@ class Learner final : public mesh::StepRule {
  private:
   friend class LayerMonitor;
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
+  friend std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
+  friend std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
   friend std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
@@ -180,6 +182,11 @@ class Learner final : public mesh::StepRule {
 /// The detector of drift that takes a learner's scores (`drift`); its events are cleared with them.
 DriftWatch& drift_of(Learner& learner) noexcept;
 const DriftWatch& drift_of(const Learner& learner) noexcept;
+/// Layers with a learned inverse (dtp, sdtp), ascending.
+std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
+/// Layers that learn and whose hidden state could pass errors to the tick before, but gets none: the rule sends none
+/// there, or `horizon` ends before. They learn from each tick by itself. Ascending.
+std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
 /// Numbers of the samples that `replay` has stored, among those that came, by place.
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
 /// Bytes that stored samples take, once there are as many as there may be.

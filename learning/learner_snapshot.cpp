@@ -150,7 +150,7 @@ void LearnerSnapshot::take(Learner& learner) {
     }
     tensors_.push_back(formats::make_tensor(kFlight, std::span<const std::uint32_t>(messages_)));
     const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
-    inverses_ = learner.inverse_nodes();
+    inverses_ = inverse_nodes(learner);
     first_.clear();
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(weights.parameters().size());

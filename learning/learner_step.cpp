@@ -56,6 +56,13 @@ class LayerUpdate {
 bool Learner::fires(std::uint64_t step) const noexcept { return parts_->clock.fires(step); }
 std::uint64_t Learner::fired_before(std::uint64_t step) const noexcept { return parts_->clock.fired_before(step); }
 
+bool Learner::keeps_value(NodeId node, std::uint64_t step) const noexcept {
+  const LearnerParts& p = *parts_;
+  if (p.plan.windows.empty()) return false;
+  const std::uint64_t phase = p.clock.phase(step);
+  return phase < p.plan.windows[node].first || phase > p.plan.windows[node].last;
+}
+
 std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
   const LearnerParts& p = *parts_;
   std::vector<std::pair<NodeId, NodeId>> links;
@@ -129,7 +136,14 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
     if (phase == p.plan.hold && !p.records.empty() && p.records.is_due(node, 0) && p.rings.is_labelled(sample))
       p.records.keep(context, node, 0);
     // In a mesh's first ticks the deepest hops would read from before tick 0.
-    if (!p.rings.is_labelled(sample) || end < layer.reach + 1) return;
+    if (!p.rings.is_labelled(sample)) return;
+    if (end < layer.reach + 1) {
+      const bool leaves = layer.output >= 0 && phase == p.plan.hold;
+      if (leaves)
+        p.backward.score({context, node, parity, p.scratch[context.region], p.options.learners}, layer.hops.front(),
+                         end, sample);
+      return;
+    }
     for (const Hop& hop : layer.hops) {
       const Meeting meeting = p.plan.meeting(path, node, hop, true);
       if (p.plan.hold + static_cast<std::uint64_t>(meeting.age) != phase) continue;

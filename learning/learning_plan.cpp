@@ -39,6 +39,7 @@ class Planner {
   void plan_steps();
   void plan_arrivals();
   void plan_delays();
+  void plan_windows();
 
  private:
   std::uint32_t add_message(std::size_t width);
@@ -116,7 +117,7 @@ void Planner::plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t d
       hop.sends = true;
       edge_messages_[node.sources[i]].emplace_back(distance, hop.outbox[i]);
     }
-    if (carries_error(graph_, id, rule_of(options_).path)) {
+    if (carries_error(graph_, id, rule_of(options_))) {
       if (!hops.empty() && hops.back().distance + 1 == distance) hop.state_in = hops.back().state_out;
       if (schedule.has(id, distance + 1)) hop.state_out = add_message(node.layer->state_size());
     }
@@ -208,8 +209,8 @@ Status Planner::plan_traces() {
 }
 
 /// Divisor of steps in deep networks. Changes of n layers on the way of an error add up at the output, and in a
-/// pipelined network the error of the last is 2 n steps late: each takes 1 / n^2 of the step. Networks of up to kShallow
-/// layers that learn take it whole.
+/// pipelined network the error of the last is 2 n steps late: each takes 1 / n^2 of the step. Networks of up to
+/// kShallow layers that learn take it whole.
 double Planner::depth_factor() const {
   if (!rule_of(options_).adds_up) return 1.0;
   constexpr double kShallow = 4.0;
@@ -260,6 +261,49 @@ void Planner::plan_delays() {
       plan_.layers[group.owner].delay = std::max(plan_.layers[group.owner].delay, plan_.layers[user].delay);
 }
 
+/// Layers whose values depend on when they fire, beside what they read: state and loops, and all before and behind
+/// them.
+std::vector<bool> moving_layers(const mesh::Graph& graph) {
+  std::vector<NodeId> starts;
+  for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+    if (graph.is_in_loop(id) || graph.nodes()[id].layer->state_size() != 0) starts.push_back(id);
+  std::vector<bool> moves(graph.nodes().size());
+  for (const bool is_back : {false, true}) {
+    std::vector<bool> is_reached(graph.nodes().size());
+    std::vector<NodeId> front = starts;
+    while (!front.empty()) {
+      const NodeId id = front.back();
+      front.pop_back();
+      if (is_reached[id]) continue;
+      is_reached[id] = moves[id] = true;
+      for (const std::uint32_t e : is_back ? graph.nodes()[id].sources : graph.nodes()[id].readers)
+        front.push_back(is_back ? graph.edges()[e].from : graph.edges()[e].to);
+    }
+  }
+  return moves;
+}
+
+/// A settled layer d links behind an input, on all ways, publishes the same from tick d on, until weights move. The
+/// ticks before it would publish what no error and nobody meets.
+void Planner::plan_windows() {
+  if (options_.schedule != Schedule::settle || plan_.hold < graph_.settle_ticks()) return;
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size(); ++id)
+    if (graph_.nodes()[id].layer->is_observer() || graph_.nodes()[id].layer->handles_mail()) return;
+  const std::vector<bool> moves = moving_layers(graph_);
+  plan_.windows.resize(graph_.nodes().size());
+  for (const NodeId id : graph_.order()) {
+    if (graph_.nodes()[id].is_port() || moves[id]) continue;
+    FiringWindow window{UINT32_MAX, 0};
+    for (const std::uint32_t e : graph_.nodes()[id].sources) {
+      const NodeId source = graph_.edges()[e].from;
+      const bool is_port = graph_.nodes()[source].is_port();
+      window.first = std::min(window.first, is_port ? 0 : plan_.windows[source].first + 1);
+      window.last = std::max(window.last, is_port ? 0 : plan_.windows[source].last + 1);
+    }
+    plan_.windows[id] = window;
+  }
+}
+
 }  // namespace
 
 RingSizes ring_sizes(const mesh::Graph& graph, const LearningOptions& options, std::uint32_t latency,
@@ -305,6 +349,7 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   planner.plan_steps();
   planner.plan_arrivals();
   planner.plan_delays();
+  planner.plan_windows();
   const RingSizes sizes = ring_sizes(graph, options, plan.latency, plan.depth);
   plan.chunk = sizes.chunk;
   plan.ring = sizes.ring;

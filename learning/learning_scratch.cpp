@@ -23,7 +23,9 @@ std::vector<LearningScratch> LearningScratch::make(const mesh::Graph& graph, con
     const mesh::Node& node = graph.nodes()[id];
     widest = std::max({widest, node.in, node.width});
     if (node.is_port()) continue;
-    if (carries_error(graph, id, rule_of(options).path)) widest = std::max(widest, node.layer->state_size());
+    if (carries_error(graph, id, rule_of(options))) widest = std::max(widest, node.layer->state_size());
+    for (const mesh::ParameterSpec& each : node.layer->parameters())
+      if (rule_of(options).own_step) widest = std::max({widest, each.out, each.in});
     if (learns_maps(graph, id, options)) widest_maps = std::max(widest_maps, LearnedMaps::scratch_of(*node.layer));
     widest_kept = std::max(widest_kept, ActivationRecords::scratch_of(graph, id, options.learners));
     widest_own = std::max(widest_own, node.layer->scratch_size());

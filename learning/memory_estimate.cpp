@@ -33,7 +33,7 @@ std::uint64_t message_floats(const mesh::Graph& graph, const ErrorSchedule& sche
   std::uint64_t floats = 0;
   for (const std::uint32_t e : node.sources)
     if (schedule.has(graph.edges()[e].from, distance + 1)) floats += padded(graph.edges()[e].width);
-  if (carries_error(graph, id, rule.path) && schedule.has(id, distance + 1)) floats += padded(node.layer->state_size());
+  if (carries_error(graph, id, rule) && schedule.has(id, distance + 1)) floats += padded(node.layer->state_size());
   return floats;
 }
 

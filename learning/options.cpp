@@ -96,8 +96,8 @@ std::vector<LearningTable::Field> step_fields() {
               .high = 1024,
               .is_always_written = true,
               .unit = "links",
-              .meaning = "links that an error travels back; 0: until every layer was reached, and 8 more where a layer "
-                         "has hidden state"}),
+              .meaning = "links that an error travels back; 0: until every layer was reached, and 8 more where errors "
+                         "go through hidden state"}),
       option("hold", &O::hold,
              {.low = 0,
               .high = 1u << 20,

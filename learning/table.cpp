@@ -296,6 +296,8 @@ bool SampleReader::lacks_targets() const {
 /// False: the row is left out.
 Result<bool> SampleReader::take_targets() {
   const bool is_target = table_->kind() == formats::RowKind::target;
+  has_target_ = is_target && !table_->gradient().empty();
+  if (has_target_) return true;
   const std::size_t count = is_target ? table_->fields().size() : targets_.size();
   if (is_target) {
     // Of a sample before the first one here.

@@ -127,9 +127,8 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
   if (ticks == 0) return {};
   Parts& p = *parts_;
   if (!p.device.run && internal::may_batch(p.graph, p.cells, ticks)) {
-    const kernels::FlushSubnormals exact;
     internal::Visits visits(*p.activity, p.graph, p.cells, p.visits, p.ticks);
-    if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks, visits)) {
+    if (internal::run_batched(p.graph, p.weights, *p.state, p.ticks, ticks, feeds, sinks, visits, *p.executor)) {
       p.ticks += ticks;
       if (p.device.missing) p.device.missing->host_steps += ticks;
       return {};
@@ -152,9 +151,9 @@ Status Mesh::forward(std::span<const RunInput> inputs, std::size_t rows, std::sp
   // One pass says what ticks do. Failures there are told of here.
   if (MeshAccess::pass_on_device(*this, inputs, rows, outputs)) return {};
   parts_->sync(false);
-  const kernels::FlushSubnormals exact;
-  internal::Visits visits(*parts_->activity, parts_->graph, parts_->cells, parts_->visits, parts_->ticks);
-  return internal::run_combinational(parts_->graph, parts_->weights, rows, feeds, sinks, visits);
+  Parts& p = *parts_;
+  return internal::run_combinational(p.graph, p.weights, rows, feeds, sinks,
+                                     {*p.executor, *p.activity, p.cells, p.visits, p.ticks});
 }
 
 Result<CommandMessage> Mesh::post(Coord at, std::shared_ptr<Command> control) {

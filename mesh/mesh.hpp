@@ -111,8 +111,9 @@ class Mesh {
   /// computed for many ticks at once.
   Status run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs = {});
   /// One combinational pass in topological order: outputs for `rows` independent inputs, each as if held until settled.
-  /// Feedback links and hidden states read zero; disabled cells compute too. Touches no session.
-  /// @error unknown_name, shape_mismatch, not_finite; internal when a layer threw
+  /// Feedback links and hidden states read zero; disabled cells compute too. Touches no session. Parts of the rows go
+  /// through on all threads, in 64 MiB together whatever the number of rows, or a row a thread where one takes more.
+  /// @error unknown_name, shape_mismatch, not_finite; internal when a layer threw: outputs then have some of the rows
   /// inputs [rows][width], outputs [rows][width].
   Status forward(std::span<const RunInput> inputs, std::size_t rows, std::span<const RunOutput> outputs) const;
 

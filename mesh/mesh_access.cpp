@@ -151,10 +151,10 @@ Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> 
   // A copy's state and engine take longer to make than a row of a small mesh to compute.
   const bool is_small = rows <= kFewRows && p.layout.plan.regions.size() == 1 && mesh.width() == 1;
   if (is_small && forgets_its_state(p.graph, feeds.size(), ticks)) {
-    const kernels::FlushSubnormals exact;
-    internal::Visits visits(*p.activity, p.graph, p.cells, p.visits, p.ticks);
     // The copy tells of values that are not finite.
-    if (internal::run_combinational(p.graph, p.weights, rows, feeds, sinks, visits)) return {};
+    if (internal::run_combinational(p.graph, p.weights, rows, feeds, sinks,
+                                    {*p.executor, *p.activity, p.cells, p.visits, p.ticks}))
+      return {};
   }
   const NodeId nodes = static_cast<NodeId>(p.graph.nodes().size());
   ByteArchive committed;

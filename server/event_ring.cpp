@@ -9,8 +9,8 @@
 namespace weft::server {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTopics{"statistics", "faults",  "drift", "checkpoints",
-                                                  "sessions",   "weights", "phase"};
+constexpr std::array<std::string_view, 8> kTopics{"statistics", "faults",  "drift", "checkpoints",
+                                                  "sessions",   "weights", "phase", "expired"};
 
 std::string text_of(std::string_view event, const Json& data, std::optional<std::uint64_t> number) {
   std::string text = number ? "id: " + std::to_string(*number) + "\n" : std::string();

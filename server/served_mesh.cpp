@@ -420,6 +420,9 @@ void ServedMesh::publish(bool is_due) {
   made->mean_loss = mesh_->scores().mean_loss();
   made->drift = mesh_->scores().drift().last();
   made->drifts = mesh_->scores().drift().drifts();
+  if (const learning::Learner* const learner = mesh_->learner();
+      learner && learner->options().late != learning::Late::none)
+    made->late = learner->late_counts();
   made->sessions = state.sessions;
   made->supervision = mesh.supervisor().counters();
   for (std::size_t i = 0; i < actors::kActorStatusCount; ++i)
@@ -458,6 +461,12 @@ void ServedMesh::tell_changes(const MeshStatistics& before, const MeshStatistics
                      {"before", now.drift.before},
                      {"after", now.drift.after},
                      {"recovery_samples", now.drift.is_recovery ? Json(now.drift.since) : Json()}});
+  if (now.late && now.late->expired != (before.late ? before.late->expired : 0))
+    events_.publish("expired", "expired",
+                    {{"tick", now.tick},
+                     {"count", now.late->expired - (before.late ? before.late->expired : 0)},
+                     {"expired", now.late->expired},
+                     {"observed", now.late->observed}});
   if (now.phase != before.phase) events_.publish("phase", "phase", {{"phase", now.phase}, {"tick", now.tick}});
   if (now.sessions != before.sessions)
     events_.publish("sessions", "sessions", {{"sessions", now.sessions}, {"tick", now.tick}});

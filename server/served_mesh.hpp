@@ -56,6 +56,7 @@ struct MeshStatistics {
   std::optional<double> accuracy, mean_loss;
   DriftDetector::Event drift;  ///< the last one; number 0: none
   std::uint64_t drifts = 0;
+  std::optional<learning::LateCounts> late;  ///< where targets may come later
   std::vector<std::string> sessions;
   actors::SupervisionCounters supervision;
   std::array<std::uint64_t, actors::kActorStatusCount> cells{};

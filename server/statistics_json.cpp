@@ -68,6 +68,13 @@ Json statistics_of(const ServedMesh& mesh) {
   out["prequential_accuracy"] = now->accuracy ? Json(*now->accuracy) : Json();
   out["mean_loss"] = now->mean_loss ? Json(*now->mean_loss) : Json();
   out["drifts"] = now->drifts;
+  out["late"] = nullptr;
+  if (now->late)
+    out["late"] = {{"observed", now->late->observed},
+                   {"taught", now->late->taught},
+                   {"forgone", now->late->forgone},
+                   {"expired", now->late->expired},
+                   {"open", now->late->open()}};
   out["cells"] = by_name<actors::ActorStatus>(now->cells);
   out["faults"] = by_name<actors::FaultKind>(now->supervision.faults);
   out["decisions"] = by_name<actors::Policy>(now->supervision.decisions);

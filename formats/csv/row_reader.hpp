@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,10 @@ class RowReader {
   bool may_bring_targets() const noexcept { return may_bring_targets_; }
   /// Of the sample, as JSON; empty: it has none.
   const std::string& id() const noexcept { return id_; }
+  /// Of the target of an earlier sample: the factor of its gradients, where the row says one.
+  std::optional<float> weight() const noexcept { return weight_; }
+  /// In the place of its target: the slope of the caller's own loss by the outputs; empty: none.
+  std::span<const float> gradient() const noexcept { return gradient_; }
   /// True when the source ended inside the row's last line, so that more may have been meant to follow.
   bool is_cut() const noexcept { return is_cut_; }
 
@@ -66,6 +71,8 @@ class RowReader {
   RowReader& operator=(RowReader&&) = default;
 
   std::string source_name_, id_;
+  std::optional<float> weight_;
+  std::vector<float> gradient_;
   std::vector<CsvField> fields_;
   std::vector<std::string> names_;
   std::size_t columns_ = 0, line_ = 0;

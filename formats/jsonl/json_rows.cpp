@@ -103,6 +103,7 @@ Status JsonRows::take(const Json& document) {
     return refuse(Errc::parse_failed, "JSON, but no object: expected {\"column\": value, ...}");
   WEFT_CHECK(take_id(document));
   fields_.clear();
+  weight_.reset(), gradient_.clear();
   texts_.all.clear(), texts_.ends.clear(), texts_.is_quoted.clear();
   if (const Json* const forgo = document.find("forgo")) {
     if (!forgo->is_bool() || !forgo->get<bool>() || id_.empty() || document.size() != 2)
@@ -112,7 +113,7 @@ Status JsonRows::take(const Json& document) {
   }
   if (!id_.empty() && brings_target(document)) {
     kind_ = RowKind::target;
-    return take_target(document);
+    return document.contains("gradient") && !is_target("gradient") ? take_gradient(document) : take_target(document);
   }
   kind_ = RowKind::sample;
   if (!columns_) WEFT_CHECK(name_columns(document));
@@ -138,12 +139,18 @@ bool JsonRows::is_column(std::string_view key) const {
   return std::find(names_.begin(), names_.end(), key) != names_.end();
 }
 
+/// A number, rounded once.
+static std::optional<float> float_of(const Json& value) {
+  if (!value.is_integer() && !value.is_natural() && !value.is_real()) return std::nullopt;
+  return static_cast<float>(value.get<double>());
+}
+
 /// No values of a sample beside a target.
 bool JsonRows::brings_target(const Json& document) const {
   if (document.size() < 2) return false;
   for (const auto& [key, value] : document.members()) {
-    const bool is_alias = key == "y" && (is_list_ || !is_column(key));
-    if (key != "id" && !is_target(key) && !is_alias) return false;
+    const bool is_own = (key == "y" || key == "weight" || key == "gradient") && (is_list_ || !is_column(key));
+    if (key != "id" && !is_target(key) && !is_own) return false;
   }
   return true;
 }
@@ -212,7 +219,34 @@ Status JsonRows::take_sample(const Json& document) {
   return {};
 }
 
+/// "weight", of a target.
+Status JsonRows::take_weight(const Json& document) {
+  const Json* const weight = document.find("weight");
+  if (!weight || is_target("weight")) return {};
+  const auto number = float_of(*weight);
+  if (!number) return refuse(Errc::parse_failed, "'weight': expected a number");
+  weight_ = *number;
+  return {};
+}
+
+/// "gradient": values of the outputs in turn.
+Status JsonRows::take_gradient(const Json& document) {
+  WEFT_CHECK(take_weight(document));
+  const Json& gradient = *document.find("gradient");
+  if (document.size() != 2u + weight_.has_value())
+    return refuse(Errc::parse_failed, "'gradient': beside it a target; give one of them");
+  if (!gradient.is_array() || gradient.empty())
+    return refuse(Errc::parse_failed, "'gradient': expected a list of numbers");
+  for (const Json& value : gradient) {
+    const auto number = float_of(value);
+    if (!number) return refuse(Errc::parse_failed, "'gradient': expected a list of numbers");
+    gradient_.push_back(*number);
+  }
+  return {};
+}
+
 Status JsonRows::take_target(const Json& document) {
+  WEFT_CHECK(take_weight(document));
   WEFT_CHECK(add_targets(document));
   finish_fields();
   return {};

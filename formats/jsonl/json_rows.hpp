@@ -48,6 +48,8 @@ class JsonRows final : public RowReader {
   Status take_id(const Json& document);
   Status take_sample(const Json& document);
   Status take_target(const Json& document);
+  Status take_weight(const Json& document);
+  Status take_gradient(const Json& document);
   Status name_columns(const Json& document);
   bool brings_target(const Json& document) const;
   bool is_target(std::string_view key) const;

@@ -53,6 +53,13 @@ class BackwardStep {
   /// added to. failed: the fault is reported, and its messages are zeros, from which readers learn nothing.
   Outcome run(const LayerAt& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept;
 
+  /// Scores an output's answer of `activation_tick`, from which nothing is learned: its errors would meet ticks before
+  /// the mesh's first.
+  void score(const LayerAt& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept {
+    outputs_.gradient(at, output(at, hop, activation_tick), sample,
+                      at.rows(at.scratch.delta, at.context.graph.nodes()[at.node].width));
+  }
+
  private:
   bool process(const LayerAt& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample);
   bool are_messages_finite(const LayerAt& at, const Hop& hop) noexcept;
@@ -60,7 +67,9 @@ class BackwardStep {
   bool process_gradient(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
   bool process_target(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
   /// As process_target says, the last part: the layer learns from its displacement.
-  bool learn_target(const LayerAt& at, mesh::BackwardArgs& args, const kernels::MatrixView& residual);
+  bool learn_target(const LayerAt& at, mesh::BackwardArgs& args, const kernels::MatrixView& residual, bool is_output);
+  /// The step of a rule that has its own for each type of layer, against -args.dy.
+  bool step_by_rule(const LayerAt& at, const mesh::BackwardArgs& args);
   /// The same bits at once, on the CPU, of a layer that is one product: these operations of one row cost more than what
   /// they compute.
   bool learn_target_at_once(const LayerAt& at, const mesh::BackwardArgs& args, const kernels::MatrixView& residual);
@@ -71,6 +80,9 @@ class BackwardStep {
   void learn_inverse(const LayerAt& at, const mesh::BackwardArgs& args) noexcept;
   void propagate_target(const LayerAt& at, const Hop& hop, const mesh::BackwardArgs& past,
                         const kernels::MatrixView& residual, const kernels::MatrixView& dx);
+  /// Sends by the layer's own derivative, with its weights or others in their place, and bent if the options say so.
+  void propagate_backward(const LayerAt& at, const Hop& hop, const mesh::BackwardArgs& past,
+                          const kernels::MatrixView& residual, const kernels::MatrixView& dx);
   void send(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView dx) noexcept;
   /// Sends displacements through the feedback matrix, of a layer that puts sources side by side. False: it does not
   /// take them so, and nothing is sent.

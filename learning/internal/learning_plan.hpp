@@ -43,6 +43,11 @@ struct Meeting {
   std::int64_t age = 0, back = 0;
 };
 
+/// Ticks of a settled sample in which a layer fires: those in which a new input can reach it.
+struct FiringWindow {
+  std::uint32_t first = 0, last = UINT32_MAX;
+};
+
 struct LayerPlan {
   std::int32_t output = -1;      // index among the network's outputs
   std::int32_t traced_for = -1;  // the output whose error moves its traces (traces)
@@ -88,8 +93,9 @@ struct LearningPlan {
   std::uint32_t hold = 0;                     // ticks a sample is held (settle)
   std::uint32_t depth = 0, deepest = 0;       // distances; depth is 2 at least
   History history;
-  std::uint32_t travel = 0;  // steps of a settled sample after its ticks
-  std::uint64_t chunk = 0;   // RingSizes
+  std::vector<FiringWindow> windows;  // by node; empty: all fire in each tick
+  std::uint32_t travel = 0;           // steps of a settled sample after its ticks
+  std::uint64_t chunk = 0;            // RingSizes
   std::uint64_t ring = 0;
   bool moves_together = false;  // all layers, once the norm of all gradients, or of all traces, is known
 

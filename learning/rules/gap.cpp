@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets by the weighted mean of the layer's targets: a rule of the system that Weft follows, taken literally.
+// Targets by the weighted mean of the layer's targets: after a rule of Loom, the system that Weft
+// follows; gap_original has it as it is there.
 
 #include "learning/rules/rule.hpp"
 

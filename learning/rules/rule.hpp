@@ -51,6 +51,20 @@ struct MatrixStep {
   float* sums;                           // scratch, as many as values of the input
 };
 
+/// A layer of any type under a rule that has its own way with each.
+struct LayerStep {
+  kernels::OpStream& stream;
+  const mesh::Layer& layer;
+  std::string_view type;                 // of the layer
+  const mesh::BackwardArgs& past;        // when the displacement was caused
+  kernels::MatrixView residual;          // of the output; of a step a share of it, against the step
+  kernels::MatrixView dx;                // of `through_layer`: the result
+  mesh::Gradients gradients;             // of `own_step`: added to
+  kernels::MatrixView target, weighted;  // scratch, as wide as the output (own_step: as any side of its parameters) and
+                                         // as the input
+  float* sums;                           // scratch, as many as values of the input
+};
+
 /// Properties that make a learning rule; docs/learning.md has the equations. @thread its functions: as StepRule::learn
 struct RuleDefinition {
   std::string_view name;
@@ -61,6 +75,8 @@ struct RuleDefinition {
   float feedback_scale = 1.0f;          // default
   bool takes_wanted_output = false;     // an output's target is what it should say, not a step against the gradient
   float target_share = 1.0f;            // of a displacement, by which the layer's own target is apart
+  float budget_share = 1.0f;            // of that, in the target that a hidden layer's link budget is of
+  bool gives_state_targets = true;      // of displacements: from tick to tick, where a layer's state takes them
   bool outputs_send_gradients = false;  // an output sends J^T d, not through a feedback matrix
   float step_limit = 0.0f;              // default, 0: none
   bool adds_up = false;  // layers act together on the outputs: in deep networks each one's limited step is smaller
@@ -68,6 +84,8 @@ struct RuleDefinition {
   float activation_limit = 0.0f;    // default, 0: none
   float gradient_limit = 0.0f;      // default, 0: none
   void (*through_matrix)(const MatrixStep& step) = nullptr;
+  void (*through_layer)(const LayerStep& step) = nullptr;  // of all layers, in the place of their backward
+  bool (*own_step)(const LayerStep& step) = nullptr;       // likewise; false: the layer has none
 };
 
 /// dx = g(y + d) - g(y) with the feedback function g(t) = B t, or tanh(B t + c).

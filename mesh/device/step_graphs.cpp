@@ -24,6 +24,7 @@ std::optional<Hash128> StepGraphs::key_of(std::uint64_t tick, const BlockSteps& 
   engine_.exceptions().add_firing(now, engine_.ticks_in(steps.first + steps.count) - engine_.ticks_in(steps.first),
                                   key);
   if (StepRule* const rule = engine_.rule()) {
+    key.add(std::uint64_t{engine_.runner().may_keep()});
     const RecordableRule& recordable = *rule->recordable();
     const auto of_rule = recordable.record_key(steps.first, now, steps.count);
     if (!of_rule) return std::nullopt;

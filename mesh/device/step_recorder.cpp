@@ -95,7 +95,8 @@ void StepRecorder::record_part(const Recording& recording, const RegionPart& par
     return;
   }
   State& state = runner_.state();
-  const bool is_due = runner_.cells().empty() || runner_.cells()[part.cell]->fires(at.tick);
+  const bool is_due = runner_.cells().empty() || (runner_.cells()[part.cell]->fires(at.tick) &&
+                                                  !(at.fires && runner_.keeps_values(part, at.step)));
   for (NodeId id = part.first; id < part.first + part.layers && at.fires; ++id) {
     if (is_due) {
       record_layer(id, at);

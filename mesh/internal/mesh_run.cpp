@@ -23,6 +23,7 @@ Status Mesh::Parts::halted_error() const {
 Status Mesh::Parts::run_steps(std::uint64_t steps, std::uint64_t& done) {
   done = 0;
   WEFT_CHECK(halted_error());
+  engine->choose_kept_values();
   done = device.run ? device.run->run(*executor, ticks, steps) : engine->run(*executor, ticks, steps);
   if (device.missing) device.missing->host_steps += done;
   ticks += engine->ticks_in(done);

@@ -61,6 +61,9 @@ class Attention final : public Layer {
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t state_size() const noexcept override { return kernels::attention_state_size(shape_); }
+  StateErrors state_errors() const noexcept override {
+    return state_size() == 0 ? StateErrors::none : StateErrors::gradients;
+  }
   bool updates_state_in_place() const noexcept override { return true; }
   std::size_t cache_size() const noexcept override { return place(kEnd); }
   // Errors of the heads' results, q, k and v, and what one of the three sends to the input.

@@ -264,6 +264,17 @@ bool Container::learns_forward() const noexcept {
                      [](const Step& step) { return step.layer->state_size() == 0 || step.layer->learns_forward(); });
 }
 
+// A state is one vector: displacements that one part has no use for would reach it too.
+StateErrors Container::state_errors() const noexcept {
+  StateErrors errors = StateErrors::none;
+  for (const Step& step : steps_) {
+    const StateErrors own = step.layer->state_errors();
+    if (own == StateErrors::gradients) return own;
+    if (own == StateErrors::any) errors = own;
+  }
+  return errors;
+}
+
 bool Container::updates_state_in_place() const noexcept {
   return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
     return step.layer->state_size() == 0 || step.layer->updates_state_in_place();

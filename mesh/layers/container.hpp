@@ -35,6 +35,7 @@ class Container : public Layer {
   std::size_t scratch_size() const noexcept final { return scratch_size_; }
   std::size_t state_size() const noexcept final { return state_size_; }
   bool learns_forward() const noexcept final;
+  StateErrors state_errors() const noexcept final;
   bool updates_state_in_place() const noexcept final;
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
   std::size_t vocabulary_size() const noexcept final { return vocabulary_size_; }

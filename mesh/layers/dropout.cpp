@@ -31,6 +31,7 @@ class Dropout final : public Layer {
 
   std::size_t cache_size() const noexcept override { return out(); }
   std::size_t state_size() const noexcept override { return kernels::kNoiseState; }
+  StateErrors state_errors() const noexcept override { return StateErrors::none; }
   std::vector<std::size_t> noise_states() const override { return {0}; }
   bool has_training_mode() const noexcept override { return true; }
 

@@ -26,6 +26,7 @@ class Gate final : public Layer {
   }
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t state_size() const noexcept override { return gate_.balance > 0 ? gate_.experts : 0; }
+  StateErrors state_errors() const noexcept override { return StateErrors::none; }
   double multiply_adds() const noexcept override {
     return static_cast<double>(in()) * static_cast<double>(gate_.experts);
   }

@@ -27,6 +27,7 @@ class PositionEmbedding final : public Layer {
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t state_size() const noexcept override { return is_stateful_ ? 1 : 0; }
+  StateErrors state_errors() const noexcept override { return StateErrors::none; }
   bool updates_state_in_place() const noexcept override { return true; }
   // The tokens' positions, then how many tokens there are, and their entries.
   std::size_t cache_size() const noexcept override { return tokens_ + 1 + out(); }

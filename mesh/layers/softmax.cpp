@@ -63,6 +63,7 @@ class GumbelSoftmax final : public Layer {
       : Layer(shape, shape), groups_(in(), group), temperature_(temperature), is_straight_(is_straight), key_(key) {}
 
   std::size_t state_size() const noexcept override { return kernels::kNoiseState; }
+  StateErrors state_errors() const noexcept override { return StateErrors::none; }
   std::vector<std::size_t> noise_states() const override { return {0}; }
   std::size_t cache_size() const noexcept override { return is_straight_ ? out() : 0; }
   // Ten rounds of Philox for four values, two logarithms.

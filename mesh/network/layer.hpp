@@ -100,6 +100,13 @@ struct WeightSlot {
   std::uint32_t parameter = 0;  // of that owner, or of the layer itself
 };
 
+/// Errors that travel back through a layer's hidden state, from tick to tick.
+enum class StateErrors : int {
+  none,       ///< noise, tallies, places; or the state learns forward: dstate is 0
+  gradients,  ///< gradients alone: rules that send displacements give it no target
+  any,        ///< gradients, and displacements of target rules
+};
+
 /// Layer type: its shapes, its parameters, forward and backward. It knows neither ticks nor devices nor
 /// threads: it calls ops on a stream, and never reads through the pointers itself.
 /// Holds no state: one object serves every session.
@@ -128,6 +135,10 @@ class Layer {
   /// True when the hidden state has the derivatives that errors of later ticks meet, so that none travels back through
   /// it: dstate is 0.
   virtual bool learns_forward() const noexcept { return false; }
+  /// Errors that its hidden state passes to the tick before.
+  virtual StateErrors state_errors() const noexcept {
+    return state_size() == 0 || learns_forward() ? StateErrors::none : StateErrors::any;
+  }
   /// True when forward on a CPU may be given one memory as state and next_state.
   virtual bool updates_state_in_place() const noexcept { return false; }
   /// Offsets of noise streams in the hidden state, kernels::kNoiseState floats each. A new session gets streams of its

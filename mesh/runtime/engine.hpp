@@ -33,6 +33,10 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   /// ends them where it would end the whole run.
   std::uint64_t run(scheduler::Executor& executor, std::uint64_t tick, std::uint64_t steps,
                     std::uint64_t first = 0) noexcept;
+  /// Finds out whether the run that begins may keep values (StepRunner::allow_kept_values).
+  void choose_kept_values() noexcept {
+    runner_.allow_kept_values(rule() && exceptions_.are_none() && !commands_.has_mail());
+  }
   /// Ticks among the first `steps` steps.
   std::uint64_t ticks_in(std::uint64_t steps) const noexcept { return runner_.ticks_in(steps); }
   StepRule* rule() const noexcept { return runner_.rule(); }

@@ -14,12 +14,14 @@ const SchedulingExceptions::Found& SchedulingExceptions::now() const {
   const std::uint64_t changes = registry_->changes();
   if (changes == found_.seen) return found_;
   Found all;
+  all.fire_always = true;
   std::set<std::uint64_t> periods;
   StateHasher who;
   for (const auto& cell : cells_) {
     if (cell->is_reset_pending()) all.first_command = 0;
     if (!cell->deferred().empty())
       all.first_command = std::min(all.first_command, cell->deferred().front()->not_before);
+    all.fire_always &= cell->is_enabled() && cell->period() == 1;
     if (cell->is_enabled() && cell->period() == 1 && !cell->is_marked()) continue;
     if (cell->is_enabled() && cell->is_marked()) all.marked.push_back(cell->period());
     if (cell->is_enabled() && cell->period() != 1) periods.insert(cell->period());

@@ -24,6 +24,11 @@ class SchedulingExceptions {
   std::uint64_t steady_ticks(std::uint64_t tick) const;
   /// Ticks after which the same cells fire again.
   std::uint64_t firing_period() const { return now().period; }
+  /// True when every cell fires in every tick and no command waits in one.
+  bool are_none() const {
+    const Found& found = now();
+    return found.fire_always && found.first_command == UINT64_MAX;
+  }
   /// Adds the cells that fire in these ticks.
   void add_firing(std::uint64_t tick, std::uint64_t ticks, StateHasher& hasher) const;
 
@@ -33,6 +38,7 @@ class SchedulingExceptions {
     std::uint64_t first_command = UINT64_MAX;  // the tick of the first one that was kept
     std::vector<std::uint64_t> marked;         // periods of cells that are marked and enabled
     std::vector<std::uint64_t> periods;        // other than 1, each once
+    bool fire_always = false;                  // all cells
     std::uint64_t period = 1;                  // all of them; UINT64_MAX: a long one
     Hash128 who;
   };

@@ -307,10 +307,12 @@ void State::reset_session(std::size_t session, std::uint64_t tick) noexcept {
 }
 
 void State::set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept {
-  for (const auto& [node, place] : noise_) {
-    float* to = hidden(node, tick).row(session) + place + kStreamNumber;
-    to[0] = static_cast<float>(number & 0xffffffu), to[1] = static_cast<float>(number >> 24 & 0xffffffu);
-  }
+  for (const auto& [node, place] : noise_) number_stream(hidden(node, tick).row(session) + place, number);
+}
+
+void State::number_stream(float* noise, std::uint64_t number) noexcept {
+  noise[kStreamNumber] = static_cast<float>(number & 0xffffffu);
+  noise[kStreamNumber + 1] = static_cast<float>(number >> 24 & 0xffffffu);
 }
 
 void State::copy_streams(NodeId id, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept {

@@ -73,6 +73,8 @@ class State {
   void reset_session(std::size_t session, std::uint64_t tick) noexcept;
   /// Gives a session that never drew the noise streams of that number, 1 to 2^48 - 1.
   void set_streams(std::size_t session, std::uint64_t tick, std::uint64_t number) noexcept;
+  /// Gives the noise whose place is at `noise` (kernels::kNoiseState floats of a hidden state) the stream `number`.
+  static void number_stream(float* noise, std::uint64_t number) noexcept;
   /// The numbers of a layer's noise streams from one tick to another.
   void copy_streams(NodeId node, std::size_t session, std::uint64_t from, std::uint64_t to) noexcept;
   /// Values of a layer or port in one session, as they were published at `tick`.

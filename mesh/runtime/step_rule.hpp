@@ -83,6 +83,11 @@ class StepRule {
   virtual bool fires(std::uint64_t step) const noexcept = 0;
   /// Number of ticks among the steps [0, step).
   virtual std::uint64_t fired_before(std::uint64_t step) const noexcept = 0;
+  /// True when firing in this step, a tick, could not change what the layer publishes about the inputs that are held:
+  /// it keeps its value. Asked where every cell fires in every tick of the run and no command waits.
+  virtual bool keeps_value([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step) const noexcept {
+    return false;
+  }
   /// The layer's learning in this step.
   virtual void learn(StepContext& context, NodeId node) noexcept = 0;
   /// Number of a layer's rows, the first ones, that will be learned from as they fire in this step (ForwardArgs).

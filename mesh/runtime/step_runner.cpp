@@ -185,6 +185,8 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
   } else if (cell && !cell->fires(at.tick)) {
     cell->collect_mail(at.tick, false);
     outputs_.keep(part, at.tick, false);
+  } else if (keeps_values(part, at.step)) {
+    outputs_.keep(part, at.tick, false);
   } else {
     try {
       fire_layers(part, next, cell, at, events);

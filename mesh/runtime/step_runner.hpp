@@ -92,6 +92,17 @@ class StepRunner {
     return !rule_ && streams_.threads() == 1 && state_.sessions() == 1 && state_.depth() == 2;
   }
 
+  /// Lets cells keep their values where the rule says so (StepRule::keeps_value). Between runs.
+  void allow_kept_values(bool are_allowed) noexcept { may_keep_ = are_allowed; }
+  bool may_keep() const noexcept { return may_keep_; }
+  /// True when all layers of the cell keep their values in this tick.
+  bool keeps_values(const RegionPart& part, std::uint64_t step) const noexcept {
+    if (!may_keep_) return false;
+    for (NodeId id = part.first; id < part.first + part.layers; ++id)
+      if (!rule_->keeps_value(id, step)) return false;
+    return true;
+  }
+
   const Graph& graph() const noexcept { return graph_; }
   State& state() noexcept { return state_; }
   WeightStore& weights() noexcept { return weights_; }
@@ -101,7 +112,10 @@ class StepRunner {
   StepRule* rule() const noexcept { return rule_; }
   /// Sets who says which part of a half-step comes first; null: the runner's own order. @thread as run
   void use_order(scheduler::Order* order) noexcept { order_ = order; }
-  void forget_rule() noexcept { rule_ = nullptr; }
+  void forget_rule() noexcept {
+    rule_ = nullptr;
+    may_keep_ = false;
+  }
   const LayerRunner& layers() const noexcept { return layers_; }
   CellOutputs& outputs() noexcept { return outputs_; }
   RegionStreams& streams() noexcept { return streams_; }
@@ -131,6 +145,7 @@ class StepRunner {
   std::span<const std::unique_ptr<Cell>> cells_;
   actors::Registry* registry_;
   StepRule* rule_;
+  bool may_keep_ = false;
   actors::ActivityTable* activity_;
   LayerRunner layers_;
   CellOutputs outputs_;

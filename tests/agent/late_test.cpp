@@ -18,17 +18,24 @@ using storage::MemoryFileSystem;
 struct Way {
   learning::Schedule schedule;
   learning::Late late;
+  learning::Rule rule = learning::Rule::backprop;
 };
+
+/// Gradients of the caller go to rules that have a use for them.
+bool takes_gradients(learning::Rule rule) {
+  using learning::Rule;
+  return rule != Rule::gap && rule != Rule::gap_original && rule != Rule::local_ce;
+}
 
 mesh::NetworkSpec network(const Way& way) {
   auto spec = small_network();
-  spec.learning = R"({"rule":"backprop","patience":16,"schedule":")" + std::string(name(way.schedule)) +
-                  R"(","late":")" + std::string(name(way.late)) + R"("})";
+  spec.learning = R"({"rule":")" + std::string(name(way.rule)) + R"(","patience":16,"schedule":")" +
+                  std::string(name(way.schedule)) + R"(","late":")" + std::string(name(way.late)) + R"("})";
   return spec;
 }
 
 /// Samples that are taught three calls later by turns by a label, a gradient and a label of weight 0, forgone, or left.
-std::vector<Call> late_script(std::uint64_t steps) {
+std::vector<Call> late_script(std::uint64_t steps, bool has_gradients = true) {
   std::vector<Call> calls;
   for (std::uint64_t step = 0; step < steps; ++step) {
     calls.push_back([step](Agent& agent) -> Status {
@@ -41,14 +48,14 @@ std::vector<Call> late_script(std::uint64_t steps) {
       return {};
     });
     if (step >= 3 && step % 5 != 4)
-      calls.push_back([step](Agent& agent) -> Status {
+      calls.push_back([step, has_gradients](Agent& agent) -> Status {
         const learning::Ticket ticket = step - 3;
         if (step % 5 == 3) return agent.forgo(ticket);
         const auto label = static_cast<std::uint32_t>(step % 3);
         const float weight = step % 5 == 2 ? 0.0f : 1.5f;
         const std::vector<float> gradient{0.5f, -0.25f, 0.125f};
         learning::Target target{.output = "y", .weights = {&weight, 1}};
-        if (step % 5 == 1)
+        if (step % 5 == 1 && has_gradients)
           target.gradient = gradient;
         else
           target.labels = {&label, 1};
@@ -69,7 +76,7 @@ std::vector<Call> late_script(std::uint64_t steps) {
 class LateAgent : public ::testing::TestWithParam<Way> {};
 
 TEST_P(LateAgent, GoesOnFromAnyCallToTheSameEnd) {
-  const std::vector<Call> calls = late_script(40);
+  const std::vector<Call> calls = late_script(40, takes_gradients(GetParam().rule));
   MemoryFileSystem whole;
   Hash128 end;
   {
@@ -104,7 +111,7 @@ TEST_P(LateAgent, GoesOnFromAnyCallToTheSameEnd) {
 }
 
 TEST_P(LateAgent, ReplaysToTheSameHashes) {
-  const std::vector<Call> calls = late_script(40);
+  const std::vector<Call> calls = late_script(40, takes_gradients(GetParam().rule));
   MemoryFileSystem files;
   ScriptedAgent agent(
       files, Durability::Mode::tick, [](Agent::Options& options) { options.keep = 1000; }, network(GetParam()));
@@ -169,14 +176,83 @@ TEST(LateAgents, ReplayTakesATargetOfNobodyForOneThatTakesNoTime) {
   EXPECT_EQ(replay->replayable().hash(), taught);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LateAgent,
-                         ::testing::Values(Way{learning::Schedule::settle, learning::Late::meet},
-                                           Way{learning::Schedule::settle, learning::Late::again},
-                                           Way{learning::Schedule::pipelined, learning::Late::meet},
-                                           Way{learning::Schedule::pipelined, learning::Late::again}),
-                         [](const auto& row) {
-                           return std::string(name(row.param.schedule)) + "_" + std::string(name(row.param.late));
-                         });
+TEST_P(LateAgent, AsksWhatIf) {
+  const std::vector<Call> calls = late_script(40, takes_gradients(GetParam().rule));
+  MemoryFileSystem files;
+  ScriptedAgent agent(
+      files, Durability::Mode::tick, [](Agent::Options& options) { options.keep = 1000; }, network(GetParam()));
+  agent.run(calls.size(), calls);
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.from = 0;
+  options.set = {"layers[0].dtype=int8"};
+  auto replay = Replay::open(files, "agent", options);
+  ASSERT_TRUE(replay) << replay.error().text();
+  const Status ran = replay->run();
+  ASSERT_TRUE(ran) << ran.error().text();
+  EXPECT_EQ(replay->tick(), agent->mesh().ticks());
+  EXPECT_NE(replay->replayable().hash(), agent.hash());
+  const learning::LateCounts now = replay->replayable().learner()->late_counts(),
+                             then = agent->learner()->late_counts();
+  EXPECT_EQ(now.taught, then.taught);
+  EXPECT_EQ(now.expired, then.expired);
+}
+
+TEST_P(LateAgent, IsComparedWithOneThatWasTaughtOtherwise) {
+  const std::vector<Call> calls = late_script(40, takes_gradients(GetParam().rule));
+  const auto live = [&](MemoryFileSystem& files, const std::string& directory, std::size_t other) {
+    ScriptedAgent agent(files, Durability::Mode::tick, {}, network(GetParam()), directory);
+    while (agent.counter.calls < calls.size()) {
+      // One target is another one's.
+      const bool is_other = agent.counter.calls == other;
+      if (!is_other) {
+        ASSERT_TRUE(agent.call(calls));
+        continue;
+      }
+      ++agent.counter.calls;
+      const std::uint32_t label = 2;
+      const learning::Target target{.output = "y", .labels = {&label, 1}};
+      const learning::Ticket newest = agent->learner()->next_ticket() - 1;
+      ASSERT_TRUE(agent->teach(newest, {&target, 1}));
+      agent->learner()->clear_scores();
+    }
+  };
+  // The call that teaches the last sample but three by a label.
+  std::size_t call = calls.size() - 1;
+  MemoryFileSystem files;
+  live(files, "a", SIZE_MAX);
+  live(files, "same", SIZE_MAX);
+  live(files, "b", call);
+  const mesh::MeshOptions one{.threads = 1, .executor = mesh::ExecutorKind::deterministic};
+  const auto equal = diff(files, "a", "same", one);
+  ASSERT_TRUE(equal) << equal.error().text();
+  EXPECT_FALSE(equal->divergence);
+  const auto apart = diff(files, "a", "b", one);
+  ASSERT_TRUE(apart) << apart.error().text();
+  ASSERT_TRUE(apart->divergence);
+  EXPECT_TRUE(apart->divergence->external_since);
+}
+
+std::vector<Way> ways() {
+  using learning::Late, learning::Rule, learning::Schedule;
+  std::vector<Way> all;
+  for (std::size_t i = 0; i < learning::rule_names().size(); ++i)
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
+      for (const Late late : {Late::meet, Late::again}) {
+        const auto rule = static_cast<Rule>(i);
+        // Pipelined local errors keep no past; of rules beside backprop one lateness each.
+        const bool is_refused = rule == Rule::local_ce && schedule == Schedule::pipelined && late == Late::meet;
+        const bool is_spared =
+            rule != Rule::backprop && rule != Rule::local_ce && late != (i % 2 ? Late::meet : Late::again);
+        if (!is_refused && !is_spared) all.push_back({schedule, late, rule});
+      }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LateAgent, ::testing::ValuesIn(ways()), [](const auto& row) {
+  return std::string(name(row.param.rule)) + "_" + std::string(name(row.param.schedule)) + "_" +
+         std::string(name(row.param.late));
+});
 
 }  // namespace
 }  // namespace weft::agent::test::late_test

@@ -239,6 +239,61 @@ TEST(Feed, TargetsThatComeLater) {
   }
 }
 
+TEST(Feed, TargetsHaveWeightsOrAreGradients) {
+  Folder folder;
+  const std::string net = network(folder, "settle", "meet");
+  const auto all = rows(200);
+  const auto told = [&](const std::string& keys, bool learns = true) {
+    std::string lines;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const int id = static_cast<int>(i);
+      std::string target = taught(all[i], id);
+      if (!learns) target = R"({"id":)" + std::to_string(id) + "}\n";
+      target.insert(target.rfind('}'), keys);
+      lines += observed(all[i], id) + target;
+    }
+    return fed(net, lines);
+  };
+  const std::string plain = told("").last()["state_hash"];
+  EXPECT_EQ(told(R"(,"weight":1)").last()["state_hash"], plain);
+  EXPECT_NE(told(R"(,"weight":0.5)").last()["state_hash"], plain);
+  const Outcome none = told(R"(,"weight":0)");
+  EXPECT_EQ(none.last()["late"]["taught"], 200);
+  // A gradient of zeros moves nothing, as a weight of 0; another one does.
+  const auto gradient = [&](const std::string& value) { return R"(,"gradient":[)" + value + ",0]"; };
+  const Outcome zero = told(gradient("0"), false), moved = told(gradient("0.25"), false);
+  ASSERT_EQ(zero.exit, 0) << zero.told();
+  EXPECT_NE(moved.last()["state_hash"], zero.last()["state_hash"]);
+  const auto refused = [&](const std::string& keys, const std::string& words, bool learns) {
+    const Outcome outcome = told(keys, learns);
+    EXPECT_NE(outcome.exit, 0) << keys;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  };
+  refused(R"(,"weight":-1)", "weight -1", true);
+  refused(R"(,"weight":"much")", "'weight': expected a number", true);
+  refused(R"(,"gradient":[1])", "'gradient': 1 values where", false);
+  refused(R"(,"gradient":["x"])", "'gradient': expected a list of numbers", false);
+  refused(R"(,"gradient":[1])", "give one of them", true);
+}
+
+TEST(Feed, SamplesThatExpireAreTold) {
+  Folder folder;
+  const std::string net = network(folder, "settle", "meet");
+  std::string lines;
+  const auto all = rows(300);
+  for (std::size_t i = 0; i < all.size(); ++i) lines += observed(all[i], static_cast<int>(i));
+  const Outcome outcome = fed(net, lines);
+  ASSERT_EQ(outcome.exit, 0) << outcome.told();
+  std::uint64_t told = 0;
+  for (const Json& event : outcome.events())
+    if (event["event"] == "expired") {
+      told += event["count"].get<std::uint64_t>();
+      EXPECT_EQ(event["late"]["expired"], told);
+    }
+  EXPECT_GT(told, 0u);
+  EXPECT_EQ(outcome.last()["late"]["expired"], told) << outcome.told();
+}
+
 // A clear error that names the line; nothing of it is learned, and nothing before it is lost.
 TEST(Feed, BadRowsStopTheRunOrArePassedOver) {
   Folder folder;

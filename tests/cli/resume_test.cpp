@@ -72,6 +72,39 @@ Outcome stopped_by(int signal, const Folder& folder, std::string& place) {
   return {};
 }
 
+class ResumedRule : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ResumedRule, EndsTheSameAfterKillsAndReplaysItsJournal) {
+  for (const std::string schedule : {"settle", "pipelined"}) {
+    const Words run{"run",      kDigits,      "--json", "--max-samples", "1500", "--rule",
+                    GetParam(), "--schedule", schedule, "--held-out",    "0.1"};
+    const Outcome whole = weft(run);
+    ASSERT_EQ(whole.exit, 0) << whole.told();
+    Folder folder;
+    const Words in_directory = run + Words{"--state", folder / "agent", "--checkpoint-every", "400"};
+    // Of ever longer pieces some are cut short, whatever the machine's speed.
+    int kills = 0;
+    for (int piece = 0; piece < 6; ++piece) {
+      Process process(in_directory);
+      std::this_thread::sleep_for(milliseconds(20 + 15 * piece));
+      process.send(SIGKILL);
+      kills += process.wait().exit == 128 + SIGKILL;
+    }
+    EXPECT_GT(kills, 0);
+    const Outcome rest = weft(in_directory);
+    ASSERT_EQ(rest.exit, 0) << rest.told();
+    EXPECT_EQ(rest.last()["state_hash"], whole.last()["state_hash"]) << schedule << rest.told();
+    const Outcome replayed = weft({"replay", folder / "agent", "--json", "--verify"});
+    ASSERT_EQ(replayed.exit, 0) << replayed.told();
+    EXPECT_EQ(replayed.last()["state_hash"], whole.last()["state_hash"]) << schedule;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, ResumedRule,
+                         ::testing::Values("backprop", "gap", "chain", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce",
+                                           "gap_difference", "chain_original", "gap_original"),
+                         [](const auto& row) { return row.param; });
+
 TEST(Resume, WritesACheckpointOnInterruptAndExits130) {
   Folder folder;
   std::string place;

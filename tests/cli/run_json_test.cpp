@@ -184,5 +184,28 @@ TEST(RunJson, NamesATwinForEveryFlagInItsHelp) {
     EXPECT_NE(help.find("(Env:WEFT_ARG_" + std::string(variable) + ")"), std::string::npos) << variable;
 }
 
+TEST(RunJson, NotesHiddenStateThatGetsNoErrors) {
+  Folder folder;
+  const auto notes = [&](const std::string& learning) {
+    write_file(folder / "n.json", R"({"weft": 2, "name": "n", "inputs": {"x": [64]}, "chain": [
+      {"type": "sequential", "layers": [{"type": "gru", "out": 8}]}, {"type": "dense", "out": 10}],
+      "learning": )" + learning + R"(, "stream": {"csv": ")" +
+                                      source_path("examples/data/digits.csv.gz") + R"(", "scale": 0.0625}})");
+    const Outcome run = weft({"run", folder / "n.json", "--json", "--max-samples", "20"});
+    EXPECT_EQ(run.exit, 0) << run.told();
+    std::string all;
+    for (const Json& event : run.events())
+      if (event["event"] == "note") all += event["text"].get<std::string>() + "\n";
+    return all;
+  };
+  EXPECT_EQ(notes(R"({"rule": "fw_dtp"})").find("hidden state"), std::string::npos);
+  const std::string by_dfa = notes(R"({"rule": "dfa"})"), cut = notes(R"({"horizon": 2})");
+  EXPECT_NE(by_dfa.find("sequential at [0,0,0,0]: learning gets no errors from later ticks through hidden state, since "
+                        "the rule 'dfa' sends none there"),
+            std::string::npos)
+      << by_dfa;
+  EXPECT_NE(cut.find("learning.horizon 2 ends before"), std::string::npos) << cut;
+}
+
 }  // namespace
 }  // namespace weft::cli_test::run_json_test

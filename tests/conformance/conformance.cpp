@@ -288,6 +288,20 @@ void tell(const Json& row, const Stored& stored, std::string_view run, const std
        << run << " " << hash << "\n";
 }
 
+/// Every rule under both schedules.
+std::vector<RunShape> rule_runs() {
+  std::vector<RunShape> runs;
+  for (std::size_t i = 0; i < learning::rule_names().size(); ++i)
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
+      runs.push_back({static_cast<Rule>(i), schedule});
+  return runs;
+}
+/// Errors travel through stored weights under every rule alike: two runs with every type of them.
+bool is_for_every_type(const RunShape& run) {
+  return (run.rule == Rule::backprop && run.schedule == Schedule::settle) ||
+         (run.rule == Rule::fw_dtp && run.schedule == Schedule::pipelined);
+}
+
 TEST(Conformance, HasRows) {
   tell_types(kOnCpu);
   EXPECT_FALSE(rows_of_layer().empty()) << kConformanceLayer << ": no rows in tests/conformance/layers.json";
@@ -299,23 +313,18 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const RunShape& base :
-           {RunShape{Rule::backprop, Schedule::settle}, RunShape{Rule::fw_dtp, Schedule::pipelined},
-            RunShape{Rule::dfa, Schedule::settle}, RunShape{Rule::gap, Schedule::pipelined},
-            RunShape{Rule::chain, Schedule::settle}, RunShape{Rule::dtp, Schedule::pipelined},
-            RunShape{Rule::sdtp, Schedule::settle}, RunShape{Rule::local_ce, Schedule::pipelined}}) {
-        // Errors travel through stored weights under every rule alike: two of them for every type.
-        const bool is_for_all = base.rule == Rule::backprop || base.rule == Rule::fw_dtp;
-        if (!is_for_all && stored.dtype != Dtype::float32) continue;
+      for (const RunShape& base : rule_runs()) {
+        if (!is_for_every_type(base) && stored.dtype != Dtype::float32) continue;
         const std::string first = hash_of_run(row, stored, base);
-        tell(row, stored, "rule " + std::to_string(static_cast<int>(base.rule)), first);
+        tell(row, stored, std::string(name(base.rule)) + " " + std::string(name(base.schedule)), first);
         for (const kernels::Isa isa : kernels::available_isas()) {
           const test::ForIsa scope(isa);
           for (const std::size_t threads : {1, 2, 7})
             for (const std::size_t sessions : {1, 3})
               for (const bool at_once : {false, true}) {
                 // The slice turns two of the three at once: what any of them breaks shows all the same.
-                const bool is_in_slice = threads == 2 ? sessions == 3 && at_once : threads == 7 && sessions == 1;
+                const bool is_in_slice =
+                    threads == 2 ? sessions == 3 && at_once : threads == 7 && sessions == 1 && is_for_every_type(base);
                 if (!is_full() && !is_in_slice) continue;
                 RunShape run = base;
                 run.threads = threads, run.sessions = sessions, run.at_once = at_once;
@@ -469,11 +478,8 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       const std::string ticked = tick(row, stored, 1, false);
       ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
-      for (RunShape run : {RunShape{Rule::backprop, Schedule::settle}, RunShape{Rule::fw_dtp, Schedule::pipelined},
-                           RunShape{Rule::dfa, Schedule::settle}, RunShape{Rule::gap, Schedule::pipelined},
-                           RunShape{Rule::chain, Schedule::settle}, RunShape{Rule::dtp, Schedule::pipelined},
-                           RunShape{Rule::sdtp, Schedule::settle}, RunShape{Rule::local_ce, Schedule::pipelined}}) {
-        if (run.rule != Rule::backprop && run.rule != Rule::fw_dtp && stored.dtype != Dtype::float32) continue;
+      for (RunShape run : rule_runs()) {
+        if (!is_for_every_type(run) && stored.dtype != Dtype::float32) continue;
         run.at_once = true;
         run.sessions = 3;
         const std::string first = hash_of_run(row, stored, run);

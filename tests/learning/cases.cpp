@@ -16,8 +16,9 @@ using kernels::Activation;
 using mesh::NetworkBuilder;
 using mesh::NetworkSpec;
 
-constexpr Rule kRules[] = {Rule::backprop, Rule::gap,  Rule::chain,    Rule::fw_dtp,         Rule::dfa,
-                           Rule::dtp,      Rule::sdtp, Rule::local_ce, Rule::gap_difference, Rule::chain_original};
+constexpr Rule kRules[] = {Rule::backprop,    Rule::gap,  Rule::chain,    Rule::fw_dtp,         Rule::dfa,
+                           Rule::dtp,         Rule::sdtp, Rule::local_ce, Rule::gap_difference, Rule::chain_original,
+                           Rule::gap_original};
 constexpr Schedule kSchedules[] = {Schedule::settle, Schedule::pipelined};
 
 // A sanitizer looks for other things and is ten times slower.

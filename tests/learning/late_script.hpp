@@ -23,7 +23,8 @@ class LateScript {
   LateScript(const mesh::NetworkSpec& spec, const LearningOptions& options, std::uint64_t samples,
              std::size_t sessions = 1)
       : data(spec, options, samples, sessions), options_(options) {
-    takes_gradients_ = options.rule != Rule::gap && options.rule != Rule::local_ce;
+    takes_gradients_ =
+        options.rule != Rule::gap && options.rule != Rule::gap_original && options.rule != Rule::local_ce;
   }
 
   /// Samples [first, first + count).

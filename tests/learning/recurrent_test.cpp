@@ -3,9 +3,12 @@
 // Layers with hidden state learn by every rule, and remember what an output needs ticks later. Gradients:
 // gradient_test.cpp; the same bits everywhere: exactness_test.cpp.
 
+#include "learning/error_schedule.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
+#include "tests/mesh/raw_layer.hpp"
 
 namespace weft::learning::recurrent_test {
 namespace {
@@ -56,6 +59,7 @@ TEST(SeveralLearners, MoveALayerByTheMeanOfTheirGradients) {
 TEST(RecurrentRules, EveryRuleMovesEveryParameterOfEveryLayer) {
   for (const Rule rule : test::all_rules())
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      if (rule == Rule::gap_original) continue;  // nothing below a gru or a swiglu
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.horizon = rule == Rule::backprop ? 8 : 0;
       LearningRun run(recurrent_network(3), options);
@@ -69,20 +73,13 @@ TEST(RecurrentRules, EveryRuleMovesEveryParameterOfEveryLayer) {
 
 /// Episodes of six ticks: a bit is shown in the first, the sixth asks for it, noise in between. The share of right
 /// answers of the last `kLast` episodes, each answered before it was learned from.
-double remember(const std::string& type, std::uint32_t horizon, std::uint64_t episodes, Rule rule = Rule::backprop) {
+double remember(const mesh::NetworkSpec& spec, std::uint32_t horizon, std::uint64_t episodes, Rule rule) {
   constexpr std::uint64_t kTicks = 6, kLast = 300;
   const LearningOptions options{.rule = rule,
                                 .schedule = Schedule::pipelined,
                                 .optimizer = {.kind = OptimizerKind::adamw, .lr = 0.005f},
                                 .horizon = horizon};
-  LearningRun run(mesh::NetworkBuilder("remember", GridShape{1, 1, 2, 1})
-                      .input("x", 3)
-                      .layer({0, 0, 0, 0}, type, 16)
-                      .dense({0, 0, 1, 0}, 2)
-                      .output("y", {0, 0, 1, 0})
-                      .seed(2)
-                      .spec(),
-                  options);
+  LearningRun run(spec, options);
   std::vector<float> x;
   std::vector<std::uint32_t> labels;
   RandomStream random(6, 0, RandomPurpose::test);
@@ -107,6 +104,17 @@ double remember(const std::string& type, std::uint32_t horizon, std::uint64_t ep
   return static_cast<double>(right) / static_cast<double>(asked);
 }
 
+double remember(const std::string& type, std::uint32_t horizon, std::uint64_t episodes, Rule rule = Rule::backprop) {
+  return remember(mesh::NetworkBuilder("remember", GridShape{1, 1, 2, 1})
+                      .input("x", 3)
+                      .layer({0, 0, 0, 0}, type, 16)
+                      .dense({0, 0, 1, 0}, 2)
+                      .output("y", {0, 0, 1, 0})
+                      .seed(2)
+                      .spec(),
+                  horizon, episodes, rule);
+}
+
 TEST_P(Recurrent, LearnsToRememberABitForFiveTicksThroughItsState) {
   EXPECT_GT(remember(GetParam(), 8, 3000), 0.95);
   EXPECT_GT(remember(GetParam(), 0, 3000), 0.95);
@@ -125,6 +133,74 @@ TEST_P(Recurrent, RemembersByTargetsFromTickToTick) {
     EXPECT_GT(far, 0.95) << name(rule);
     EXPECT_LT(near, 0.9) << name(rule);
   }
+}
+
+/// A container that holds a layer of the type, and one that holds that container.
+mesh::NetworkSpec inside_containers(const std::string& type, std::size_t hidden, std::size_t in, std::size_t out) {
+  const std::string width = std::to_string(hidden);
+  return must(mesh::read_network(R"({"weft": 2, "seed": 2, "grid": {"x": 2}, "inputs": {"x": [)" + std::to_string(in) +
+                                     R"(]}, "layers": [
+  {"at": [0,0,0,0], "type": "sequential", "from": ["x"], "layers": [
+     {"type": "parallel", "merge": "concat", "layers": [{"type": ")" +
+                                     type + R"(", "out": )" + width + R"(}, {"type": "dense", "out": 2}]}]},
+  {"at": [0,0,1,0], "type": "dense", "out": )" +
+                                     std::to_string(out) + R"(}], "outputs": {"y": [0,0,1,0]}})",
+                                 "containers"));
+}
+
+TEST_P(Recurrent, RememberWhatContainersHoldByDefault) {
+  EXPECT_GT(remember(inside_containers(GetParam(), 16, 3, 2), 0, 3000, Rule::backprop), 0.95);
+  EXPECT_LT(remember(inside_containers(GetParam(), 16, 3, 2), 2, 3000, Rule::backprop), 0.9);
+  // Of targets as much as without a container, but for rnn, whose place in the parallel layer changes what it is given.
+  if (GetParam() != "rnn")
+    EXPECT_GT(remember(inside_containers(GetParam(), 16, 3, 2), 0, 3000, Rule::gap_difference), 0.95);
+}
+
+/// Distances at which errors reach the first layer, without a stated horizon.
+std::size_t reached(const mesh::NetworkSpec& spec, Rule rule) {
+  return ErrorSchedule(must(mesh::Graph::build(spec)), rule, 0).of(1).size();
+}
+
+TEST(StateErrors, GoThroughEveryStateThatPassesThemByDefault) {
+  mesh::testing_support::register_raw();
+  const auto behind = [](const std::string& type, auto&& set) {
+    mesh::NetworkBuilder network("state", GridShape{1, 1, 2, 1});
+    network.input("x", 8).layer({0, 0, 0, 0}, type);
+    set(network);
+    return network.dense({0, 0, 1, 0}, 3).output("y", {0, 0, 1, 0}).spec();
+  };
+  const auto plain = [](mesh::NetworkBuilder&) {};
+  // The layer's own distance, then 8 ticks of its past.
+  for (const Rule rule : {Rule::backprop, Rule::chain, Rule::fw_dtp, Rule::gap_difference}) {
+    EXPECT_EQ(reached(small_network("gru"), rule), 9u) << name(rule);
+    EXPECT_EQ(reached(inside_containers("gru", 4, 3, 2), rule), 9u) << name(rule);
+    EXPECT_EQ(reached(behind("leaky_integrator", plain), rule), 9u) << name(rule);
+    EXPECT_EQ(reached(behind("raw", plain), rule), 9u) << name(rule) << ", a registered layer";
+    // Noise, and positions, are no memory.
+    EXPECT_EQ(reached(behind("dropout", plain), rule), 1u) << name(rule);
+    EXPECT_EQ(reached(behind("diagonal", plain), rule), 1u) << name(rule) << ", whose state has its derivatives";
+  }
+  const auto keys = behind("attention", [](auto& network) { network.option("heads", 2.0).option("context", 4.0); });
+  EXPECT_EQ(reached(keys, Rule::backprop), 9u);
+  EXPECT_EQ(reached(keys, Rule::chain), 1u) << "keys and values have no targets";
+  for (const Rule rule : {Rule::dfa, Rule::local_ce, Rule::gap_original})
+    EXPECT_EQ(reached(small_network("gru"), rule), 1u) << name(rule);
+}
+
+TEST(StateErrors, AreToldOfWhereThereAreNone) {
+  const auto told = [](const mesh::NetworkSpec& spec, LearningOptions options) {
+    const LearningRun run(spec, options);
+    return states_without_errors(*run.learner);
+  };
+  using Nodes = std::vector<mesh::NodeId>;
+  for (const Rule rule : test::all_rules()) {
+    const bool sends_none = rule == Rule::dfa || rule == Rule::local_ce || rule == Rule::gap_original;
+    EXPECT_EQ(told(small_network("lstm"), {.rule = rule}), sends_none ? Nodes{1} : Nodes{}) << name(rule);
+    EXPECT_EQ(told(inside_containers("lstm", 4, 3, 2), {.rule = rule}), sends_none ? Nodes{1} : Nodes{}) << name(rule);
+    EXPECT_EQ(told(digits_network(1), {.rule = rule}), Nodes{}) << name(rule);
+  }
+  EXPECT_EQ(told(small_network("gru"), {.horizon = 2}), Nodes{1}) << "the horizon ends at the tick of the error";
+  EXPECT_EQ(told(small_network("gru"), {.horizon = 3}), Nodes{});
 }
 
 /// Two layers of one type before a dense one. Four noisy patterns, each held for four ticks; the share of right answers
@@ -161,9 +237,11 @@ double classify(const std::string& type, Rule rule) {
 
 TEST(RecurrentRules, EveryRuleLearnsThroughEveryLayer) {
   for (const char* type : {"rnn", "lstm", "gru", "swiglu"})
-    for (const Rule rule : test::all_rules())
+    for (const Rule rule : test::all_rules()) {
+      if (rule == Rule::gap_original) continue;  // has no steps for all of them
       // Under local_ce layers do not learn for each other, and its heads are four random directions of 24.
       EXPECT_GT(classify(type, rule), rule == Rule::local_ce ? 0.7 : 0.95) << type << " by " << name(rule);
+    }
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ struct Model {
     const std::size_t in = a[l].size(), out = d.size();
     const Vector& w = weights[2 * l];
     const bool is_gradient = is_chain() || (options.rule == Rule::dtp && l == 2);
-    const bool is_mean = options.rule == Rule::gap || options.rule == Rule::gap_difference;
+    const bool is_mean =
+        options.rule == Rule::gap || options.rule == Rule::gap_difference || options.rule == Rule::gap_original;
     Vector back(in, 0.0);
     if (!is_mean && !is_gradient) {
       Vector t = a[l + 1];
@@ -107,6 +108,7 @@ struct Model {
         size += std::abs(w[o * in + k]);
       }
       if (options.rule == Rule::gap) back[k] = size > 0.01 ? weighted / size - a[l][k] : 0;
+      if (options.rule == Rule::gap_original) back[k] = (size > 0.01 ? weighted / size : 0) - a[l][k];
       if (options.rule == Rule::gap_difference)
         back[k] = size > 0.01 ? std::sqrt(static_cast<double>(out)) * moved / size : 0;
     }
@@ -154,9 +156,10 @@ struct Model {
     const Vector error = loss_gradient(a[3], label);
     std::vector<Vector> displacements(3);
     displacements[2] = error;
-    for (double& v : displacements[2]) v *= -(options.rule == Rule::gap ? 1.0 : options.output_step);
-    for (std::size_t o = 0; options.rule == Rule::gap && o < kOut; ++o)
-      displacements[2][o] = 5.0 * (o == label) - a[3][o];
+    const bool is_wanted = options.rule == Rule::gap || options.rule == Rule::gap_original;
+    for (double& v : displacements[2]) v *= -options.output_step;
+    for (std::size_t o = 0; is_wanted && o < kOut; ++o)
+      displacements[2][o] = (options.rule == Rule::gap ? 5.0 : 1.0) * (o == label) - a[3][o];
     limit(2, displacements[2]);
     for (std::size_t l = 2; l-- > 0;) {
       displacements[l] = arriving(l, displacements[l + 1], error, label);
@@ -164,15 +167,19 @@ struct Model {
     }
     std::vector<Vector> out;
     for (std::size_t l = 0; l < 3; ++l) {
-      if (is_chain())
-        for (double& v : displacements[l]) v *= 0.1;
-      const double lr = options.optimizer.lr * (is_chain() ? 0.1 : 1.0);
+      const bool is_tenth = options.rule == Rule::chain;
+      Vector aim = displacements[l];
+      if (is_tenth || (options.rule == Rule::chain_original && l < 2))
+        for (double& v : aim) v *= 0.1;
+      if (is_tenth) displacements[l] = aim;
+      const double lr = options.optimizer.lr * (is_tenth ? 0.1 : 1.0);
       const double size = lr * static_cast<double>(a[l].size()) * rms(a[l]) * rms(a[l]);
       const double step = options.step_limit > 0 && size > options.step_limit ? options.step_limit / size : 1;
-      const double f = factor(a[l + 1], displacements[l]) * step;
+      const double f = factor(a[l + 1], aim) * step;
       Vector w, b;
       for (std::size_t o = 0; o < a[l + 1].size(); ++o) {
-        const double delta = -f * displacements[l][o] * slope(l, o);
+        // gap_original takes no slope of an activation.
+        const double delta = -f * displacements[l][o] * (options.rule == Rule::gap_original ? 1 : slope(l, o));
         for (double x : a[l]) w.push_back(delta * x);
         b.push_back(delta);
       }

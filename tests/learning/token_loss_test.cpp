@@ -70,6 +70,7 @@ TEST(TokenLoss, IsTheMeanOverTheTokensThatHaveLabels) {
 
 TEST(TokenLoss, MovesTowardsTheLabelsUnderTargetPropagationToo) {
   for (const Rule rule : test::target_rules()) {
+    if (rule == Rule::gap_original) continue;  // moves towards outputs of 1 at the labels, no slope of the loss
     const bool takes_a_tenth = rule == Rule::chain || rule == Rule::chain_original;
     Net net(rule, takes_a_tenth ? 0.5f : 0.05f);
     const auto x = noise(kSessions * kTokens * kIn, 5);

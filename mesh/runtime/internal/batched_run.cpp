@@ -2,7 +2,10 @@
 
 #include "mesh/runtime/internal/batched_run.hpp"
 
+#include "mesh/runtime/internal/team_work.hpp"
 #include "mesh/runtime/internal/time_series.hpp"
+
+#include "kernels/float_environment.hpp"
 
 #include <algorithm>
 #include <set>
@@ -20,14 +23,19 @@ using kernels::MatrixView;
 /// One run of ticks over the time series of a block. Rows are [t][session]; row block 0 is what was committed before.
 class BatchedRun {
  public:
-  BatchedRun(const Graph& graph, const WeightStore& weights, const State& state, std::uint64_t tick, Visits& visits)
+  BatchedRun(const Graph& graph, const WeightStore& weights, const State& state, std::uint64_t tick, Visits& visits,
+             scheduler::Team* team)
       : graph_(graph),
         weights_(weights),
         visits_(visits),
         tick_(tick),
         sessions_(state.sessions()),
         block_(std::max<std::uint64_t>(1, kBlockRows / sessions_)),
-        series_(graph, (block_ + 1) * sessions_) {
+        series_(graph, (block_ + 1) * sessions_, block_ * sessions_, team ? team->size() : 1) {
+    if (team) {
+      const kernels::ParallelOptions parallel{kernels::ParallelFor(*team), team->size(), series_.workspace_stride()};
+      stream_.set_parallel(&parallel);
+    }
     for (NodeId id = 0; id < graph.nodes().size(); ++id) {
       copy(state.output(id, tick), series_.output(id, 0, sessions_));
       if (!graph.nodes()[id].is_port()) copy(state.hidden(id, tick), series_.hidden(id, 0, sessions_));
@@ -186,20 +194,25 @@ bool may_batch(const Graph& graph, const std::vector<std::unique_ptr<Cell>>& cel
 
 bool run_batched(const Graph& graph, const WeightStore& weights, State& state, std::uint64_t tick, std::uint64_t ticks,
                  const std::vector<std::pair<NodeId, const float*>>& feeds, const std::vector<OutputSink>& sinks,
-                 Visits& visits) {
-  try {
-    BatchedRun run(graph, weights, state, tick, visits);
-    for (std::uint64_t done = 0; done < ticks;) {
-      const std::uint64_t now = std::min(run.block(), ticks - done);
-      if (!run.run_block(done, now, feeds, sinks)) return false;
-      run.roll(now);
-      done += now;
+                 Visits& visits, scheduler::Executor& executor) {
+  bool is_done = false;
+  with_team(executor, [&](scheduler::Team* team) {
+    const kernels::FlushSubnormals exact;
+    try {
+      BatchedRun run(graph, weights, state, tick, visits, team);
+      for (std::uint64_t done = 0; done < ticks;) {
+        const std::uint64_t now = std::min(run.block(), ticks - done);
+        if (!run.run_block(done, now, feeds, sinks)) return;
+        run.roll(now);
+        done += now;
+      }
+      run.commit(state, tick + ticks);
+      is_done = true;
+    } catch (...) {
+      // A layer threw, or there is no memory for a block: ticks need none, and supervision answers.
     }
-    run.commit(state, tick + ticks);
-    return true;
-  } catch (...) {
-    return false;  // a layer threw, or there is no memory for a block: ticks need none, and supervision answers
-  }
+  });
+  return is_done;
 }
 
 }  // namespace weft::mesh::internal

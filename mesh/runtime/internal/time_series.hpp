@@ -17,8 +17,12 @@ namespace weft::mesh::internal {
 /// in one call.
 class TimeSeries {
  public:
-  /// `rows` rows for every node.
-  TimeSeries(const Graph& graph, std::size_t rows);
+  /// `rows` rows for every node, of which one call computes `at_once` at most, on `threads` threads.
+  TimeSeries(const Graph& graph, std::size_t rows, std::size_t at_once, std::size_t threads = 1);
+  /// Bytes of the same on one thread, but for the workspace.
+  static std::uint64_t bytes_for(const Graph& graph, std::size_t rows, std::size_t at_once) noexcept;
+  /// Floats from one thread's workspace to the next one's.
+  std::size_t workspace_stride() const noexcept { return padded(graph_.workspace_size()); }
 
   kernels::MatrixView output(NodeId node, std::size_t first_row, std::size_t rows) const noexcept {
     return view(series_[node].output, graph_.nodes()[node].width, first_row, rows);
@@ -34,6 +38,11 @@ class TimeSeries {
   struct Series {
     AlignedBuffer<float> output, hidden;
   };
+  /// Floats of a row of all nodes, and of what is used again from node to node.
+  struct RowFloats {
+    std::size_t kept = 0, input = 0, cache = 0;
+  };
+  static RowFloats row_floats(const Graph& graph) noexcept;
   static std::size_t padded(std::size_t width) noexcept { return (width + 15) / 16 * 16; }
   static kernels::MatrixView view(const AlignedBuffer<float>& buffer, std::size_t width, std::size_t first,
                                   std::size_t rows) noexcept {
