@@ -6,6 +6,7 @@
 #include "capi/internal/objects.hpp"
 
 #include "agent/durability.hpp"
+#include "agent/environment_loop.hpp"
 
 #include "core/json.hpp"
 
@@ -44,6 +45,11 @@ Outcome open(const char* directory, const mesh::NetworkSpec* network, const weft
   return hand_out(std::make_unique<AgentObject>(std::make_shared<MeshState>(std::move(opened))), out_agent);
 }
 
+Json reinforcement_of(const agent::EnvironmentLoop* loop) {
+  if (!loop) return nullptr;
+  return {{"steps", loop->steps()}, {"episodes", loop->episodes()}, {"mean_return", loop->mean_return()}};
+}
+
 Json statistics_of(agent::Agent& agent) {
   const agent::AgentStatistics statistics = agent.statistics();
   const auto position = [](const agent::LogPosition& at) { return Json{{"tick", at.tick}, {"record", at.record}}; };
@@ -53,6 +59,7 @@ Json statistics_of(agent::Agent& agent) {
           {"waiting_bytes", statistics.waiting_bytes},
           {"journal_bytes", statistics.journal_bytes},
           {"journal_failures", statistics.journal_failures},
+          {"reinforcement", reinforcement_of(agent.loop())},
           {"last_error", statistics.last_error ? Json(*statistics.last_error) : Json(nullptr)}};
 }
 
@@ -80,7 +87,7 @@ weft_status weft_agent_learner(weft_agent* agent, weft_learner** out_learner) {
   return with<AgentObject>(agent, [&](AgentObject& of) -> Outcome {
     WEFT_CHECK(check_out(out_learner, "out_learner"));
     if (!of.agent().learner()) return fail(Errc::not_found, of.agent().directory() + ": the agent does not learn");
-    return hand_out(std::make_unique<LearnerObject>(of.shared_mesh, nullptr), out_learner);
+    return hand_out(std::make_unique<LearnerObject>(of.shared_mesh), out_learner);
   });
 }
 
@@ -90,6 +97,10 @@ weft_status weft_agent_acknowledge(weft_agent* agent) {
 
 weft_status weft_agent_checkpoint(weft_agent* agent) {
   return with<AgentObject>(agent, [&](AgentObject& of) -> Outcome { return of.agent().checkpoint_and_wait(); });
+}
+
+weft_status weft_agent_act(weft_agent* agent, uint64_t steps) {
+  return with<AgentObject>(agent, [&](AgentObject& of) -> Outcome { return of.agent().act(steps); });
 }
 
 weft_status weft_agent_note(weft_agent* agent, const char* topic, const char* text) {

@@ -164,4 +164,16 @@ Status check_out(const void* out, std::string_view what) {
   return {};
 }
 
+Status give_bytes(const void* own, void* out, std::size_t size, std::string_view what) {
+  WEFT_CHECK(check_out(out, what));
+  std::size_t stated = 0;
+  std::memcpy(&stated, out, sizeof stated);
+  if (stated < sizeof stated || stated > kMostStructBytes)
+    return fail(Errc::invalid_argument, std::string(what) + ".size: " + std::to_string(stated) +
+                                            "; it is to be set to the size of the struct, " + std::to_string(size));
+  const std::size_t count = std::min(stated, size) - sizeof stated;
+  std::memcpy(static_cast<char*>(out) + sizeof stated, static_cast<const char*>(own) + sizeof stated, count);
+  return {};
+}
+
 }  // namespace weft::capi

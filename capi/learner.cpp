@@ -8,7 +8,6 @@
 #include "learning/one_sample.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -40,14 +39,13 @@ weft_status weft_learner_build(weft_mesh* mesh, const char* json, weft_learner**
     WEFT_CHECK(check_out(out_learner, "out_learner"));
     WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("learner_build", "weft_agent_learner has its learner"));
     if (of.state.attached) return fail(Errc::invalid_argument, "a learner drives the mesh already: destroy it first");
-    const std::string section = json ? json : own->spec().learning;
-    learning::LearningOptions options;
-    if (!section.empty()) {
-      WEFT_TRY(options, learning::read_learning(section));
-    }
+    std::string section = json ? json : own->spec().learning;
+    if (section.empty()) section = "{}";
+    WEFT_TRY(auto options, learning::read_learning(section));
     WEFT_TRY(auto built, learning::Learner::build(*own, std::move(options)));
     auto shared = std::static_pointer_cast<MeshState>(of.shared);
-    return hand_out(std::make_unique<LearnerObject>(std::move(shared), std::move(built)), out_learner);
+    return hand_out(std::make_unique<LearnerObject>(std::move(shared), std::move(built), std::move(section)),
+                    out_learner);
   });
 }
 
@@ -159,17 +157,9 @@ weft_status weft_learner_clear_scores(weft_learner* learner) {
 
 weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_counts) {
   return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
-    WEFT_CHECK(check_out(out_counts, "out_counts"));
-    std::size_t stated = 0;
-    std::memcpy(&stated, out_counts, sizeof stated);
-    if (stated < sizeof stated)
-      return fail(Errc::invalid_argument, "out_counts.size: " + std::to_string(stated) +
-                                              "; it is to be set to the size of the struct, " +
-                                              std::to_string(sizeof *out_counts));
     const learning::Learner& learned = of.learner();
     const learning::LateCounts late = learned.late_counts();
     weft_learner_counts counts{};
-    counts.size = stated;
     counts.samples = learned.samples();
     counts.scored = learned.scored();
     counts.observed = late.observed;
@@ -179,7 +169,6 @@ weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_c
     counts.hold = learned.hold();
     counts.latency = learned.latency();
     counts.ticks_per_sample = learned.ticks_per_sample();
-    std::memcpy(out_counts, &counts, std::min(stated, sizeof counts));
-    return {};
+    return give_struct(counts, out_counts, "out_counts");
   });
 }

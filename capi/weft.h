@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* clang-format off */
 /*
  * Weft's C ABI: all of libweft.so. C89 and C++ (docs/c.md).
  *
@@ -9,14 +10,15 @@
  *           and calls with a last `out_` handle give, the caller destroys. NULL, a handle of another kind and one that
  *           was destroyed are answered with WEFT_BAD_HANDLE. Handles may be destroyed in any order.
  * Threads   One call at a time in an object and those that were made of it (a mesh, its learner, its agent); a second
- * one gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread. Memory
- * Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
+ *           one gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread.
+ * Memory    Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
  *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
- * told. Texts are UTF-8 and end with 0, which sizes of texts count. Structs   Begin with `size`, which the caller sets
- * to sizeof; what is 0 or NULL takes its default. A library that knows fewer fields than are set answers
- * WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow. Arrays    are float32, row-major: [ticks or
- * samples][sessions][width].
+ *           told. Texts are UTF-8 and end with 0, which sizes of texts count.
+ * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that
+ *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow.
+ * Arrays    Are float32, row-major: [ticks or samples][sessions][width].
  */
+/* clang-format on */
 #ifndef WEFT_CAPI_WEFT_H
 #define WEFT_CAPI_WEFT_H
 
@@ -64,13 +66,14 @@ enum {
 };
 typedef int weft_status;
 
-typedef struct weft_network weft_network;   /* a description, to build meshes of */
-typedef struct weft_mesh weft_mesh;         /* a network that runs */
-typedef struct weft_learner weft_learner;   /* learning in a mesh's ticks */
-typedef struct weft_agent weft_agent;       /* a mesh and its learner, kept in a directory */
-typedef struct weft_snapshot weft_snapshot; /* a mesh at one moment, in memory */
-typedef struct weft_answer weft_answer;     /* what became of a command */
-typedef struct weft_model weft_model;       /* a language model with its tokenizer */
+typedef struct weft_network weft_network;         /* a description, to build meshes of */
+typedef struct weft_mesh weft_mesh;               /* a network that runs */
+typedef struct weft_learner weft_learner;         /* learning in a mesh's ticks */
+typedef struct weft_agent weft_agent;             /* a mesh and its learner, kept in a directory */
+typedef struct weft_snapshot weft_snapshot;       /* a mesh at one moment, in memory */
+typedef struct weft_answer weft_answer;           /* what became of a command */
+typedef struct weft_model weft_model;             /* a language model with its tokenizer */
+typedef struct weft_environment weft_environment; /* a world to act in */
 
 /* ---- The library ---- */
 
@@ -97,7 +100,10 @@ typedef void (*weft_log_function)(void* user, int level, const char* text);
  */
 WEFT_API weft_status weft_set_log(weft_log_function function, void* user, int level);
 
-/* A JSON array of {"selector", "name", "driver", "kind", "memory_bytes", "missing"}, the CPU first. */
+/*
+ * A JSON array of devices, the CPU first: {"selector", "name", "missing"}, and of those that a driver reaches "driver",
+ * "kind" and "memory_bytes". "missing" says why a device cannot be used; "": it can.
+ */
 WEFT_API weft_status weft_devices(char* buffer, size_t capacity, size_t* out_needed);
 
 /* ---- Networks ---- */
@@ -161,7 +167,11 @@ WEFT_API weft_status weft_mesh_load(const char* path, const weft_mesh_options* o
 /* The same of a file's bytes, which are copied. */
 WEFT_API weft_status weft_mesh_load_bytes(const void* bytes, size_t count, const weft_mesh_options* options,
                                           weft_mesh** out_mesh);
-/* An .entity file; `live` 1: with sessions and all that ticks change. It is written durably. */
+/*
+ * An .entity file; `live` 1: with sessions and all that ticks change, and, where a learner drives the mesh, what it
+ * has: its options, the optimizer, errors under way, samples that wait for their targets (weft_learner_load goes on
+ * with it). It is written durably.
+ */
 WEFT_API weft_status weft_mesh_save(weft_mesh* mesh, const char* path, int live);
 WEFT_API weft_status weft_mesh_save_bytes(weft_mesh* mesh, int live, void* buffer, size_t capacity, size_t* out_needed);
 WEFT_API weft_status weft_mesh_destroy(weft_mesh* mesh);
@@ -302,6 +312,16 @@ typedef struct weft_learner_counts {
 
 /* `json`: a network file's section "learning"; NULL: the network's own. It drives the mesh until it is destroyed. */
 WEFT_API weft_status weft_learner_build(weft_mesh* mesh, const char* json, weft_learner** out_learner);
+/*
+ * A mesh and its learner, as weft_mesh_save with `live` 1 wrote them while the learner drove the mesh, or `weft run`
+ * did: what they do from here on is what they would have done, to the bit. Scores that wait are not in the file. Both
+ * handles are the caller's. WEFT_NOT_FOUND: the file holds no learner. Sessions are the file's.
+ */
+WEFT_API weft_status weft_learner_load(const char* path, const weft_mesh_options* options, weft_mesh** out_mesh,
+                                       weft_learner** out_learner);
+/* The same of a file's bytes, which are copied. */
+WEFT_API weft_status weft_learner_load_bytes(const void* bytes, size_t count, const weft_mesh_options* options,
+                                             weft_mesh** out_mesh, weft_learner** out_learner);
 WEFT_API weft_status weft_learner_destroy(weft_learner* learner);
 
 /* Runs `samples` samples and learns. The size of targets[0] is that of each. */
@@ -372,16 +392,76 @@ WEFT_API weft_status weft_agent_learner(weft_agent* agent, weft_learner** out_le
 WEFT_API weft_status weft_agent_acknowledge(weft_agent* agent);
 /* Takes a checkpoint, and waits until it is on the device. */
 WEFT_API weft_status weft_agent_checkpoint(weft_agent* agent);
+/*
+ * Acts so many times in the environment of the network's section "reinforcement", and learns from it; the journal has
+ * it as one record. WEFT_UNSUPPORTED: there is none.
+ */
+WEFT_API weft_status weft_agent_act(weft_agent* agent, uint64_t steps);
 /* Appends an annotation to the journal (a reward, a seed). */
 WEFT_API weft_status weft_agent_note(weft_agent* agent, const char* topic, const char* text);
 /* Appends tick and state hash, for `weft replay --verify` and `weft diff` to compare. */
 WEFT_API weft_status weft_agent_mark(weft_agent* agent);
+/* JSON of positions, bytes of the journal, failures, and "reinforcement": steps, episodes, mean_return; or null. */
 WEFT_API weft_status weft_agent_statistics(weft_agent* agent, char* buffer, size_t capacity, size_t* out_needed);
 /*
  * Waits until everything survives a power cut, ends it, and destroys the handle; handles of its mesh and learner then
  * answer WEFT_BAD_HANDLE. WEFT_STORAGE: not everything could be written; it is ended all the same.
  */
 WEFT_API weft_status weft_agent_close(weft_agent* agent);
+
+/* ---- Environments ---- */
+
+typedef struct weft_environment_options {
+  size_t size;
+  uint32_t length;   /* steps between bit and question (memory_chain); 0: 16 */
+  uint32_t reserved; /* 0 */
+} weft_environment_options;
+
+typedef struct weft_environment_shape {
+  size_t size;
+  size_t observations; /* numbers of an observation */
+  size_t choices;      /* of an action that is one of several; 0: it is values */
+  size_t values;       /* of such an action */
+  uint64_t limit;      /* steps after which an episode is truncated; 0: none */
+} weft_environment_shape;
+
+typedef struct weft_environment_result {
+  size_t size;
+  double reward;
+  int terminated; /* 1: the episode has come to its end, nothing follows */
+  int truncated;  /* 1: it is left at its limit */
+  uint64_t steps; /* of this episode */
+} weft_environment_result;
+
+/* JSON of the worlds that there are: [{"name", "observations", "choices", "values", "limit"}]. */
+WEFT_API weft_status weft_environments(char* buffer, size_t capacity, size_t* out_needed);
+/* One of them: cartpole, acrobot, mountain_car, pendulum, catch_ball, memory_chain. The same bits on every machine. */
+WEFT_API weft_status weft_environment_create(const char* name, const weft_environment_options* options,
+                                             weft_environment** out_environment);
+WEFT_API weft_status weft_environment_destroy(weft_environment* environment);
+/* Fills as much as `out_shape->size` says. */
+WEFT_API weft_status weft_environment_describe(weft_environment* environment, weft_environment_shape* out_shape);
+/* Begins an episode. All of its draws are a function of seed and episode. */
+WEFT_API weft_status weft_environment_reset(weft_environment* environment, uint64_t seed, uint64_t episode);
+/*
+ * Acts: by `choice`, or, where `choices` is 0, by `values`. Fills as much as `out_result->size` says.
+ * WEFT_INVALID_ARGUMENT: no episode has begun, or it has ended.
+ */
+WEFT_API weft_status weft_environment_step(weft_environment* environment, uint32_t choice, const float* values,
+                                           size_t value_count, weft_environment_result* out_result);
+WEFT_API weft_status weft_environment_observation(weft_environment* environment, float* values, size_t capacity,
+                                                  size_t* out_needed);
+/* The numbers that the world consists of, for a picture of it. */
+WEFT_API weft_status weft_environment_state(weft_environment* environment, double* values, size_t capacity,
+                                            size_t* out_needed);
+/* The world as bytes, and back: it goes on as it would have. WEFT_CORRUPT, and of another world
+ * WEFT_INVALID_ARGUMENT: nothing changes. */
+WEFT_API weft_status weft_environment_save(weft_environment* environment, void* buffer, size_t capacity,
+                                           size_t* out_needed);
+WEFT_API weft_status weft_environment_restore(weft_environment* environment, const void* bytes, size_t count);
+/* 32 hex digits and a 0: equal worlds, equal text. */
+WEFT_API weft_status weft_environment_hash(weft_environment* environment, char* buffer, size_t capacity,
+                                           size_t* out_needed);
 
 /* ---- Language models ---- */
 

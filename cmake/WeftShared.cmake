@@ -2,13 +2,29 @@
 # libweft.so: the C ABI (capi/weft.h) and nothing else of the library. All objects are compiled once, position-independent,
 # for the program and for this.
 
-# Symbols of capi/exports.txt under the version that they came with: WEFT_0.1. What comes later gets a node of its own.
+# A node of the linker's script for each version in capi/exports.txt; all other symbols are hidden.
 function(weft_write_version_script path)
   set(exports ${PROJECT_SOURCE_DIR}/capi/exports.txt)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${exports})
-  file(STRINGS ${exports} names REGEX "^weft_")
-  list(JOIN names ";\n    " names)
-  file(CONFIGURE OUTPUT ${path} CONTENT "WEFT_0.1 {\n  global:\n    @names@;\n  local:\n    *;\n};\n" @ONLY)
+  file(STRINGS ${exports} lines REGEX "^(WEFT|weft)_")
+  set(script)
+  set(version)
+  set(end "  local:\n    *;\n};\n")  # of the first node; later ones build upon the one before
+  foreach(line ${lines})
+    if(line MATCHES "^WEFT_")
+      if(version)
+        string(APPEND script "${end}\n")
+        set(end "} ${version};\n")
+      endif()
+      set(version ${line})
+      string(APPEND script "${version} {\n  global:\n")
+    elseif(version)
+      string(APPEND script "    ${line};\n")
+    else()
+      message(FATAL_ERROR "capi/exports.txt: ${line} stands under no version")
+    endif()
+  endforeach()
+  file(CONFIGURE OUTPUT ${path} CONTENT "${script}${end}" @ONLY)
 endfunction()
 
 function(weft_add_shared_library)

@@ -179,17 +179,22 @@ def write_control(tree, package, version, architecture):
     if package == "libweft0":
         (control / "triggers").write_text("activate-noawait ldconfig\n")
         (control / "shlibs").write_text(f"libweft 0 libweft0 (>= {version.partition('-')[0]})\n")
-        (control / "symbols").write_text(symbols())
+        (control / "symbols").write_text(symbols(version.partition("-")[0]))
     for name, text in SCRIPTS.get(package, {}).items():
         (control / name).write_text(f"#!/bin/sh\nset -e\n{text}")
         (control / name).chmod(0o755)
 
 
-def symbols():
-    """The names of capi/exports.txt and the version of the library that has each."""
-    names = [line for line in (SOURCE / "capi/exports.txt").read_text().split() if line.startswith("weft_")]
-    rows = [f" {name}@WEFT_0.1 0.1.0\n" for name in sorted(["WEFT_0.1", *names])]
-    return "libweft.so.0 libweft0\n" + "".join(rows)
+def symbols(upstream):
+    """The names of capi/exports.txt and the version of the library that has each: its node's, or this one's if older."""
+    rows, node = [], ""
+    for line in (SOURCE / "capi/exports.txt").read_text().split("\n"):
+        if line.startswith("WEFT_"):
+            node = line
+            came = min(node[5:] + ".0", upstream, key=lambda version: [int(part) for part in version.split(".")])
+        if line.startswith(("WEFT_", "weft_")):
+            rows.append(f" {line}@{node} {came}\n")
+    return "libweft.so.0 libweft0\n" + "".join(sorted(rows))
 
 
 def main():

@@ -88,4 +88,11 @@ bool is_size_only(std::size_t count, const void* buffer, std::size_t capacity, s
 /// @error invalid_argument: NULL
 Status check_out(const void* out, std::string_view what);
 
+/// Fills as much of a caller's struct as its `size` says. @error invalid_argument: NULL, or `size` is not set
+Status give_bytes(const void* own, void* out, std::size_t size, std::string_view what);
+template <class T>
+Status give_struct(const T& own, T* out, std::string_view what) {
+  return give_bytes(&own, out, sizeof(T), what);
+}
+
 }  // namespace weft::capi

@@ -7,8 +7,8 @@
 namespace weft::capi {
 
 const char* name(Kind kind) noexcept {
-  static constexpr std::array<const char*, kKinds> kNames{"none",  "network",  "mesh",   "learner",
-                                                          "agent", "snapshot", "answer", "model"};
+  static constexpr std::array<const char*, kKinds> kNames{"none",     "network", "mesh",  "learner",    "agent",
+                                                          "snapshot", "answer",  "model", "environment"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

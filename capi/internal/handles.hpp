@@ -13,8 +13,8 @@
 namespace weft::capi {
 
 /// Kinds of objects that a handle may stand for; part of each handle.
-enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot, answer, model };
-inline constexpr std::uint32_t kKinds = 8;
+enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot, answer, model, environment };
+inline constexpr std::uint32_t kKinds = 9;
 const char* name(Kind kind) noexcept;
 
 /// State that objects made of each other share: a mesh, its learner, its agent.

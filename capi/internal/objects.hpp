@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -48,6 +49,7 @@ struct MeshState final : SharedState {
   std::optional<mesh::Mesh> own;
   std::unique_ptr<agent::Agent> agent;
   learning::Learner* attached = nullptr;  // to `own`
+  std::string section;                    // "learning" as it was built with
 };
 
 struct MeshObject final : Object {
@@ -60,10 +62,13 @@ struct MeshObject final : Object {
 struct LearnerObject final : Object {
   using Handle = weft_learner;
   static constexpr Kind kKind = Kind::learner;
-  /// `built` null: the agent's.
-  LearnerObject(std::shared_ptr<MeshState> of, std::unique_ptr<learning::Learner> built)
+  /// The agent's.
+  explicit LearnerObject(std::shared_ptr<MeshState> of) : Object(of), state(*of) {}
+  /// One of the mesh's own, of a section "learning".
+  LearnerObject(std::shared_ptr<MeshState> of, std::unique_ptr<learning::Learner> built, std::string section)
       : Object(of), state(*of), own(std::move(built)) {
-    if (own) state.attached = own.get();
+    state.attached = own.get();
+    state.section = std::move(section);
   }
   ~LearnerObject() override {
     if (own) state.attached = nullptr;

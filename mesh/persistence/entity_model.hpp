@@ -19,6 +19,7 @@ struct CheckpointExtras {
   std::vector<formats::Tensor> tensors;
   std::string meta_json = "{}";                      // an object, stored under meta.extras
   std::optional<std::string> stream = std::nullopt;  // the network's section "stream", where it is not the mesh's
+  std::optional<std::string> learning = std::nullopt;  // and its section "learning"
 };
 
 /// Content of an .entity file (docs/formats/entity.md), to be streamed while the mesh stays as it is: network and

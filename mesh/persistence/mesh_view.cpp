@@ -241,6 +241,7 @@ Result<ByteSource> entity_of(const MeshView& view, const CheckpointExtras& extra
   const MeshPlan& plan = *view.plan;
   NetworkSpec spec = current_spec(view);
   if (extras.stream) spec.stream = *extras.stream;
+  if (extras.learning) spec.learning = *extras.learning;
   WEFT_TRY(const std::string network_text, write_network(spec, -1));
   WEFT_TRY(const Json network, parse_json(network_text, "network"));
   WEFT_TRY(const Json extra_meta, parse_json(extras.meta_json, "extras"));

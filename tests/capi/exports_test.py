@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""libweft.so exports what capi/exports.txt lists, weft.h declares just that, and compiles as C89 and as C++98.
+"""libweft.so exports what capi/exports.txt lists, each under its version; weft.h declares just that, and compiles as
+C89 and as C++98. A version that was released has the names that it had.
 
   exports_test.py LIBRARY CC CXX
 """
 import ctypes
+import hashlib
 import pathlib
 import re
 import shutil
@@ -16,11 +18,52 @@ library, *compilers = sys.argv[1:]
 
 
 def difference(found, wanted, what):
-    assert found == wanted, f"{what}: too many {sorted(found - wanted)}, missing {sorted(wanted - found)}"
+    assert found == wanted, f"{what}: too many {sorted(found - wanted)[:20]}, missing {sorted(wanted - found)[:20]}"
 
 
-listed = (ROOT / "capi/exports.txt").read_text().split()
-assert listed == sorted(set(listed)), "capi/exports.txt is not sorted, or has a name twice"
+# Names of released versions: a symbol that comes later belongs to a later one.
+RELEASED = {"WEFT_0.1": "5444652340885ce4a2fac7129c829c678a0b2d430ff3010bd880c327df859bcd"}
+
+
+def read_exports(text):
+    """Symbols by version."""
+    versions = {}
+    for line in text.splitlines():
+        if re.fullmatch(r"WEFT_\d+\.\d+", line):
+            assert line not in versions, f"capi/exports.txt: {line} twice"
+            names = versions[line] = []
+        elif not line.startswith("#"):
+            assert re.fullmatch(r"weft_[a-z0-9_]+", line), f"capi/exports.txt: '{line}' is no symbol"
+            assert versions, f"capi/exports.txt: {line} stands under no version"
+            names.append(line)
+    for version, names in versions.items():
+        assert names == sorted(names), f"capi/exports.txt: {version} is not sorted"
+    return versions
+
+
+def check_released(versions):
+    for version, digest in RELEASED.items():
+        found = hashlib.sha256("\n".join(versions[version]).encode()).hexdigest()
+        assert found == digest, f"capi/exports.txt: {version} is released and has other names now ({found}); " \
+                                "new symbols belong to a new version"
+
+
+def refuses(text):
+    try:
+        check_released(read_exports(text))
+    except AssertionError:
+        return True
+    return False
+
+
+text = (ROOT / "capi/exports.txt").read_text()
+versions = read_exports(text)
+check_released(versions)
+assert refuses(text.replace("WEFT_0.1\n", "WEFT_0.1\nweft_added\n")), "a symbol slipped into a released version"
+assert refuses("weft_added\n" + text), "a symbol without a version passed"
+assert refuses(text.replace("weft_version\n", "")), "a symbol that went passed"
+listed = [name for names in versions.values() for name in names]
+assert len(listed) == len(set(listed)), "capi/exports.txt has a name twice"
 header = (ROOT / "capi/weft.h").read_text()
 declared = re.findall(r"^WEFT_API [^(;]*?\b(weft_\w+)\(", header, re.M)
 difference(set(declared), set(listed), "capi/weft.h against capi/exports.txt")
@@ -32,7 +75,7 @@ if not shutil.which("nm"):
 symbols = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], capture_output=True,
                          text=True, check=True).stdout.splitlines()
 exported = {line.split()[-1] for line in symbols if line.split()[-2] != "A"}  # A: the version itself
-difference(exported, {name + "@@WEFT_0.1" for name in listed}, f"nm -D {library}")
+difference(exported, {f"{name}@@{version}" for version, names in versions.items() for name in names}, f"nm -D {library}")
 
 # As bindings load it: late, when little of a thread's static memory is left.
 assert ctypes.CDLL(library).weft_version, library

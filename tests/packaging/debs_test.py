@@ -90,7 +90,8 @@ class Packages(unittest.TestCase):
             library = next(pathlib.Path(folder).glob("usr/lib/libweft.so.0.*"))
             there = set(re.findall(r" [TA] (\w+)@@?(\w+)$", run("nm", "-D", "--with-symbol-versions", library), re.M))
         listed = set(re.findall(r"^ (\w+)@(\w+) ", self.control("libweft0", "symbols"), re.M))
-        self.assertEqual(listed - {("WEFT_0.1", "WEFT_0.1")}, {pair for pair in there if pair[0] != "WEFT_0.1"})
+        self.assertEqual({pair for pair in listed if not pair[0].startswith("WEFT_")},
+                         {pair for pair in there if not pair[0].startswith("WEFT_")})
 
 
 # Run in the new Debian, as root. The program learns, the three languages reach it, and it shows its pages.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weft: systolic neural meshes that tick, and learn in their ticks. docs/python.md is the page to begin with."""
+from . import environments
 from ._library import lib as _lib
+from .environments import Environment
 from .errors import WeftError, WeftFileError, WeftMemoryError, WeftValueError
 from .language_model import LanguageModel
 from .learner import NO_LABEL, Agent, Learner
@@ -10,7 +12,8 @@ from .online import OnlineClassifier, OnlineRegressor
 from .progressive import Progress, progressive_validation
 
 __version__ = _lib.version().decode()
-__all__ = ["Agent", "Answer", "COMMANDS", "LanguageModel", "Learner", "Mesh", "NO_LABEL", "Network",
+__all__ = ["Agent", "Answer", "COMMANDS", "Environment", "LanguageModel", "Learner", "Mesh", "NO_LABEL", "Network",
            "OnlineClassifier", "OnlineRegressor", "Progress", "Snapshot",
-           "WeftError", "WeftFileError", "WeftMemoryError", "WeftValueError", "devices", "progressive_validation",
+           "WeftError", "WeftFileError", "WeftMemoryError", "WeftValueError", "devices", "environments",
+           "progressive_validation",
            "set_log", "__version__"]

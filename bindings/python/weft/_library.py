@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import operator
 import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 import numpy as np
 
 from .errors import error_of
+
+
+_MOST = {c_size_t: 2 ** (8 * ctypes.sizeof(c_size_t)) - 1, c_uint64: 2 ** 64 - 1, c_uint32: 2 ** 32 - 1,
+         c_int: 2 ** 31 - 1}
+
+
+def whole(value: Any, what: str, most: int = _MOST[c_size_t]) -> int:
+    """A number from 0 to `most`: ctypes would wrap others round. @error TypeError, ValueError"""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what}: {value!r} is no whole number") from None
+    if not 0 <= number <= most:
+        raise ValueError(f"{what}: {number} is not from 0 to {most}")
+    return number
 
 
 class Error(ctypes.Structure):
@@ -28,8 +44,12 @@ class Values(ctypes.Structure):
 
 
 class Sized(ctypes.Structure):
-    """A struct whose first field is its size."""
+    """A struct whose first field is its size. A number that its field cannot hold is refused."""
     def __init__(self, **fields: Any) -> None:
+        kinds = dict(self._fields_)
+        for name, value in fields.items():
+            if kinds[name] in _MOST:
+                fields[name] = whole(value, name, _MOST[kinds[name]])
         super().__init__(size=ctypes.sizeof(self), **fields)
 
 
@@ -77,6 +97,20 @@ class GenerateOptions(Sized):
                 ("grammar", c_char_p), ("json_schema", c_char_p)]
 
 
+class EnvironmentOptions(Sized):
+    _fields_ = [("size", c_size_t), ("length", c_uint32), ("reserved", c_uint32)]
+
+
+class EnvironmentShape(Sized):
+    _fields_ = [("size", c_size_t), ("observations", c_size_t), ("choices", c_size_t), ("values", c_size_t),
+                ("limit", c_uint64)]
+
+
+class EnvironmentResult(Sized):
+    _fields_ = [("size", c_size_t), ("reward", c_double), ("terminated", c_int), ("truncated", c_int),
+                ("steps", c_uint64)]
+
+
 SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),
                   ("token", "u4"), ("reserved", "u4")])
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
@@ -101,13 +135,16 @@ _FUNCTIONS = {
     "mesh_write_weights": "HCZHZ", "mesh_morph": "HCTT", "mesh_command": "HHh", "answer_status": "Hiq",
     "answer_values": "HHZz", "answer_destroy": "H", "snapshot_create": "h", "snapshot_destroy": "H",
     "mesh_take_snapshot": "HH", "mesh_restore_snapshot": "HH",
-    "learner_build": "HTh", "learner_destroy": "H", "learner_learn": "HHZHZQ", "learner_drain": "H",
+    "learner_build": "HTh", "learner_load": "THhh", "learner_load_bytes": "HZHhh", "learner_destroy": "H", "learner_learn": "HHZHZQ", "learner_drain": "H",
     "learner_predict": "HHZZHZZ", "learner_predict_one": "HHZHZ", "learner_learn_one": "HHZU",
     "learner_learn_one_values": "HHZHZ", "learner_observe": "HHZq", "learner_answer": "HQTHZz",
     "learner_teach": "HQHZ", "learner_forgo": "HQ", "learner_expired": "HHZz", "learner_scores": "HHZz",
     "learner_clear_scores": "H", "learner_count": "HH",
     "agent_open": "THHh", "agent_mesh": "Hh", "agent_learner": "Hh", "agent_acknowledge": "H", "agent_checkpoint": "H",
-    "agent_note": "HTT", "agent_mark": "H", "agent_statistics": "HHZz", "agent_close": "H",
+    "agent_act": "HQ", "agent_note": "HTT", "agent_mark": "H", "agent_statistics": "HHZz", "agent_close": "H",
+    "environments": "HZz", "environment_create": "THh", "environment_destroy": "H", "environment_describe": "HH",
+    "environment_reset": "HQQ", "environment_step": "HUHZH", "environment_observation": "HHZz",
+    "environment_state": "HHZz", "environment_save": "HHZz", "environment_restore": "HHZ", "environment_hash": "HHZz",
     "model_load": "THh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
     "model_generate": "HTHHH", "model_result": "HHZz",
 }
@@ -158,12 +195,33 @@ class Library:
 lib = Library(_find())
 
 
-def text(value: "str | None") -> "bytes | None":
-    return None if value is None else value.encode()
+def text(value: str, what: str) -> bytes:
+    """As the C ABI takes it, which would end at a NUL. @error TypeError, ValueError"""
+    if not isinstance(value, str):
+        raise TypeError(f"{what}: {value!r} is no str")
+    if "\0" in value:
+        raise ValueError(f"{what}: {value!r} has a NUL in it")
+    return value.encode()
+
+
+def text_or_none(value: "str | None", what: str) -> "bytes | None":
+    return None if value is None else text(value, what)
 
 
 def path(value: "str | os.PathLike[str]") -> bytes:
-    return os.fsencode(value)
+    encoded = os.fsencode(value)
+    if b"\0" in encoded:
+        raise ValueError(f"path: {value!r} has a NUL in it")
+    return encoded
+
+
+def buffer(value: Any, what: str) -> bytes:
+    """The bytes of bytes, a bytearray or a memoryview."""
+    if isinstance(value, bytes):
+        return value
+    if not isinstance(value, (bytearray, memoryview)):
+        raise TypeError(f"{what}: {value!r} is no bytes")
+    return bytes(value)
 
 
 def read_text(ask: Callable[..., int], *before: Any) -> str:
@@ -200,12 +258,12 @@ def floats(values: Any) -> np.ndarray:
     return np.ascontiguousarray(values, np.float32)
 
 
-def make_values(arrays: Dict[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":
+def make_values(arrays: Mapping[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":
     """An array of weft_input or weft_output, and what must outlive it."""
     made = (Values * len(arrays))()
     kept: List[Any] = []
     for row, (name, array) in zip(made, arrays.items()):
-        encoded = name.encode()
+        encoded = text(name, "name")
         kept += [encoded, array]
         row.name, row.values, row.count = encoded, address(array), array.size
     return made, kept

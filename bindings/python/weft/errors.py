@@ -2,6 +2,8 @@
 """Failures of Weft as exceptions."""
 from __future__ import annotations
 
+from typing import Any, Dict, Type
+
 
 class WeftError(RuntimeError):
     """A call that failed: `code` (as in weft.h), `name` ("shape_mismatch") and `text`."""
@@ -10,7 +12,7 @@ class WeftError(RuntimeError):
         super().__init__(f"{name}: {text}")
         self.code, self.name, self.text = code, name, text
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self.code, self.name, self.text)
 
 
@@ -29,7 +31,7 @@ class WeftMemoryError(WeftError, MemoryError):
     """More memory than there is."""
 
 
-_KINDS = {
+_KINDS: Dict[str, Type[WeftError]] = {
     **dict.fromkeys(("invalid_argument", "shape_mismatch", "out_of_range", "parse_failed", "unknown_name",
                      "duplicate_name", "not_finite", "bad_handle"), WeftValueError),
     **dict.fromkeys(("corrupt", "not_found", "storage"), WeftFileError),

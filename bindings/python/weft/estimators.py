@@ -12,6 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+try:
+    from sklearn.utils.validation import validate_data as _validate_data
+except ImportError:  # before scikit-learn 1.6 it was a method
+    def _validate_data(estimator: Any, *arrays: Any, **options: Any) -> Any:
+        return estimator._validate_data(*arrays, **options)
+
 from .learner import Learner
 from .mesh import Mesh
 from .network import Network
@@ -55,10 +61,7 @@ class _Estimator(BaseEstimator):
         if loss:
             options["loss"] = loss
         self.learning_ = options
-        self._attach()
-
-    def _attach(self) -> None:
-        self._learner = Learner(self.mesh_, **self.learning_)
+        self._learner = Learner(self.mesh_, **options)
 
     def _close(self) -> None:
         learner = self.__dict__.pop("_learner", None)
@@ -69,8 +72,6 @@ class _Estimator(BaseEstimator):
         return np.clip((X - self.mean_) / self.scale_, -_LARGEST, _LARGEST).astype(np.float32)
 
     def _learn(self, X: np.ndarray, targets: np.ndarray, epochs: int, in_order: bool = False) -> None:
-        if "_learner" not in self.__dict__:  # it came out of a file; the optimizer begins anew
-            self._attach()
         x = self._scaled(X)
         random = np.random.RandomState(self.seed_)
         for _ in range(epochs):
@@ -82,13 +83,20 @@ class _Estimator(BaseEstimator):
 
     def _answers(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validate_data(X, reset=False, dtype=np.float64)
+        X = _validate_data(self, X, reset=False, dtype=np.float64)
         return self.mesh_.forward({"x": self._scaled(X)})["y"].astype(np.float64)
 
     def __getstate__(self) -> Dict[str, Any]:
+        """With the learner, whose optimizer goes on where it was; the mesh is the learner's."""
         state = dict(super().__getstate__())
-        state.pop("_learner", None)
+        if "_learner" in state:
+            state.pop("mesh_", None)
         return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_learner" in self.__dict__:
+            self.mesh_ = self._learner.mesh
 
 
 class WeftClassifier(ClassifierMixin, _Estimator):
@@ -96,7 +104,7 @@ class WeftClassifier(ClassifierMixin, _Estimator):
 
     def fit(self, X: Any, y: Any) -> "WeftClassifier":
         """X [samples, features], y [samples]."""
-        X, y = self._validate_data(X, y, dtype=np.float64)
+        X, y = _validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         self._begin(X, max(2, len(self.classes_)), None)
@@ -106,7 +114,7 @@ class WeftClassifier(ClassifierMixin, _Estimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> "WeftClassifier":
         """One pass in the order given, and no more; the first call needs all classes that will come."""
         is_new = not hasattr(self, "mesh_")
-        X, y = self._validate_data(X, y, dtype=np.float64, reset=is_new)
+        X, y = _validate_data(self, X, y, dtype=np.float64, reset=is_new)
         check_classification_targets(y)
         if is_new:
             self.classes_ = np.unique(y if classes is None else classes)
@@ -134,7 +142,7 @@ class WeftRegressor(RegressorMixin, _Estimator):
 
     def fit(self, X: Any, y: Any) -> "WeftRegressor":
         """X [samples, features], y [samples]."""
-        X, y = self._validate_data(X, y, dtype=np.float64, y_numeric=True)
+        X, y = _validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._begin(X, 1, "mse")
         self._scale_targets(y)
         self._learn(X, self._targets(y), int(self.epochs))
@@ -143,7 +151,7 @@ class WeftRegressor(RegressorMixin, _Estimator):
     def partial_fit(self, X: Any, y: Any) -> "WeftRegressor":
         """One pass in the order given, and no more."""
         is_new = not hasattr(self, "mesh_")
-        X, y = self._validate_data(X, y, dtype=np.float64, y_numeric=True, reset=is_new)
+        X, y = _validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=is_new)
         if is_new:
             self._begin(X, 1, "mse")
             self._scale_targets(y)

@@ -37,13 +37,15 @@ class LanguageModel(Handle):
     def tokenize(self, text: str) -> List[int]:
         """Ids, with those that the model expects around a text."""
         needed = c_size_t()
-        lib.model_tokenize(self._handle, text.encode(), None, 0, needed)
+        encoded = _library.text(text, "text")
+        lib.model_tokenize(self._handle, encoded, None, 0, needed)
         ids = np.empty(needed.value, np.uint32)
-        lib.model_tokenize(self._handle, text.encode(), address(ids), ids.size, needed)
+        lib.model_tokenize(self._handle, encoded, address(ids), ids.size, needed)
         return ids.tolist()
 
     def detokenize(self, ids: Sequence[int]) -> str:
-        given = np.ascontiguousarray(ids, np.uint32)
+        """The text of tokens [count]; ids that stand for nothing are passed over."""
+        given = np.array([_library.whole(token, "id", 2 ** 32 - 1) for token in ids], np.uint32)
         return _library.read_text(lib.model_detokenize, self._handle, address(given), given.size)
 
     def generate(self, prompt: str, *, tokens: Optional[int] = None, temperature: Optional[float] = None,
@@ -73,9 +75,9 @@ class LanguageModel(Handle):
                 return 1
             return 0
 
-        texts = (ctypes.c_char_p * len(stops))(*[stop.encode() for stop in stops])
+        texts = (ctypes.c_char_p * len(stops))(*[_library.text(stop, "stops") for stop in stops])
         bias = sorted((logit_bias or {}).items())
-        bias_ids = np.array([token for token, _ in bias], np.uint32)
+        bias_ids = np.array([_library.whole(token, "logit_bias", 2 ** 32 - 1) for token, _ in bias], np.uint32)
         biases = np.array([value for _, value in bias], np.float32)
         schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
         options = _library.GenerateOptions(
@@ -86,10 +88,11 @@ class LanguageModel(Handle):
             typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
             frequency_penalty=frequency_penalty, penalty_window=_given(penalty_window, 2 ** 64 - 1),
             no_repeat_ngram=no_repeat_ngram, bias_ids=address(bias_ids), biases=address(biases), bias_count=len(bias),
-            grammar=grammar and grammar.encode(), json_schema=schema and schema.encode())
+            grammar=_library.text_or_none(grammar or None, "grammar"),
+            json_schema=_library.text_or_none(schema or None, "json_schema"))
         function = _library.TextFunction(give)
         try:
-            lib.model_generate(self._handle, prompt.encode(), ctypes.byref(options), function, None)
+            lib.model_generate(self._handle, _library.text(prompt, "prompt"), ctypes.byref(options), function, None)
         except Exception:
             if raised:
                 raise raised[0] from None

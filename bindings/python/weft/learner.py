@@ -13,12 +13,12 @@ import numpy as np
 
 from . import _library
 from ._library import address, floats, lib, make_values
-from .mesh import Mesh
+from ._slices import Slices, is_finite
+from .mesh import Mesh, call_in_slices, mesh_options
 from .network import Handle, Network
 
 NO_LABEL = 2 ** 32 - 1
 _NO_SESSION = ctypes.c_size_t(-1).value
-_SLICE_SAMPLES = 64
 _SMALL = 4096  # values of a sample that is copied
 _predict_one, _learn_one = lib.learner_predict_one, lib.learner_learn_one
 
@@ -36,9 +36,40 @@ class Learner(Handle):
         lib.learner_build(mesh._handle, json.dumps(options).encode() if options else None, handle)
         self._begin(handle, mesh)
 
+    @classmethod
+    def load(cls, source: "Union[str, os.PathLike[str], bytes]", *, threads: int = 0, executor: Optional[str] = None,
+             device: Optional[str] = None, max_memory: int = 0) -> "Learner":
+        """A learner and its mesh (`.mesh`) from a file that was saved live while it learned: its path, or its bytes.
+
+        What they do from here on is what they would have done, to the bit: optimizer, errors under way and samples
+        that wait for their targets are in the file. @error WeftFileError `not_found`: it holds no learner
+        """
+        options = mesh_options(threads=threads, executor=executor, device=device, max_memory=max_memory)
+        mesh, learner = c_void_p(), c_void_p()
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            file = _library.buffer(source, "source")
+            lib.learner_load_bytes(file, len(file), ctypes.byref(options), mesh, learner)
+        else:
+            lib.learner_load(_library.path(source), ctypes.byref(options), mesh, learner)
+        made = cls.__new__(cls)
+        made._begin(learner, Mesh._of(mesh))
+        return made
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """An .entity file of the mesh with this learner: `Learner.load` goes on with both."""
+        self.mesh.save(path)
+
+    def to_bytes(self) -> bytes:
+        """The file that `save` would write."""
+        return self.mesh.to_bytes()
+
+    def __reduce__(self) -> Any:
+        return Learner.load, (self.to_bytes(),)
+
     def _begin(self, handle: c_void_p, mesh: Mesh) -> None:
         Handle.__init__(self, handle)
         self.mesh = mesh
+        self._samples, self._rows = Slices(), Slices()
         inputs, outputs = mesh.description["inputs"], mesh.description["outputs"]
         self._width = outputs[0]["width"] if len(outputs) == 1 else 0
         # Places for one sample and its answer, since finding an array's address takes longer than copying a small one.
@@ -50,7 +81,7 @@ class Learner(Handle):
     def learn(self, inputs: Mapping[str, Any], targets: Mapping[str, Any], samples: Optional[int] = None) -> None:
         """Runs samples and learns: inputs [samples, width], or [samples, sessions, width].
 
-        KeyboardInterrupt stops between two slices of 64 samples.
+        KeyboardInterrupt stops between two samples. Samples of which one is refused change nothing.
         """
         given = {name: floats(values) for name, values in inputs.items()}
         wanted = {name: _target_values(values) for name, values in targets.items()}
@@ -59,28 +90,60 @@ class Learner(Handle):
         for name, array in {**given, **wanted}.items():
             if len(array) != samples:
                 raise ValueError(f"{name}: {len(array)} rows of {samples} samples")
-        for begin in range(0, samples, _SLICE_SAMPLES):
-            rows = slice(begin, min(begin + _SLICE_SAMPLES, samples))
-            from_, kept = make_values({name: array[rows] for name, array in given.items()})
-            made, kept_too = _targets({name: array[rows] for name, array in wanted.items()})
-            lib.learner_learn(self._handle, from_, len(from_), made, len(made), rows.stop - rows.start)
+        widths = {row["name"]: row["width"] for row in self.mesh.description["outputs"]}
+        # Samples of which one could be refused go in one call, which refuses all.
+        is_one = not all(map(is_finite, [*given.values(), *wanted.values()])) or self._may_refuse(wanted, widths)
+        for begin, end in ((0, samples),) if is_one else self._samples(samples):
+            from_, kept = make_values({name: array[begin:end] for name, array in given.items()})
+            made, kept_too = _targets({name: array[begin:end] for name, array in wanted.items()})
+            lib.learner_learn(self._handle, from_, len(from_), made, len(made), end - begin)
+
+    @staticmethod
+    def _may_refuse(wanted: Mapping[str, np.ndarray], widths: Mapping[str, int]) -> bool:
+        for name, array in wanted.items():
+            if name not in widths:
+                return True
+            if array.dtype == np.uint32 and bool(((array >= widths[name]) & (array != NO_LABEL)).any()):
+                return True
+        return False
 
     def drain(self) -> None:
-        """Runs on until every sample is learned from (schedule pipelined)."""
-        lib.learner_drain(self._handle)
+        """Runs on until every sample is learned from (schedule pipelined).
+
+        KeyboardInterrupt is raised at once; the errors under way arrive all the same, and until then calls of the
+        mesh and the learner fail with `busy`.
+        """
+        failed: List[BaseException] = []
+
+        def work() -> None:
+            try:
+                lib.learner_drain(handle)
+            except BaseException as error:
+                failed.append(error)
+
+        handle = self._handle
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.05)
+        if failed:
+            raise failed[0]
 
     def predict(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None,
                 session: Optional[int] = None) -> Dict[str, np.ndarray]:
         """Answers [rows, width] to inputs [rows, width]: nothing is learned, nothing changes.
 
-        Copies begin as `session` stands; None: at zero.
+        Copies begin as `session` stands; None: at zero. KeyboardInterrupt stops between two rows.
         """
         given = {name: floats(values) for name, values in inputs.items()}
         rows = len(next(iter(given.values()))) if given else 0
         made = self.mesh._room(outputs, (rows,))
-        (from_, kept), (to, kept_too) = make_values(given), make_values(made)
-        lib.learner_predict(self._handle, from_, len(from_), rows, to, len(to),
-                            _NO_SESSION if session is None else session)
+        begins = _NO_SESSION if session is None else _library.whole(session, "session", _NO_SESSION - 1)
+
+        def part(from_: Any, count: int, to: Any) -> None:
+            lib.learner_predict(self._handle, from_, len(from_), count, to, len(to), begins)
+
+        call_in_slices(self._rows, rows, given, made, part)
         return made
 
     def predict_one(self, x: Any) -> np.ndarray:
@@ -127,7 +190,8 @@ class Learner(Handle):
 
     def answer(self, ticket: int, output: str) -> np.ndarray:
         """Answer of the mesh: [width], or [sessions * width]."""
-        return _library.read_floats(lib.learner_answer, self._handle, ticket, output.encode())
+        return _library.read_floats(lib.learner_answer, self._handle, _ticket(ticket),
+                                    _library.text(output, "output"))
 
     def teach(self, ticket: int, targets: Mapping[str, Any], *, gradients: Optional[Mapping[str, Any]] = None,
               weights: Any = None) -> None:
@@ -135,11 +199,20 @@ class Learner(Handle):
         made, kept = _targets({name: _target_values(np.atleast_1d(values)) for name, values in targets.items()},
                               {name: floats(values) for name, values in (gradients or {}).items()},
                               None if weights is None else floats(np.atleast_1d(weights)))
-        lib.learner_teach(self._handle, ticket, made, len(made))
+        lib.learner_teach(self._handle, _ticket(ticket), made, len(made))
 
     def forgo(self, ticket: int) -> None:
         """No target will come."""
-        lib.learner_forgo(self._handle, ticket)
+        lib.learner_forgo(self._handle, _ticket(ticket))
+
+    def expired(self) -> List[int]:
+        """Tickets that expired since scores were last cleared: their targets would be refused."""
+        needed = c_size_t()
+        lib.learner_expired(self._handle, None, 0, needed)
+        made = np.empty(needed.value, np.uint64)
+        if made.size:
+            lib.learner_expired(self._handle, address(made), made.size, needed)
+        return made.tolist()
 
     def scores(self, clear: bool = True) -> np.ndarray:
         """Predictions before they were learned from: a structured array of sample, session, prediction, label, loss."""
@@ -153,6 +226,7 @@ class Learner(Handle):
         return made
 
     def counts(self) -> Dict[str, int]:
+        """Samples given and scored; observed, taught, forgone, expired; hold, latency, ticks_per_sample in ticks."""
         made = _library.Counts()
         lib.learner_count(self._handle, ctypes.byref(made))
         return {name: getattr(made, name) for name, *_ in made._fields_ if name != "size"}
@@ -165,12 +239,20 @@ class Agent(Handle):
     def __init__(self, directory: "str | os.PathLike[str]", network: Union[Network, str, Dict[str, Any], None] = None,
                  *, threads: int = 0, device: Optional[str] = None, durability: Optional[str] = None,
                  identity: Optional[str] = None, checkpoint_every: int = 0, learns: bool = True,
-                 salvage: bool = False) -> None:
-        """`network` None: the one that the directory has."""
+                 salvage: bool = False, keep: int = 0, checkpoint_bytes: int = 0, executor: Optional[str] = None,
+                 executor_seed: int = 0, max_memory: int = 0, sessions: int = 1, pin: bool = True) -> None:
+        """`network` None: the one that the directory has.
+
+        durability: tick, interval, interval=2s, checkpoint. keep: checkpoints, 0: 3. checkpoint_every: ticks,
+        checkpoint_bytes: of the journal, 0: 256 MiB. salvage: goes on where a damaged journal ends. The others: Mesh.
+        """
         made = network if network is None or isinstance(network, Network) else Network(network)
-        mesh = _library.MeshOptions(threads=threads, device=_library.text(device))
-        options = _library.AgentOptions(mesh=ctypes.pointer(mesh), durability=_library.text(durability),
-                                        identity=_library.text(identity), checkpoint_every=checkpoint_every,
+        mesh = mesh_options(threads=threads, device=device, executor=executor, executor_seed=executor_seed,
+                            max_memory=max_memory, sessions=sessions, no_pinning=not pin)
+        options = _library.AgentOptions(mesh=ctypes.pointer(mesh),
+                                        durability=_library.text_or_none(durability, "durability"),
+                                        identity=_library.text_or_none(identity, "identity"), keep=keep,
+                                        checkpoint_every=checkpoint_every, checkpoint_bytes=checkpoint_bytes,
                                         no_learning=not learns, salvage=salvage)
         handle = c_void_p()
         lib.agent_open(_library.path(directory), made._handle if made else None, ctypes.byref(options), handle)
@@ -192,16 +274,25 @@ class Agent(Handle):
         """Takes a checkpoint, and waits until it is on the device."""
         lib.agent_checkpoint(self._handle)
 
+    def act(self, steps: int) -> None:
+        """Acts in the environment of the network's section "reinforcement" and learns from it; see `statistics`."""
+        lib.agent_act(self._handle, _library.whole(steps, "steps", 2 ** 64 - 1))
+
     def note(self, topic: str, text: str) -> None:
         """Appends an annotation to the journal (a reward, a seed)."""
-        lib.agent_note(self._handle, topic.encode(), text.encode())
+        lib.agent_note(self._handle, _library.text(topic, "topic"), _library.text(text, "text"))
 
     def mark(self) -> None:
         """Appends tick and state hash, for `weft replay --verify`."""
         lib.agent_mark(self._handle)
 
     def statistics(self) -> Dict[str, Any]:
+        """Positions, bytes of the journal, failures, and steps and returns of `act`."""
         return json.loads(_library.read_text(lib.agent_statistics, self._handle))
+
+
+def _ticket(ticket: int) -> int:
+    return _library.whole(ticket, "ticket", 2 ** 64 - 1)
 
 
 def _target_values(values: Any) -> np.ndarray:
@@ -218,7 +309,7 @@ def _targets(targets: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarr
     rows: List[_library.Target] = []
     kept: List[Any] = [weights]
     for name, array in [*targets.items(), *gradients.items()]:
-        encoded = name.encode()
+        encoded = _library.text(name, "output")
         kept += [encoded, array]
         row = _library.Target(output=encoded)
         if name in gradients:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import math
 import time
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Dict, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _library
 from ._library import address, floats, lib, make_values
+from ._slices import Slices, is_finite, rows_of
 from .network import Handle, Network, Place, coord
 
 COMMANDS = ("enable", "disable", "set_period", "set_weights", "reset", "probe", "snapshot", "morph",
             "set_rate")
-_SLICE_SECONDS = 0.02
 
 
 class Snapshot(Handle):
@@ -55,21 +56,33 @@ class Mesh(Handle):
     _destroy = staticmethod(lib.mesh_destroy)
 
     def __init__(self, network: Union[Network, str, Dict[str, Any]], *, threads: int = 0, sessions: int = 1,
-                 executor: Optional[str] = None, device: Optional[str] = None, max_memory: int = 0) -> None:
-        """threads 0: all cores, 1: the caller's alone. sessions: independent states over one set of weights."""
+                 executor: Optional[str] = None, device: Optional[str] = None, max_memory: int = 0,
+                 executor_seed: int = 0, pin: bool = True, keeps_masters: bool = True) -> None:
+        """threads 0: all cores, 1: the caller's alone. sessions: independent states over one set of weights.
+
+        executor: auto, resident, graph, deterministic (in an order drawn from executor_seed). device: cpu, vulkan,
+        vulkan:N. max_memory: bytes that it may take by estimate, else WeftMemoryError; 0: what the system has.
+        pin False: workers are not kept on their cores. keeps_masters False: quantized weights take their true size,
+        and cannot learn.
+        """
         made = network if isinstance(network, Network) else Network(network)
         handle = c_void_p()
-        options = _options(threads, sessions, executor, device, max_memory)
+        options = mesh_options(threads=threads, sessions=sessions, executor=executor, device=device,
+                               max_memory=max_memory, executor_seed=executor_seed, no_pinning=not pin,
+                               no_masters=not keeps_masters)
         lib.mesh_build(made._handle, ctypes.byref(options), handle)
         self._begin(handle)
 
     @classmethod
     def load(cls, source: "Union[str, os.PathLike[str], bytes]", *, threads: int = 0, executor: Optional[str] = None,
-             device: Optional[str] = None, max_memory: int = 0) -> "Mesh":
-        """From a network file or an .entity file: its path, or its bytes."""
+             device: Optional[str] = None, max_memory: int = 0, executor_seed: int = 0, pin: bool = True,
+             keeps_masters: bool = True) -> "Mesh":
+        """From a network file or an .entity file: its path, or its bytes. `Learner.load` takes a learner along."""
         handle = c_void_p()
-        options = _options(threads, 1, executor, device, max_memory)
-        if isinstance(source, bytes):
+        options = mesh_options(threads=threads, executor=executor, device=device, max_memory=max_memory,
+                               executor_seed=executor_seed, no_pinning=not pin, no_masters=not keeps_masters)
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            source = _library.buffer(source, "source")
             lib.mesh_load_bytes(source, len(source), ctypes.byref(options), handle)
         else:
             lib.mesh_load(_library.path(source), ctypes.byref(options), handle)
@@ -83,7 +96,7 @@ class Mesh(Handle):
 
     def _begin(self, handle: c_void_p) -> None:
         Handle.__init__(self, handle)
-        self._slice = 1
+        self._ticks, self._runs, self._rows = Slices(), Slices(), Slices()
         self._description: Optional[Dict[str, Any]] = None
 
     # Ticks
@@ -91,55 +104,68 @@ class Mesh(Handle):
     def set_input(self, port: str, values: Any, session: int = 0) -> None:
         """Puts values [width] into a port; they stay until replaced."""
         given = floats(values)
-        lib.mesh_set_input(self._handle, port.encode(), session, address(given), given.size)
+        lib.mesh_set_input(self._handle, _library.text(port, "port"), _library.whole(session, "session"),
+                           address(given), given.size)
 
     def output(self, name: Union[str, Place], session: int = 0) -> np.ndarray:
         """Values that an output, or the layer at a place, committed last: [width]."""
+        session = _library.whole(session, "session")
         if isinstance(name, str):
-            return _library.read_floats(lib.mesh_output, self._handle, name.encode(), session)
+            return _library.read_floats(lib.mesh_output, self._handle, _library.text(name, "name"), session)
         return _library.read_floats(lib.mesh_output_at, self._handle, coord(name), session)
 
     def tick(self, ticks: int = 1) -> None:
         """So many ticks. KeyboardInterrupt stops between two of them; the mesh is good then."""
-        left = int(ticks)
-        if left < 0:
-            raise ValueError(f"ticks: {ticks}")
-        while left > 0:
-            now = min(left, self._slice)
-            began = time.perf_counter()
-            lib.mesh_tick(self._handle, now)
-            left -= now
-            took = time.perf_counter() - began
-            if now == self._slice:  # so long that Ctrl-C is heard soon, so short that calls cost nothing
-                self._slice = now * 2 if took < _SLICE_SECONDS else max(1, now // 2) if took > 4 * _SLICE_SECONDS else now
+        for begin, end in self._ticks(_library.whole(ticks, "ticks", 2 ** 64 - 1)):
+            lib.mesh_tick(self._handle, end - begin)
 
     def tick_for(self, seconds: float) -> int:
-        """Ticks until the time is up, at least one; returns how many."""
-        ticks = c_uint64()
-        lib.mesh_tick_for(self._handle, max(0, int(seconds * 1e9)), ticks)
-        return ticks.value
+        """Ticks until the time is up; returns how many: at least one where there is any time. KeyboardInterrupt stops between two of them."""
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"seconds: {seconds} is not 0 or more")
+        end = time.perf_counter() + seconds
+        done, ticks, slowest = 0, c_uint64(), 0.0
+        while True:
+            began = time.perf_counter()
+            if done and began + slowest > end:
+                return done
+            lib.mesh_tick_for(self._handle, max(0, int(min(end - began, 0.02) * 1e9)), ticks)
+            if ticks.value == 0:
+                return done
+            done += ticks.value
+            slowest = (time.perf_counter() - began) / ticks.value
 
     def run(self, inputs: Mapping[str, Any], ticks: Optional[int] = None,
             outputs: Optional[Sequence[str]] = None) -> Dict[str, np.ndarray]:
-        """Inputs [ticks, width], or with several sessions [ticks, sessions, width]; outputs likewise."""
+        """Inputs [ticks, width], or with several sessions [ticks, sessions, width]; outputs likewise, float32.
+
+        KeyboardInterrupt stops between two ticks.
+        """
         sessions = self.sessions
         given = {name: floats(values) for name, values in inputs.items()}
         if ticks is None:
             if not given:
                 raise ValueError("ticks: how many, where no input says it?")
-            ticks = len(next(iter(given.values())))
+            ticks = _first_length(given)
+        ticks = _library.whole(ticks, "ticks")
         made = self._room(outputs, (ticks,) if sessions == 1 else (ticks, sessions))
-        (from_, kept), (to, kept_too) = make_values(given), make_values(made)
-        lib.mesh_run(self._handle, from_, len(from_), ticks, to, len(to))
+
+        def part(from_: Any, count: int, to: Any) -> None:
+            lib.mesh_run(self._handle, from_, len(from_), count, to, len(to))
+
+        call_in_slices(self._runs, ticks, given, made, part)
         return made
 
     def forward(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None) -> Dict[str, np.ndarray]:
-        """One pass without ticks: inputs [rows, width], outputs [rows, width]. Feedback reads zero."""
+        """One pass without ticks: inputs [rows, width], outputs [rows, width], float32. Feedback reads zero."""
         given = {name: floats(values) for name, values in inputs.items()}
-        rows = len(next(iter(given.values()))) if given else 0
+        rows = _first_length(given)
         made = self._room(outputs, (rows,))
-        (from_, kept), (to, kept_too) = make_values(given), make_values(made)
-        lib.mesh_forward(self._handle, from_, len(from_), rows, to, len(to))
+
+        def part(from_: Any, count: int, to: Any) -> None:
+            lib.mesh_forward(self._handle, from_, len(from_), count, to, len(to))
+
+        call_in_slices(self._rows, rows, given, made, part)
         return made
 
     def _room(self, outputs: Optional[Sequence[str]], shape: tuple) -> Dict[str, np.ndarray]:
@@ -155,19 +181,21 @@ class Mesh(Handle):
 
     @property
     def ticks(self) -> int:
+        """Ticks since it was built, or since the mesh was that a file holds."""
         ticks = c_uint64()
         lib.mesh_ticks(self._handle, ticks)
         return ticks.value
 
     @property
     def sessions(self) -> int:
+        """Independent states over its weights."""
         sessions = c_size_t()
         lib.mesh_sessions(self._handle, sessions)
         return sessions.value
 
     def state_hash(self, session: int = 0) -> str:
         """32 hex digits: equal states, equal text."""
-        return _library.read_text(lib.mesh_state_hash, self._handle, session)
+        return _library.read_text(lib.mesh_state_hash, self._handle, _library.whole(session, "session"))
 
     @property
     def description(self) -> Dict[str, Any]:
@@ -181,13 +209,16 @@ class Mesh(Handle):
         return json.loads(_library.read_text(lib.mesh_statistics, self._handle))
 
     def save(self, path: "str | os.PathLike[str]", live: bool = True) -> None:
-        """An .entity file; live: with sessions and all that ticks change."""
+        """An .entity file; live: with sessions and all that ticks change, and the learner that drives it, if any:
+        `Learner.load` goes on with both."""
         lib.mesh_save(self._handle, _library.path(path), live)
 
     def to_bytes(self, live: bool = True) -> bytes:
+        """The file that `save` would write."""
         return _library.read_bytes(lib.mesh_save_bytes, self._handle, live)
 
     def take_snapshot(self, to: Optional[Snapshot] = None) -> Snapshot:
+        """All that ticks change, and weights where a learner drives it; `to`: a snapshot whose memory is used again."""
         kept = to or Snapshot()
         lib.mesh_take_snapshot(self._handle, kept._handle)
         return kept
@@ -197,23 +228,28 @@ class Mesh(Handle):
         lib.mesh_restore_snapshot(self._handle, snapshot._handle)
 
     def add_session(self) -> int:
+        """A new session at zero state; its number."""
         session = c_size_t()
         lib.mesh_add_session(self._handle, session)
         return session.value
 
     def remove_session(self, session: int) -> None:
-        lib.mesh_remove_session(self._handle, session)
+        """Later sessions move down by one."""
+        lib.mesh_remove_session(self._handle, _library.whole(session, "session"))
 
     def reset_session(self, session: int = 0) -> None:
-        lib.mesh_reset_session(self._handle, session)
+        """Puts a session back to zero state."""
+        lib.mesh_reset_session(self._handle, _library.whole(session, "session"))
 
     def detach_session(self, session: int = 0) -> bytes:
         """One session as a file's bytes; the mesh keeps it."""
-        return _library.read_bytes(lib.mesh_detach_session, self._handle, session)
+        return _library.read_bytes(lib.mesh_detach_session, self._handle, _library.whole(session, "session"))
 
     def attach_session(self, file: bytes, other_weights: bool = False) -> int:
-        session = c_size_t()
-        lib.mesh_attach_session(self._handle, file, len(file), other_weights, session)
+        """Adds a session that goes on where the detached one stood; its number. other_weights: also of a mesh with
+        other weights."""
+        session, given = c_size_t(), _library.buffer(file, "file")
+        lib.mesh_attach_session(self._handle, given, len(given), other_weights, session)
         return session.value
 
     # Weights and commands
@@ -221,18 +257,22 @@ class Mesh(Handle):
     def weights(self, at: Place, parameter: int = 0) -> np.ndarray:
         """A copy of a layer's parameter: [out, in], or a vector."""
         place = coord(at)
+        parameter = _library.whole(parameter, "parameter")
         values = _library.read_floats(lib.mesh_read_weights, self._handle, place, parameter)
         where = [place.z, place.y, place.x, place.layer]
         row = next(row for row in self.description["layers"] if row["at"] == where)
         return values.reshape(row["parameters"][parameter]["shape"])
 
     def set_weights(self, at: Place, values: Any, parameter: int = 0) -> None:
+        """Writes a layer's parameter: [out, in], or a vector."""
         given = floats(values)
-        lib.mesh_write_weights(self._handle, coord(at), parameter, address(given), given.size)
+        lib.mesh_write_weights(self._handle, coord(at), _library.whole(parameter, "parameter"), address(given),
+                               given.size)
 
     def morph(self, at: Place, dtype: str, granularity: Optional[str] = None) -> None:
         """Stores a layer's matrices in another numeric type."""
-        lib.mesh_morph(self._handle, coord(at), dtype.encode(), _library.text(granularity))
+        lib.mesh_morph(self._handle, coord(at), _library.text(dtype, "dtype"),
+                       _library.text_or_none(granularity, "granularity"))
         self._description = None
 
     def command(self, kind: str, at: Place, *, number: int = 0, parameter: int = 0, not_before: int = 0,
@@ -242,8 +282,8 @@ class Mesh(Handle):
             raise ValueError(f"command {kind!r} is none of {', '.join(COMMANDS)}")
         given = floats(values)
         made = _library.Command(kind=COMMANDS.index(kind), at=coord(at), parameter=parameter, number=number,
-                                not_before=not_before, dtype=_library.text(dtype),
-                                granularity=_library.text(granularity), values=address(given), count=given.size)
+                                not_before=not_before, dtype=_library.text_or_none(dtype, "dtype"),
+                                granularity=_library.text_or_none(granularity, "granularity"), values=address(given), count=given.size)
         handle = c_void_p()
         lib.mesh_command(self._handle, ctypes.byref(made), handle)
         self._description = None
@@ -258,11 +298,36 @@ class Mesh(Handle):
         from .picture import mesh_svg
         return mesh_svg(self.description)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return Mesh.load, (self.to_bytes(),)
 
 
-def _options(threads: int, sessions: int, executor: Optional[str], device: Optional[str],
-             max_memory: int) -> _library.MeshOptions:
-    return _library.MeshOptions(threads=threads, sessions=sessions, executor=_library.text(executor),
-                                device=_library.text(device), max_memory=max_memory)
+def mesh_options(*, executor: Optional[str] = None, device: Optional[str] = None, **numbers: Any) -> _library.MeshOptions:
+    """Options of a mesh as the C ABI takes them. @error ValueError: a number below 0 or too large"""
+    return _library.MeshOptions(executor=_library.text_or_none(executor, "executor"),
+                                device=_library.text_or_none(device, "device"), **numbers)
+
+
+def _first_length(arrays: Mapping[str, np.ndarray]) -> int:
+    for name, array in arrays.items():
+        if array.ndim == 0:
+            raise ValueError(f"{name}: one number, where rows of values are expected")
+        return len(array)
+    return 0
+
+
+def call_in_slices(slices: Slices, rows: int, given: Mapping[str, np.ndarray], made: Mapping[str, np.ndarray],
+                   part: Callable[[Any, int, Any], None]) -> None:
+    """`part(inputs, rows, outputs)` for slices of the rows; for all at once where a part could be refused after others
+    were done."""
+    cut = {name: rows_of(array, rows) for name, array in given.items()}
+    room = {name: rows_of(array, rows) for name, array in made.items()}
+    if any(array is None or not is_finite(array) for array in cut.values()) or \
+            any(array is None for array in room.values()):
+        (from_, kept), (to, kept_too) = make_values(given), make_values(made)
+        part(from_, rows, to)
+        return
+    for begin, end in slices(rows):
+        from_, kept = make_values({name: array[begin:end] for name, array in cut.items() if array is not None})
+        to, kept_too = make_values({name: array[begin:end] for name, array in room.items() if array is not None})
+        part(from_, end - begin, to)

@@ -6,17 +6,22 @@ import ctypes
 import json
 import os
 from ctypes import c_size_t, c_void_p
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+
+import numpy as np
 
 from . import _library
 from ._library import lib
 
 Place = Sequence[int]
+_Self = TypeVar("_Self", bound="Handle")
 
 
 def coord(at: Place) -> _library.Coord:
     """[z, y, x, layer], or fewer numbers: the last ones of z, y, x, with layer 0."""
-    numbers = [int(number) for number in at]
+    numbers = [_library.whole(number, "place", 2 ** 32 - 1) for number in at]
+    if len(numbers) > 4:
+        raise ValueError(f"place: {len(numbers)} numbers, where [z, y, x, layer] are 4")
     if len(numbers) < 4:
         numbers = [0] * (3 - len(numbers)) + numbers + [0]
     return _library.Coord(*numbers)
@@ -41,7 +46,7 @@ class Handle:
         except Exception:  # at the end of the interpreter, or while another thread is in a call
             pass
 
-    def __enter__(self):
+    def __enter__(self: _Self) -> _Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -61,7 +66,7 @@ class Network(Handle):
         """A network file's text, or the object that it holds."""
         text = description if isinstance(description, str) else json.dumps(description)
         handle, encoded = c_void_p(), text.encode()
-        lib.network_read(encoded, len(encoded), _library.text(source), handle)
+        lib.network_read(encoded, len(encoded), _library.text_or_none(source, "source"), handle)
         super().__init__(handle)
 
     @classmethod
@@ -75,7 +80,9 @@ class Network(Handle):
     def grid(cls, name: str = "unnamed", z: int = 1, y: int = 1, x: int = 1, layers: int = 1) -> "Network":
         """An empty one of z * y * x cells."""
         handle = c_void_p()
-        lib.network_create(name.encode(), z, y, x, layers, handle)
+        lib.network_create(_library.text(name, "name"), *[
+            _library.whole(extent, axis, 2 ** 32 - 1) for extent, axis in
+            ((z, "z"), (y, "y"), (x, "x"), (layers, "layers"))], handle)
         return cls._of(handle)
 
     @classmethod
@@ -91,8 +98,8 @@ class Network(Handle):
 
     def input(self, name: str, shape: Union[int, Sequence[int]]) -> "Network":
         """A port of a width, or of a shape, outermost axis first."""
-        extents = [shape] if isinstance(shape, int) else list(shape)
-        lib.network_add_input(self._handle, name.encode(), (c_size_t * len(extents))(*extents), len(extents))
+        extents = [_library.whole(extent, "shape") for extent in np.atleast_1d(np.asarray(shape, object))]
+        lib.network_add_input(self._handle, _library.text(name, "name"), (c_size_t * len(extents))(*extents), len(extents))
         return self
 
     def layer(self, type: str, at: Optional[Place] = None, *, source: Optional[Sequence[Any]] = None,
@@ -109,13 +116,14 @@ class Network(Handle):
         return self
 
     def output(self, name: str, at: Place) -> "Network":
-        lib.network_add_output(self._handle, name.encode(), coord(at))
+        """Names the output of the layer at a place."""
+        lib.network_add_output(self._handle, _library.text(name, "name"), coord(at))
         return self
 
     def set(self, **keys: Any) -> "Network":
         """Other keys of a network file: name, seed, device, supervision, learning, stream, reinforcement."""
         for key, value in keys.items():
-            lib.network_set(self._handle, key.encode(), json.dumps(value).encode())
+            lib.network_set(self._handle, _library.text(key, "key"), json.dumps(value).encode())
         return self
 
     @property
@@ -150,6 +158,8 @@ def set_log(function: Optional[Callable[[int, str], None]], level: int = 3) -> N
     """Log lines of `level` (0 trace to 4 error, 5 none) and above go to `function(level, text)`; None: to stderr."""
     made = None
     if function is not None:
-        made = _library.LogFunction(lambda _, level, text: function(level, text.decode(errors="replace")))
+        given = function
+        made = _library.LogFunction(lambda _, level, text: given(level, text.decode(errors="replace")))
+    level = _library.whole(level, "level", 5)
     lib.set_log(ctypes.cast(made, c_void_p) if made else None, None, level)
     _kept[:] = [(made,)]

@@ -2,8 +2,7 @@
 """Models with the calls of river: `learn_one(x, y)`, `predict_one(x)`, `predict_proba_one(x)`; x is a dictionary."""
 from __future__ import annotations
 
-import math
-from typing import Any, Dict, Hashable, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Hashable, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -12,8 +11,32 @@ from .mesh import Mesh
 from .network import Network
 
 
+class _Moments(NamedTuple):
+    """Running mean and sum of squared differences (Welford 1962); values beside them are not changed."""
+    samples: int
+    mean: np.ndarray
+    squares: np.ndarray
+
+    def with_values(self, values: np.ndarray, what: str) -> "_Moments":
+        """With one more row. @error ValueError: they would not be finite"""
+        with np.errstate(all="ignore"):
+            difference = values - self.mean
+            mean = self.mean + difference / (self.samples + 1)
+            squares = self.squares + difference * (values - mean)
+        if not (np.isfinite(mean).all() and np.isfinite(squares).all()):
+            raise ValueError(f"{what}: {np.asarray(values).tolist()}; it is to be finite, and its square too")
+        return _Moments(self.samples + 1, mean, squares)
+
+    def deviation(self) -> np.ndarray:
+        deviation = np.sqrt(self.squares / max(1, self.samples))
+        return np.where(deviation > 0, deviation, 1.0)
+
+
 class _Online:
-    """Features by name, scaled by their running mean and deviation (Welford 1962); one that is missing counts as 0."""
+    """Features by name, scaled by their running mean and deviation (Welford 1962); one that is missing counts as 0.
+
+    A sample that is refused changes nothing. Pickled ones go on where they were, to the bit.
+    """
 
     def __init__(self, features: Sequence[Hashable], outputs: int, hidden: Sequence[int], activation: str, seed: int,
                  options: Dict[str, Any]) -> None:
@@ -22,18 +45,20 @@ class _Online:
         network = Network.chain(len(self.features), [*layers, {"type": "dense", "out": outputs}], seed=seed)
         self.mesh = Mesh(network, threads=1)
         self.learner = Learner(self.mesh, **options)
-        self._count, self._mean = 0, np.zeros(len(self.features))
-        self._squares = np.zeros(len(self.features))
+        self._moments = _Moments(0, np.zeros(len(self.features)), np.zeros(len(self.features)))
 
-    def _values(self, x: Mapping[Hashable, float], is_new: bool = False) -> np.ndarray:
-        values = np.array([x.get(name, 0.0) for name in self.features], np.float64)
-        if is_new:
-            self._count += 1
-            difference = values - self._mean
-            self._mean += difference / self._count
-            self._squares += difference * (values - self._mean)
-        deviation = np.sqrt(self._squares / max(1, self._count))
-        return ((values - self._mean) / np.where(deviation > 0, deviation, 1.0)).astype(np.float32)
+    def _given(self, x: Mapping[Hashable, float]) -> np.ndarray:
+        return np.array([x.get(name, 0.0) for name in self.features], np.float64)
+
+    def _scaled(self, values: np.ndarray, moments: "_Moments") -> np.ndarray:
+        return ((values - moments.mean) / moments.deviation()).astype(np.float32)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "mesh"}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.mesh = self.learner.mesh
 
 
 class OnlineClassifier(_Online):
@@ -48,22 +73,32 @@ class OnlineClassifier(_Online):
         self.classes: List[Hashable] = []
 
     def learn_one(self, x: Mapping[Hashable, float], y: Hashable) -> "OnlineClassifier":
-        if y not in self.classes:
-            if len(self.classes) == self.most_classes:
-                raise ValueError(f"label {y!r} would be class {self.most_classes + 1} of {self.most_classes}")
+        """Learns one sample: numbers by feature, and its label. @error ValueError: a number that is not finite, a
+        label that is NaN, or more classes than `most_classes`; the model is then as before"""
+        if y is None or y != y:
+            raise ValueError(f"label {y!r}: no class can be told from it")
+        is_new = y not in self.classes
+        if is_new and len(self.classes) == self.most_classes:
+            raise ValueError(f"label {y!r} would be class {self.most_classes + 1} of {self.most_classes}")
+        hash(y)
+        values = self._given(x)
+        moments = self._moments.with_values(values, "x")
+        self.learner.learn_one(self._scaled(values, moments), len(self.classes) if is_new else self.classes.index(y))
+        self._moments = moments
+        if is_new:
             self.classes.append(y)
-        self.learner.learn_one(self._values(x, True), self.classes.index(y))
         return self
 
     def predict_proba_one(self, x: Mapping[Hashable, float]) -> Dict[Hashable, float]:
         """Shares of the classes that came so far."""
         if not self.classes:
             return {}
-        answer = self.learner.predict_one(self._values(x))[:len(self.classes)].astype(np.float64)
+        answer = self.learner.predict_one(self._scaled(self._given(x), self._moments))[:len(self.classes)].astype(np.float64)
         shares = np.exp(answer - answer.max())
         return dict(zip(self.classes, (shares / shares.sum()).tolist()))
 
     def predict_one(self, x: Mapping[Hashable, float]) -> Optional[Hashable]:
+        """The likeliest class; None before the first was learned."""
         shares = self.predict_proba_one(x)
         return max(shares, key=shares.__getitem__) if shares else None
 
@@ -76,19 +111,19 @@ class OnlineRegressor(_Online):
         options.setdefault("optimizer", {"type": "adamw", "lr": 0.01})
         options.setdefault("loss", "mse")
         super().__init__(features, 1, hidden, activation, seed, options)
-        self._target_mean, self._target_squares = 0.0, 0.0
-
-    def _deviation(self) -> float:
-        deviation = math.sqrt(self._target_squares / max(1, self._count))
-        return deviation if deviation > 0 else 1.0
+        self._targets = _Moments(0, np.zeros(()), np.zeros(()))
 
     def learn_one(self, x: Mapping[Hashable, float], y: float) -> "OnlineRegressor":
-        values = self._values(x, True)
-        difference = y - self._target_mean
-        self._target_mean += difference / self._count
-        self._target_squares += difference * (y - self._target_mean)
-        self.learner.learn_one(values, [(y - self._target_mean) / self._deviation()])
+        """Learns one sample: numbers by feature, and its value. @error ValueError: a number that is not finite; the
+        model is then as before"""
+        values, value = self._given(x), np.array(y, np.float64)
+        moments = self._moments.with_values(values, "x")
+        targets = self._targets.with_values(value, "y")
+        self.learner.learn_one(self._scaled(values, moments), [(value - targets.mean) / targets.deviation()])
+        self._moments, self._targets = moments, targets
         return self
 
     def predict_one(self, x: Mapping[Hashable, float]) -> float:
-        return float(self.learner.predict_one(self._values(x))[0]) * self._deviation() + self._target_mean
+        """The value expected for numbers by feature."""
+        answer = float(self.learner.predict_one(self._scaled(self._given(x), self._moments))[0])
+        return answer * float(self._targets.deviation()) + float(self._targets.mean)

@@ -84,22 +84,32 @@ def to_torch(state: Mapping[str, np.ndarray]) -> Dict[str, Any]:
 
 def save_file(state: Mapping[str, Any], path: "str | os.PathLike[str]",
               notes: Optional[Mapping[str, str]] = None) -> None:
-    """A safetensors file of arrays or torch tensors."""
+    """A safetensors file of arrays or torch tensors; bfloat16 stays bfloat16."""
     header: Dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
     data: List[bytes] = []
     at = 0
     for name, value in state.items():
-        array = np.ascontiguousarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
-        if array.dtype not in _NAMES:
-            raise ValueError(f"{name}: {array.dtype} is none of {', '.join(_TYPES)}")
+        type_name, array = _stored(name, value)
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + len(raw)]}
+        header[name] = {"dtype": type_name, "shape": list(array.shape), "data_offsets": [at, at + len(raw)]}
         data.append(raw)
         at += len(raw)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text + b"".join(data))
+
+
+def _stored(name: str, value: Any) -> "Tuple[str, np.ndarray]":
+    """The type in a safetensors file, and the array; of bfloat16 the upper halves of float32, which it is exactly."""
+    if str(value.dtype if hasattr(value, "dtype") else "").endswith("bfloat16"):
+        wide = value.detach().cpu().float().numpy() if hasattr(value, "detach") else value
+        wide = np.asarray(wide, np.float32, order="C")
+        return "BF16", (wide.view(np.uint32) >> 16).astype(np.uint16)
+    array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, order="C")
+    if array.dtype not in _NAMES:
+        raise ValueError(f"{name}: {array.dtype} is none of {', '.join([*_TYPES, 'BF16'])}")
+    return _NAMES[array.dtype], array
 
 
 def load_file(path: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nonsense through the Python package: each is refused by an exception, and changes nothing. Skipped (77) without numpy.
+
+  WEFT_LIBRARY=.../libweft.so python_input_test.py
+"""
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bindings/python"))
+try:
+    import numpy as np
+except ImportError:
+    print("no numpy here")
+    sys.exit(77)
+
+import weft  # noqa: E402
+
+NETWORK = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 3, "activation": "tanh"},
+                                                      {"type": "dense", "out": 2}]}
+NAN, INF = float("nan"), float("inf")
+
+
+class Texts(unittest.TestCase):
+    def test_a_nul_within_a_text_is_refused(self):
+        mesh = weft.Mesh(NETWORK, threads=1)
+        before = mesh.state_hash()
+        learner = weft.Learner(weft.Mesh(NETWORK, threads=1), late="meet", patience=2)
+        with tempfile.TemporaryDirectory() as folder:
+            agent = weft.Agent(folder + "/agent", {**NETWORK, "learning": {}}, threads=1)
+            place = folder + "/a\0b"
+            calls = [lambda: mesh.set_input("x\0junk", [1, 1]), lambda: mesh.output("y\0"),
+                     lambda: mesh.run({"x\0": np.ones((2, 2))}), lambda: mesh.forward({"x\0": np.ones((2, 2))}),
+                     lambda: mesh.run({"x": np.ones((2, 2))}, outputs=["y\0"]),
+                     lambda: mesh.save(place), lambda: weft.Mesh.load(place), lambda: weft.Learner.load(place),
+                     lambda: weft.Network.load(place), lambda: mesh.morph((0,), "int8\0"),
+                     lambda: mesh.morph((0,), "int8", "row\0"), lambda: mesh.command("morph", (0,), dtype="int8\0"),
+                     lambda: weft.Mesh(NETWORK, executor="graph\0"), lambda: weft.Mesh(NETWORK, device="cpu\0"),
+                     lambda: weft.Network.grid("a\0b"), lambda: weft.Network.grid().input("x\0", 1),
+                     lambda: weft.Network.grid().output("x\0", (0,)), lambda: weft.Network.grid().set(**{"seed\0": 1}),
+                     lambda: weft.Network("{}", source="a\0"), lambda: learner.learn({"x": [[1, 1]]}, {"y\0": [1]}),
+                     lambda: learner.answer(0, "y\0"), lambda: learner.teach(0, {"y\0": 1}),
+                     lambda: learner.observe({"x\0": [1, 1]}), lambda: learner.predict({"x\0": [[1, 1]]}),
+                     lambda: agent.note("a\0", "b"), lambda: agent.note("a", "\0b"), lambda: weft.Agent(place),
+                     lambda: weft.Agent(folder, durability="tick\0"), lambda: weft.Agent(folder, identity="a\0"),
+                     lambda: weft.LanguageModel(place), lambda: weft.LanguageModel(folder, "a\0")]
+            for number, call in enumerate(calls):
+                with self.assertRaisesRegex(ValueError, "NUL", msg=str(number)) as caught:
+                    call()
+                self.assertNotIsInstance(caught.exception, weft.WeftError)
+            agent.close()
+            self.assertEqual(sorted(os.listdir(folder)), ["agent"])
+        self.assertEqual(mesh.state_hash(), before)
+        for number, call in enumerate([lambda: mesh.set_input(b"x", [1, 1]), lambda: mesh.set_input(None, [1, 1]),
+                                       lambda: mesh.attach_session("text"), lambda: mesh.morph((0,), 8)]):
+            self.assertRaises(TypeError, call)
+
+
+class Numbers(unittest.TestCase):
+    def test_a_number_out_of_range_is_refused_and_not_wrapped(self):
+        mesh = weft.Mesh(NETWORK, threads=1)
+        learner = weft.Learner(weft.Mesh(NETWORK, threads=1), late="meet", patience=2)
+        before = mesh.state_hash()
+        of_session = [lambda n: mesh.set_input("x", [1, 1], n), lambda n: mesh.output("y", n),
+                      lambda n: mesh.output((0,), n), mesh.state_hash, mesh.remove_session, mesh.reset_session,
+                      mesh.detach_session, lambda n: learner.predict({"x": [[1, 1]]}, session=n),
+                      lambda n: mesh.weights((0,), n), lambda n: mesh.set_weights((0,), np.zeros((3, 2)), n),
+                      lambda n: mesh.run({}, n)]
+        of_64_bits = [mesh.tick, learner.forgo, lambda n: learner.answer(n, "y"),
+                      lambda n: learner.teach(n, {"y": 1}), lambda n: mesh.command("probe", (0,), number=n),
+                      lambda n: mesh.command("probe", (0,), not_before=n), lambda n: mesh.command("probe", (0,), parameter=n),
+                      lambda n: weft.Mesh(NETWORK, max_memory=n), lambda n: weft.Mesh(NETWORK, executor_seed=n),
+                      lambda n: weft.Mesh(NETWORK, threads=n), lambda n: weft.Mesh(NETWORK, sessions=n),
+                      lambda n: weft.Agent("none", checkpoint_every=n), lambda n: weft.Agent("none", keep=n),
+                      lambda n: weft.Agent("none", checkpoint_bytes=n), lambda n: weft.LanguageModel("none", max_memory=n)]
+        of_32_bits = [lambda n: mesh.output((n,)), lambda n: mesh.weights((0, 0, n, 0)), lambda n: mesh.morph((n, 0, 0), "int8"),
+                      lambda n: weft.Network.grid(x=n), lambda n: weft.Network.grid().layer("dense", (n,), out=1)]
+        for calls, values in ((of_session, (-1, 2 ** 64)), (of_64_bits, (-1, 2 ** 64)), (of_32_bits, (-1, 2 ** 32))):
+            for number, call in enumerate(calls):
+                for value in values:
+                    with self.assertRaisesRegex(ValueError, str(value), msg=f"{number} {value}") as caught:
+                        call(value)
+                    self.assertNotIsInstance(caught.exception, weft.WeftError)
+                self.assertRaises(TypeError, call, 1.5)
+        self.assertRaisesRegex(ValueError, "5 numbers", mesh.output, (0, 0, 0, 0, 0))
+        self.assertRaisesRegex(ValueError, "level", weft.set_log, None, 9)
+        for seconds in (-1, NAN, INF):
+            self.assertRaisesRegex(ValueError, "seconds", mesh.tick_for, seconds)
+        self.assertEqual(mesh.state_hash(), before)
+
+    def test_more_memory_than_allowed_is_refused_with_both_numbers(self):
+        with self.assertRaisesRegex(MemoryError, "1000 bytes|1000 B") as caught:
+            weft.Mesh({"weft": 2, "inputs": {"x": [1000]}, "chain": [{"type": "dense", "out": 1000}]}, threads=1,
+                      max_memory=1000)
+        numbers = [word for word in caught.exception.text.replace(",", "").split() if word[:1].isdigit()]
+        self.assertGreaterEqual(len(numbers), 2, caught.exception.text)
+
+
+class Samples(unittest.TestCase):
+    def test_samples_of_which_one_is_refused_change_nothing(self):
+        learner = weft.Learner(weft.Mesh(NETWORK, threads=1))
+        x, y = np.ones((200, 2), np.float32), np.zeros(200, np.int64)
+        bad = x.copy()
+        bad[150, 1] = NAN
+        for inputs, labels in ((bad, y), (x, np.where(np.arange(200) == 170, 2, 0))):
+            with self.assertRaises(ValueError):
+                learner.learn({"x": inputs}, {"y": labels})
+            self.assertEqual(learner.counts()["samples"], 0)
+        mesh = weft.Mesh(NETWORK, threads=1)
+        self.assertRaises(ValueError, mesh.run, {"x": bad})
+        self.assertEqual(mesh.ticks, 0)
+
+
+class Online(unittest.TestCase):
+    def test_a_refused_sample_leaves_the_model_as_it_was(self):
+        def classes():
+            return weft.OnlineClassifier(["a", "b"], most_classes=2)
+
+        def values():
+            return weft.OnlineRegressor(["a", "b"])
+
+        good = [({"a": 1.0, "b": 2.0}, 1), ({"a": 0.5, "b": -2.0}, 0), ({"a": 3}, 1), ({"b": 1e3}, 0)]
+        bad = {classes: [({"a": NAN}, 0), ({"a": INF}, 0), ({"a": 1e300}, 0), ({"a": 1.0}, "third"), ({"b": NAN}, "new"),
+                         ({"a": 1.0}, NAN), ({"a": 1.0}, None)],
+               values: [({"a": NAN}, 1.0), ({"a": -INF}, 1.0), ({"a": 1.0}, NAN), ({"a": 1.0}, INF), ({"a": 1e200}, 1.0),
+                        ({"a": 1.0}, 1e200)]}
+        for make, samples in bad.items():
+            plain, tried = make(), make()
+            for x, y in good:
+                plain.learn_one(x, y)
+                tried.learn_one(x, y)
+                for wrong_x, wrong_y in samples:
+                    if wrong_y in ("third",) and len(tried.classes) < 2:
+                        continue
+                    with self.assertRaises(ValueError, msg=f"{wrong_x} {wrong_y}"):
+                        tried.learn_one(wrong_x, wrong_y)
+                self.assertRaises((ValueError, TypeError), tried.learn_one, {"a": "word"}, 0)
+                self.assertEqual(tried.mesh.state_hash(), plain.mesh.state_hash())
+                self.assertEqual(tried.predict_one({"a": 1.0}), plain.predict_one({"a": 1.0}))
+            self.assertEqual(getattr(tried, "classes", None), getattr(plain, "classes", None))
+            again = pickle.loads(pickle.dumps(tried))
+            for model in (plain, again):
+                model.learn_one(*good[0])
+            self.assertEqual(again.mesh.state_hash(), plain.mesh.state_hash())
+            self.assertEqual(again.predict_one({"b": 2}), plain.predict_one({"b": 2}))
+
+
+if __name__ == "__main__":
+    unittest.main()
