@@ -225,8 +225,15 @@ Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
          {"subnormals", flush_json()}, {"executor", {{"name", executor->name()}, {"threads", executor->concurrency()}}},
          {"gpu", gpu_json()}};
   d["unreached_devices"] = unreached_json(d["gpu"]);
+  Status placed;
   if (!file.empty()) {
-    WEFT_TRY(d["placement"], placement_json(file, executor->concurrency(), max_memory));
+    auto placement = placement_json(file, executor->concurrency(), max_memory);
+    if (placement)
+      d["placement"] = *std::move(placement);
+    else
+      placed = fail(std::move(placement).error());
+    // That a network has no room says something of this machine, whose limits are shown first.
+    if (!placed && placed.error().code() != Errc::too_large) return placed;
   }
   const bool is_well =
       d["isa"]["problem"].is_null() && d["subnormals"]["flushes"] == true && d["subnormals"]["restored"] == true;
@@ -236,6 +243,7 @@ Status doctor(const std::string& file, std::uint64_t max_memory, bool json) {
   else
     print(escaped_texts(d));
   if (!d["isa"]["problem"].is_null()) return kernels::check_isa_environment();
+  WEFT_CHECK(placed);
   if (!is_well) return fail(Errc::unsupported, "this CPU does not flush subnormals as the arithmetic contract needs");
   return {};
 }

@@ -3,8 +3,12 @@
 
 #include <sys/resource.h>
 
+#include <unistd.h>
+
 #include "tests/cli/program.hpp"
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 namespace weft::cli_test::memory_test {
 namespace {
@@ -21,6 +25,49 @@ class AddressSpace {
 
  private:
   rlimit before_{};
+};
+
+/// A control group of its own with a limit of memory, in which this process and what it starts are while it exists.
+class ControlGroup {
+ public:
+  explicit ControlGroup(std::uint64_t bytes) {
+    std::ifstream membership("/proc/self/cgroup");
+    for (std::string line; std::getline(membership, line);) {
+      const std::size_t names = line.find(':') + 1, path = line.find(':', names) + 1;
+      const bool is_first = line.substr(names, path - names - 1) == "memory", is_second = names == path - 1;
+      if (!is_first && !is_second) continue;
+      const std::filesystem::path root = is_first ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+      parent_ = root / line.substr(path + 1);
+      group_ = parent_ / ("weft_test_" + std::to_string(getpid()));
+      limit_ = group_ / (is_first ? "memory.limit_in_bytes" : "memory.max");
+      std::error_code error;
+      if (!std::filesystem::create_directory(group_, error)) continue;
+      is_made_ = std::filesystem::exists(limit_) && put(limit_, std::to_string(bytes)) && enter(group_);
+      if (is_made_) return;
+      std::filesystem::remove(group_, error);
+    }
+  }
+  ~ControlGroup() {
+    if (!is_made_) return;
+    EXPECT_TRUE(enter(parent_));
+    std::error_code error;
+    std::filesystem::remove(group_, error);
+  }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+  /// False where this machine lets us make none.
+  bool is_made() const { return is_made_; }
+  std::string limit() const { return limit_.string(); }
+
+ private:
+  static bool put(const std::filesystem::path& file, const std::string& text) {
+    return bool(std::ofstream(file) << text << std::flush);
+  }
+  static bool enter(const std::filesystem::path& group) {
+    return put(group / "cgroup.procs", std::to_string(getpid()));
+  }
+  std::filesystem::path parent_, group_, limit_;
+  bool is_made_ = false;
 };
 
 /// Address space for the program and some 10^5 layers.
@@ -61,6 +108,23 @@ TEST(Memory, ThatIsNotThereIsRefusedWithBothFigures) {
     for (const char* part : {"n.json: ", "weights 16.0 GiB", " are free (", "smaller"})
       EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in:\n" << outcome.err;
   }
+}
+
+TEST(Memory, ThatAControlGroupHasNotIsRefusedWithBothFigures) {
+  Folder folder;
+  write_file(folder / "n.json", kHuge);
+  const ControlGroup group(std::uint64_t{600} << 20);
+  if (!group.is_made()) GTEST_SKIP() << "no control group of memory may be made here";
+  for (const char* verb : {"hash", "doctor"}) {
+    const Outcome outcome = weft({verb, folder / "n.json"});
+    EXPECT_EQ(outcome.exit, 3) << outcome.err;
+    for (const std::string& part :
+         {std::string("needs 32.0 GiB of memory"), std::string(" of 600.0 MiB are free ("), "(" + group.limit() + ")"})
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " in:\n" << outcome.err;
+  }
+  // The machine and its limits are shown all the same.
+  EXPECT_NE(weft({"doctor", folder / "n.json"}).out.find("600.0 MiB, "), std::string::npos);
+  EXPECT_EQ(weft({"hash", kDigits}).exit, 0);
 }
 
 TEST(Memory, AboveTheGivenBoundIsRefused) {
