@@ -90,6 +90,8 @@ std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_
   // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
   for (const Hop& hop : hops) {
     const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
+    // Errors of later samples, through states and loops: these have not entered, and may not have been given.
+    if (meeting.back + 1 > static_cast<std::int64_t>(p.plan.latency)) break;
     const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
     if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
         p.rings.is_labelled(static_cast<std::uint64_t>(sample)))

@@ -217,8 +217,9 @@ TEST_P(LateAgent, IsComparedWithOneThatWasTaughtOtherwise) {
       agent->learner()->clear_scores();
     }
   };
-  // The call that teaches the last sample but three by a label.
-  std::size_t call = calls.size() - 1;
+  // The call of step 36 that teaches the sample of step 33: there it teaches its own, and three samples follow.
+  std::size_t call = 1;
+  for (std::uint64_t step = 0; step < 36; ++step) call += late_script(step + 1).size() - late_script(step).size();
   MemoryFileSystem files;
   live(files, "a", SIZE_MAX);
   live(files, "same", SIZE_MAX);
