@@ -39,6 +39,25 @@ namespace Weft
         /// <summary>JSON of every device, the CPU first.</summary>
         public static string Devices =>
             Native.ReadText((buffer, capacity, needed) => Native.weft_devices(buffer, capacity, needed));
+
+        internal static Native.LogFunction Log;  // kept from the collector
+        /// <summary>Log lines of `level` (0 trace to 4 error, 5 none) and above go to the function, from any thread;
+        /// null: to stderr.</summary>
+        public static void SetLog(Action<int, string> function, int level = 3)
+        {
+            if (level < 0 || level > 5) throw new ArgumentOutOfRangeException(nameof(level), level, "it is from 0 to 5");
+            Native.LogFunction made = null;
+            if (function != null) made = (user, at, text) => function(at, Native.Text(text));
+            Native.Check(Native.weft_set_log(made, IntPtr.Zero, level));
+            Log = made;
+        }
+    }
+
+    internal sealed class AnswerHandle : SafeHandle
+    {
+        public AnswerHandle() : base(IntPtr.Zero, true) { }
+        public override bool IsInvalid => handle == IntPtr.Zero;
+        protected override bool ReleaseHandle() => Native.weft_answer_destroy(handle) == 0;
     }
 
     internal sealed class MeshHandle : SafeHandle
@@ -77,14 +96,17 @@ namespace Weft
         /// <param name="network">a network file's text (docs/formats/network.md)</param>
         /// <param name="threads">0: all cores; 1: the caller's alone</param>
         public Mesh(string network, int threads = 0, int sessions = 1)
+            : this(network, new MeshOptions { Threads = threads, Sessions = sessions }) { }
+
+        public Mesh(string network, MeshOptions options)
         {
-            var json = Encoding.UTF8.GetBytes(network);
+            var json = Native.Json(network, nameof(network));
             IntPtr description;
             Native.Check(Native.weft_network_read(json, (UIntPtr)json.Length, null, out description));
             try
             {
-                var options = Native.Options(threads, sessions);
-                Native.Check(Native.weft_mesh_build(description, ref options, out Handle));
+                using (var given = new Options(options))
+                    Native.Check(Native.weft_mesh_build(description, ref given.Fields, out Handle));
             }
             finally
             {
@@ -92,52 +114,67 @@ namespace Weft
             }
         }
 
-        internal Mesh(MeshHandle handle) { Handle = handle; }
+        private Mesh(MeshHandle handle, Type _) { Handle = handle; }  // not chosen for a null
+        internal static Mesh Of(MeshHandle handle) => new Mesh(handle, null);
 
         /// <summary>From a network file or an .entity file.</summary>
-        public static Mesh Load(string path, int threads = 0)
+        public static Mesh Load(string path, int threads = 0) => Load(path, new MeshOptions { Threads = threads });
+        public static Mesh Load(string path, MeshOptions options)
         {
-            var options = Native.Options(threads, 1);
+            var place = Native.Utf8(path, nameof(path));
             MeshHandle handle;
-            Native.Check(Native.weft_mesh_load(Native.Utf8(path), ref options, out handle));
-            return new Mesh(handle);
+            using (var given = new Options(options))
+                Native.Check(Native.weft_mesh_load(place, ref given.Fields, out handle));
+            return Mesh.Of(handle);
         }
 
         /// <summary>The same of a file's bytes.</summary>
         public static Mesh FromBytes(byte[] bytes, int threads = 0)
         {
-            var options = Native.Options(threads, 1);
+            Native.Given(bytes, nameof(bytes));
             MeshHandle handle;
-            Native.Check(Native.weft_mesh_load_bytes(bytes, (UIntPtr)bytes.Length, ref options, out handle));
-            return new Mesh(handle);
+            using (var given = new Options(new MeshOptions { Threads = threads }))
+                Native.Check(Native.weft_mesh_load_bytes(bytes, (UIntPtr)bytes.Length, ref given.Fields, out handle));
+            return Mesh.Of(handle);
         }
 
         public void Dispose() => Handle.Dispose();
 
         /// <summary>Puts values [width] into a port; they stay until replaced.</summary>
         public void SetInput(string port, float[] values, int session = 0) =>
-            Native.Check(Native.weft_mesh_set_input(Handle, Native.Utf8(port), Native.Size(session), values,
-                (UIntPtr)values.Length));
+            Native.Check(Native.weft_mesh_set_input(Handle, Native.Utf8(port, nameof(port)),
+                Native.Size(session, nameof(session)), Native.Given(values, nameof(values)), (UIntPtr)values.Length));
 
         /// <summary>Values that an output committed last: [width].</summary>
         public float[] Output(string name, int session = 0)
         {
-            var text = Native.Utf8(name);
+            var text = Native.Utf8(name, nameof(name));
             UIntPtr needed;
-            Native.Check(Native.weft_mesh_output(Handle, text, Native.Size(session), null, UIntPtr.Zero, out needed));
+            Native.Check(Native.weft_mesh_output(Handle, text, Native.Size(session, nameof(session)), null, UIntPtr.Zero, out needed));
             var values = new float[(int)needed];
             Output(text, values, session);
             return values;
         }
 
         /// <summary>The same into an array of the caller's, which is not allocated anew: for each frame.</summary>
-        public void Output(string name, float[] values, int session = 0) => Output(Native.Utf8(name), values, session);
+        public void Output(string name, float[] values, int session = 0) => Output(Native.Utf8(name, nameof(name)), values, session);
 
         private void Output(byte[] name, float[] values, int session)
         {
             UIntPtr needed;
-            Native.Check(Native.weft_mesh_output(Handle, name, Native.Size(session), values, (UIntPtr)values.Length,
-                out needed));
+            Native.Check(Native.weft_mesh_output(Handle, name, Native.Size(session, nameof(session)),
+                Native.Given(values, nameof(values)), (UIntPtr)values.Length, out needed));
+        }
+
+        /// <summary>The same of the layer at a place.</summary>
+        public float[] OutputAt(Place at, int session = 0)
+        {
+            UIntPtr needed;
+            var of = Native.Size(session, nameof(session));
+            Native.Check(Native.weft_mesh_output_at(Handle, at, of, null, UIntPtr.Zero, out needed));
+            var values = new float[(int)needed];
+            Native.Check(Native.weft_mesh_output_at(Handle, at, of, values, needed, out needed));
+            return values;
         }
 
         public void Tick(ulong ticks = 1) => Native.Check(Native.weft_mesh_tick(Handle, ticks));
@@ -146,7 +183,8 @@ namespace Weft
         public ulong TickFor(TimeSpan time)
         {
             ulong ticks;
-            Native.Check(Native.weft_mesh_tick_for(Handle, (ulong)Math.Max(0, time.Ticks) * 100, out ticks));
+            if (time.Ticks < 0) throw new ArgumentOutOfRangeException(nameof(time), time, "it is not negative");
+            Native.Check(Native.weft_mesh_tick_for(Handle, (ulong)time.Ticks * 100, out ticks));
             return ticks;
         }
 
@@ -165,7 +203,7 @@ namespace Weft
             using (var from = new Rows(inputs))
             using (var to = new Rows(outputs))
                 Native.Check(Native.weft_mesh_forward(Handle, from.Entries, (UIntPtr)from.Entries.Length,
-                    Native.Size(rows), to.Entries, (UIntPtr)to.Entries.Length));
+                    Native.Size(rows, nameof(rows)), to.Entries, (UIntPtr)to.Entries.Length));
         }
 
         public void Resume() => Native.Check(Native.weft_mesh_resume(Handle));
@@ -182,7 +220,7 @@ namespace Weft
 
         /// <summary>32 hex digits: equal states, equal text, on every machine.</summary>
         public string StateHash(int session = 0) =>
-            Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_state_hash(Handle, Native.Size(session),
+            Native.ReadText((buffer, capacity, needed) => Native.weft_mesh_state_hash(Handle, Native.Size(session, nameof(session)),
                 buffer, capacity, needed));
 
         /// <summary>JSON of the network as it was built.</summary>
@@ -194,7 +232,7 @@ namespace Weft
 
         /// <summary>An .entity file; live: with sessions and all that ticks change.</summary>
         public void Save(string path, bool live = true) =>
-            Native.Check(Native.weft_mesh_save(Handle, Native.Utf8(path), live ? 1 : 0));
+            Native.Check(Native.weft_mesh_save(Handle, Native.Utf8(path, nameof(path)), live ? 1 : 0));
         public byte[] ToBytes(bool live = true) =>
             Native.ReadBytes((buffer, capacity, needed) => Native.weft_mesh_save_bytes(Handle, live ? 1 : 0, buffer,
                 capacity, needed));
@@ -207,28 +245,112 @@ namespace Weft
             return (int)session;
         }
         public void RemoveSession(int session) =>
-            Native.Check(Native.weft_mesh_remove_session(Handle, Native.Size(session)));
+            Native.Check(Native.weft_mesh_remove_session(Handle, Native.Size(session, nameof(session))));
         public void ResetSession(int session = 0) =>
-            Native.Check(Native.weft_mesh_reset_session(Handle, Native.Size(session)));
+            Native.Check(Native.weft_mesh_reset_session(Handle, Native.Size(session, nameof(session))));
 
         /// <summary>A layer's parameter, row-major [out][in].</summary>
         public float[] Weights(Place at, int parameter = 0)
         {
             UIntPtr needed;
-            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter), null, UIntPtr.Zero,
+            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter, nameof(parameter)), null, UIntPtr.Zero,
                 out needed));
             var values = new float[(int)needed];
-            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter), values, needed, out needed));
+            Native.Check(Native.weft_mesh_read_weights(Handle, at, Native.Size(parameter, nameof(parameter)), values, needed, out needed));
             return values;
         }
         public void SetWeights(Place at, float[] values, int parameter = 0) =>
-            Native.Check(Native.weft_mesh_write_weights(Handle, at, Native.Size(parameter), values,
-                (UIntPtr)values.Length));
+            Native.Check(Native.weft_mesh_write_weights(Handle, at, Native.Size(parameter, nameof(parameter)),
+                Native.Given(values, nameof(values)), (UIntPtr)values.Length));
+        /// <summary>Stores a layer's matrices in another numeric type.</summary>
+        public void Morph(Place at, string dtype, string granularity = null) =>
+            Native.Check(Native.weft_mesh_morph(Handle, at, Native.Utf8(dtype, nameof(dtype)),
+                granularity == null ? null : Native.Utf8(granularity, nameof(granularity))));
+
+        /// <summary>Sends a command to a cell, to be executed at its next tick, or at `notBefore`.</summary>
+        public Answer Send(Command kind, Place at, ulong number = 0, int parameter = 0, ulong notBefore = 0,
+            string dtype = null, string granularity = null, float[] values = null)
+        {
+            var pinned = new GCHandle[3];
+            try
+            {
+                var made = new Native.CommandFields
+                {
+                    size = (UIntPtr)Marshal.SizeOf(typeof(Native.CommandFields)), kind = (int)kind, at = at,
+                    parameter = Native.Size(parameter, nameof(parameter)), number = number, not_before = notBefore,
+                    dtype = Native.Pin(ref pinned[0], dtype, nameof(dtype)),
+                    granularity = Native.Pin(ref pinned[1], granularity, nameof(granularity))
+                };
+                if (values != null)
+                {
+                    pinned[2] = GCHandle.Alloc(values, GCHandleType.Pinned);
+                    made.values = pinned[2].AddrOfPinnedObject();
+                    made.count = (UIntPtr)values.Length;
+                }
+                AnswerHandle answer;
+                Native.Check(Native.weft_mesh_command(Handle, ref made, out answer));
+                return new Answer(answer);
+            }
+            finally
+            {
+                foreach (var each in pinned) if (each.IsAllocated) each.Free();
+            }
+        }
+
+        /// <summary>One session as a file's bytes; the mesh keeps it.</summary>
+        public byte[] DetachSession(int session = 0)
+        {
+            var of = Native.Size(session, nameof(session));
+            return Native.ReadBytes((buffer, capacity, needed) => Native.weft_mesh_detach_session(Handle, of, buffer,
+                capacity, needed));
+        }
+        /// <summary>Adds a session that goes on where the detached one stood; its number.</summary>
+        public int AttachSession(byte[] file, bool otherWeights = false)
+        {
+            UIntPtr session;
+            Native.Check(Native.weft_mesh_attach_session(Handle, Native.Given(file, nameof(file)),
+                (UIntPtr)file.Length, otherWeights ? 1 : 0, out session));
+            return (int)session;
+        }
 
         /// <summary>Takes all that ticks change into a snapshot, whose memory is used again.</summary>
-        public void Take(Snapshot to) => Native.Check(Native.weft_mesh_take_snapshot(Handle, to.Handle));
+        public void Take(Snapshot to) => Native.Check(Native.weft_mesh_take_snapshot(Handle, Native.Given(to, nameof(to)).Handle));
         /// <summary>Ticks after it are those after it was taken, to the bit: rollback.</summary>
-        public void Restore(Snapshot from) => Native.Check(Native.weft_mesh_restore_snapshot(Handle, from.Handle));
+        public void Restore(Snapshot from) => Native.Check(Native.weft_mesh_restore_snapshot(Handle, Native.Given(from, nameof(from)).Handle));
+    }
+
+    public enum Command { Enable, Disable, SetPeriod, SetWeights, Reset, Probe, Snapshot, Morph, SetRate }
+
+    /// <summary>What became of a command.</summary>
+    public sealed class Answer : IDisposable
+    {
+        private readonly AnswerHandle handle;
+        internal Answer(AnswerHandle handle) { this.handle = handle; }
+        public void Dispose() => handle.Dispose();
+
+        /// <summary>The tick before which it was executed; null: not yet. Throws what went wrong.</summary>
+        public ulong? DoneAt
+        {
+            get
+            {
+                int isDone;
+                ulong tick;
+                Native.Check(Native.weft_answer_status(handle, out isDone, out tick));
+                return isDone != 0 ? tick : (ulong?)null;
+            }
+        }
+        /// <summary>Of Probe and Snapshot.</summary>
+        public float[] Values
+        {
+            get
+            {
+                UIntPtr needed;
+                Native.Check(Native.weft_answer_values(handle, null, UIntPtr.Zero, out needed));
+                var values = new float[(int)needed];
+                Native.Check(Native.weft_answer_values(handle, values, needed, out needed));
+                return values;
+            }
+        }
     }
 
     /// <summary>Room for a mesh's state in memory.</summary>
@@ -247,31 +369,123 @@ namespace Weft
         /// <param name="options">JSON of a network file's section "learning"; null: the network's own</param>
         public Learner(Mesh mesh, string options = null)
         {
-            Native.Check(Native.weft_learner_build(mesh.Handle, options == null ? null : Native.Utf8(options),
+            Native.Check(Native.weft_learner_build(Native.Given(mesh, nameof(mesh)).Handle, options == null ? null : Native.Utf8(options, nameof(options)),
                 out Handle));
         }
-        internal Learner(LearnerHandle handle) { Handle = handle; }
+        private Learner(LearnerHandle handle, Type _) { Handle = handle; }
+        internal static Learner Of(LearnerHandle handle) => new Learner(handle, null);
         public void Dispose() => Handle.Dispose();
+
+        /// <summary>A learner and its mesh from a file that was saved live while it learned: they go on to the bit.
+        /// </summary>
+        public static Learner Load(string path, out Mesh mesh, MeshOptions options = null)
+        {
+            var place = Native.Utf8(path, nameof(path));
+            MeshHandle meshHandle;
+            LearnerHandle learner;
+            using (var given = new Options(options))
+                Native.Check(Native.weft_learner_load(place, ref given.Fields, out meshHandle, out learner));
+            mesh = Mesh.Of(meshHandle);
+            return Learner.Of(learner);
+        }
+        /// <summary>The same of a file's bytes.</summary>
+        public static Learner FromBytes(byte[] bytes, out Mesh mesh, MeshOptions options = null)
+        {
+            Native.Given(bytes, nameof(bytes));
+            MeshHandle meshHandle;
+            LearnerHandle learner;
+            using (var given = new Options(options))
+                Native.Check(Native.weft_learner_load_bytes(bytes, (UIntPtr)bytes.Length, ref given.Fields,
+                    out meshHandle, out learner));
+            mesh = Mesh.Of(meshHandle);
+            return Learner.Of(learner);
+        }
 
         /// <summary>Runs samples and learns: inputs [samples][sessions][width], labels [samples][sessions].</summary>
         public void Learn(IDictionary<string, float[]> inputs, IDictionary<string, uint[]> labels, ulong samples)
         {
             using (var from = new Rows(inputs))
-            using (var to = new Targets(labels))
+            using (var to = new Targets(labels, null))
                 Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries,
                     (UIntPtr)to.Entries.Length, samples));
+        }
+        /// <summary>The same by values [samples][sessions][width].</summary>
+        public void Learn(IDictionary<string, float[]> inputs, IDictionary<string, float[]> values, ulong samples)
+        {
+            using (var from = new Rows(inputs))
+            using (var to = new Targets(null, values))
+                Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries,
+                    (UIntPtr)to.Entries.Length, samples));
+        }
+
+        /// <summary>One sample of which the target comes later, or never: its ticket ("late" of the options).</summary>
+        public ulong Observe(IDictionary<string, float[]> inputs)
+        {
+            ulong ticket;
+            using (var from = new Rows(inputs))
+                Native.Check(Native.weft_learner_observe(Handle, from.Entries, (UIntPtr)from.Entries.Length,
+                    out ticket));
+            return ticket;
+        }
+        /// <summary>The answer to it: [sessions][width].</summary>
+        public float[] Answer(ulong ticket, string output)
+        {
+            var name = Native.Utf8(output, nameof(output));
+            UIntPtr needed;
+            Native.Check(Native.weft_learner_answer(Handle, ticket, name, null, UIntPtr.Zero, out needed));
+            var values = new float[(int)needed];
+            Native.Check(Native.weft_learner_answer(Handle, ticket, name, values, needed, out needed));
+            return values;
+        }
+        /// <summary>Its target, at last.</summary>
+        public void Teach(ulong ticket, IDictionary<string, uint[]> labels)
+        {
+            using (var to = new Targets(labels, null))
+                Native.Check(Native.weft_learner_teach(Handle, ticket, to.Entries, (UIntPtr)to.Entries.Length));
+        }
+        public void Teach(ulong ticket, IDictionary<string, float[]> values)
+        {
+            using (var to = new Targets(null, values))
+                Native.Check(Native.weft_learner_teach(Handle, ticket, to.Entries, (UIntPtr)to.Entries.Length));
+        }
+        /// <summary>None will come.</summary>
+        public void Forgo(ulong ticket) => Native.Check(Native.weft_learner_forgo(Handle, ticket));
+        /// <summary>Tickets that expired since scores were last cleared.</summary>
+        public ulong[] Expired
+        {
+            get
+            {
+                UIntPtr needed;
+                Native.Check(Native.weft_learner_expired(Handle, null, UIntPtr.Zero, out needed));
+                var tickets = new ulong[(int)needed];
+                Native.Check(Native.weft_learner_expired(Handle, tickets, needed, out needed));
+                return tickets;
+            }
+        }
+        /// <summary>Predictions before they were learned from, since they were last cleared.</summary>
+        public Score[] Scores
+        {
+            get
+            {
+                UIntPtr needed;
+                Native.Check(Native.weft_learner_scores(Handle, null, UIntPtr.Zero, out needed));
+                var scores = new Score[(int)needed];
+                Native.Check(Native.weft_learner_scores(Handle, scores, needed, out needed));
+                return scores;
+            }
         }
         /// <summary>Runs on until every sample is learned from (schedule pipelined).</summary>
         public void Drain() => Native.Check(Native.weft_learner_drain(Handle));
 
         /// <summary>For networks of one input, one output and one session.</summary>
         public void PredictOne(float[] x, float[] y) =>
-            Native.Check(Native.weft_learner_predict_one(Handle, x, (UIntPtr)x.Length, y, (UIntPtr)y.Length));
+            Native.Check(Native.weft_learner_predict_one(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length,
+                Native.Given(y, nameof(y)), (UIntPtr)y.Length));
         public void LearnOne(float[] x, uint label) =>
-            Native.Check(Native.weft_learner_learn_one(Handle, x, (UIntPtr)x.Length, label));
+            Native.Check(Native.weft_learner_learn_one(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length, label));
         public void LearnOne(float[] x, float[] values) =>
-            Native.Check(Native.weft_learner_learn_one_values(Handle, x, (UIntPtr)x.Length, values,
-                (UIntPtr)values.Length));
+            Native.Check(Native.weft_learner_learn_one_values(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length,
+                Native.Given(values, nameof(values)), (UIntPtr)values.Length));
         public void ClearScores() => Native.Check(Native.weft_learner_clear_scores(Handle));
 
         /// <summary>Samples given by Learn and LearnOne.</summary>
@@ -286,6 +500,35 @@ namespace Weft
         }
     }
 
+    /// <summary>A prediction before it was learned from.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public struct Score
+    {
+        public ulong Sample;
+        public uint Session, Prediction, Label;
+        public float Loss;
+        /// <summary>Or head.</summary>
+        public uint Token;
+        private uint reserved;
+    }
+
+    /// <summary>Of an agent; what is not set takes its default.</summary>
+    public sealed class AgentOptions
+    {
+        public MeshOptions Mesh { get; set; }
+        /// <summary>tick, interval, interval=2s, checkpoint; null: interval</summary>
+        public string Durability { get; set; }
+        /// <summary>Must be the same whenever the directory is opened.</summary>
+        public string Identity { get; set; }
+        /// <summary>Checkpoints; 0: 3.</summary>
+        public int Keep { get; set; }
+        public ulong CheckpointEvery { get; set; }
+        public ulong CheckpointBytes { get; set; }
+        public bool Learns { get; set; } = true;
+        /// <summary>Goes on where a damaged journal ends.</summary>
+        public bool Salvage { get; set; }
+    }
+
     /// <summary>A mesh and its learner kept in a directory: opened again it is where it was, crash or not.</summary>
     public sealed class Agent : IDisposable
     {
@@ -295,17 +538,39 @@ namespace Weft
         public Learner Learner { get; }
 
         /// <param name="network">a network file's text; null: the one that the directory has</param>
-        public Agent(string directory, string network = null)
+        public Agent(string directory, string network = null, AgentOptions options = null)
         {
+            var place = Native.Utf8(directory, nameof(directory));
+            options = options ?? new AgentOptions();
             var description = IntPtr.Zero;
             if (network != null)
             {
-                var json = Encoding.UTF8.GetBytes(network);
+                var json = Native.Json(network, nameof(network));
                 Native.Check(Native.weft_network_read(json, (UIntPtr)json.Length, null, out description));
             }
             try
             {
-                Native.Check(Native.weft_agent_open(Native.Utf8(directory), description, IntPtr.Zero, out handle));
+                var pinned = new GCHandle[3];
+                using (var mesh_ = new Options(options.Mesh))
+                    try
+                    {
+                        pinned[2] = GCHandle.Alloc(mesh_.Fields, GCHandleType.Pinned);
+                        var fields = new Native.AgentFields
+                        {
+                            size = (UIntPtr)Marshal.SizeOf(typeof(Native.AgentFields)),
+                            mesh = pinned[2].AddrOfPinnedObject(),
+                            durability = Native.Pin(ref pinned[0], options.Durability, nameof(options.Durability)),
+                            identity = Native.Pin(ref pinned[1], options.Identity, nameof(options.Identity)),
+                            keep = Native.Size(options.Keep, nameof(options.Keep)),
+                            checkpoint_every = options.CheckpointEvery, checkpoint_bytes = options.CheckpointBytes,
+                            no_learning = options.Learns ? 0 : 1, salvage = options.Salvage ? 1 : 0
+                        };
+                        Native.Check(Native.weft_agent_open(place, description, ref fields, out handle));
+                    }
+                    finally
+                    {
+                        foreach (var each in pinned) if (each.IsAllocated) each.Free();
+                    }
             }
             finally
             {
@@ -313,24 +578,80 @@ namespace Weft
             }
             MeshHandle mesh;
             Native.Check(Native.weft_agent_mesh(handle, out mesh));
-            Mesh = new Mesh(mesh);
+            Mesh = Weft.Mesh.Of(mesh);
             LearnerHandle learner;
             var status = Native.weft_agent_learner(handle, out learner);
-            if (status == 0) Learner = new Learner(learner);
+            if (status == 0) Learner = Weft.Learner.Of(learner);
             else if (status != Native.NotFound) Native.Check(status);
         }
 
         /// <summary>Waits until everything so far survives a power cut.</summary>
         public void Acknowledge() => Native.Check(Native.weft_agent_acknowledge(handle));
         public void Checkpoint() => Native.Check(Native.weft_agent_checkpoint(handle));
+        /// <summary>Appends tick and state hash, for `weft replay --verify`.</summary>
+        public void Mark() => Native.Check(Native.weft_agent_mark(handle));
+        /// <summary>Acts in the environment of the section "reinforcement", and learns from it.</summary>
+        public void Act(ulong steps) => Native.Check(Native.weft_agent_act(handle, steps));
+        /// <summary>JSON of positions, bytes of the journal, failures.</summary>
+        public string Statistics =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_agent_statistics(handle, buffer, capacity, needed));
         public void Note(string topic, string text) =>
-            Native.Check(Native.weft_agent_note(handle, Native.Utf8(topic), Native.Utf8(text)));
+            Native.Check(Native.weft_agent_note(handle, Native.Utf8(topic, nameof(topic)), Native.Utf8(text, nameof(text))));
 
         public void Dispose()
         {
             Learner?.Dispose();
             Mesh.Dispose();
             handle.Dispose();
+        }
+    }
+
+    /// <summary>Of a mesh; what is not set takes its default.</summary>
+    public sealed class MeshOptions
+    {
+        /// <summary>0: all cores; 1: the caller's alone.</summary>
+        public int Threads { get; set; }
+        public int Sessions { get; set; } = 1;
+        /// <summary>auto, resident, graph, deterministic</summary>
+        public string Executor { get; set; }
+        public ulong ExecutorSeed { get; set; }
+        /// <summary>cpu, vulkan, vulkan:N; null: the network's</summary>
+        public string Device { get; set; }
+        /// <summary>Bytes that it may take by estimate; 0: what the system has.</summary>
+        public long MaxMemory { get; set; }
+        public bool Pin { get; set; } = true;
+        public bool KeepsMasters { get; set; } = true;
+    }
+
+    /// <summary>weft_mesh_options, with its texts pinned.</summary>
+    internal sealed class Options : IDisposable
+    {
+        internal Native.MeshFields Fields;
+        private readonly GCHandle[] pinned = new GCHandle[2];
+        internal Options(MeshOptions given)
+        {
+            given = given ?? new MeshOptions();
+            Fields.size = (UIntPtr)Marshal.SizeOf(typeof(Native.MeshFields));
+            Fields.threads = Native.Size(given.Threads, nameof(given.Threads));
+            Fields.sessions = Native.Size(given.Sessions, nameof(given.Sessions));
+            Fields.max_memory = Native.Bytes(given.MaxMemory, nameof(given.MaxMemory));
+            Fields.executor_seed = given.ExecutorSeed;
+            Fields.no_pinning = given.Pin ? 0 : 1;
+            Fields.no_masters = given.KeepsMasters ? 0 : 1;
+            try
+            {
+                Fields.executor = Native.Pin(ref pinned[0], given.Executor, nameof(given.Executor));
+                Fields.device = Native.Pin(ref pinned[1], given.Device, nameof(given.Device));
+            }
+            catch
+            {
+                Dispose();
+                throw;
+            }
+        }
+        public void Dispose()
+        {
+            foreach (var each in pinned) if (each.IsAllocated) each.Free();
         }
     }
 
@@ -342,17 +663,26 @@ namespace Weft
 
         internal Rows(IDictionary<string, float[]> arrays)
         {
+            Native.Given(arrays, nameof(arrays));
+            foreach (var row in arrays) Native.Given(row.Value, row.Key);
             Entries = new Native.Values[arrays.Count];
             pinned = new GCHandle[2 * arrays.Count];
             var i = 0;
-            foreach (var row in arrays)
+            try
             {
-                pinned[2 * i] = GCHandle.Alloc(Native.Utf8(row.Key), GCHandleType.Pinned);
-                pinned[2 * i + 1] = GCHandle.Alloc(row.Value, GCHandleType.Pinned);
-                Entries[i].name = pinned[2 * i].AddrOfPinnedObject();
-                Entries[i].values = pinned[2 * i + 1].AddrOfPinnedObject();
-                Entries[i].count = (UIntPtr)row.Value.Length;
-                ++i;
+                foreach (var row in arrays)
+                {
+                    Entries[i].name = Native.Pin(ref pinned[2 * i], row.Key, "name");
+                    pinned[2 * i + 1] = GCHandle.Alloc(row.Value, GCHandleType.Pinned);
+                    Entries[i].values = pinned[2 * i + 1].AddrOfPinnedObject();
+                    Entries[i].count = (UIntPtr)row.Value.Length;
+                    ++i;
+                }
+            }
+            catch
+            {
+                Dispose();
+                throw;
             }
         }
         public void Dispose()
@@ -366,21 +696,42 @@ namespace Weft
         internal readonly Native.Target[] Entries;
         private readonly GCHandle[] pinned;
 
-        internal Targets(IDictionary<string, uint[]> labels)
+        /// <summary>One of the two; the other is null.</summary>
+        internal Targets(IDictionary<string, uint[]> labels, IDictionary<string, float[]> values)
         {
-            Entries = new Native.Target[labels.Count];
-            pinned = new GCHandle[2 * labels.Count];
+            if (labels == null && values == null) throw new ArgumentNullException("targets");
+            var count = labels?.Count ?? values.Count;
+            Entries = new Native.Target[count];
+            pinned = new GCHandle[2 * count];
             var i = 0;
-            foreach (var row in labels)
+            try
             {
-                pinned[2 * i] = GCHandle.Alloc(Native.Utf8(row.Key), GCHandleType.Pinned);
-                pinned[2 * i + 1] = GCHandle.Alloc(row.Value, GCHandleType.Pinned);
-                Entries[i].size = (UIntPtr)Marshal.SizeOf(typeof(Native.Target));
-                Entries[i].output = pinned[2 * i].AddrOfPinnedObject();
-                Entries[i].labels = pinned[2 * i + 1].AddrOfPinnedObject();
-                Entries[i].label_count = (UIntPtr)row.Value.Length;
-                ++i;
+                if (labels != null)
+                    foreach (var row in labels)
+                    {
+                        Entries[i].labels = Begin(i, row.Key, row.Value);
+                        Entries[i++].label_count = (UIntPtr)row.Value.Length;
+                    }
+                else
+                    foreach (var row in values)
+                    {
+                        Entries[i].values = Begin(i, row.Key, row.Value);
+                        Entries[i++].value_count = (UIntPtr)row.Value.Length;
+                    }
             }
+            catch
+            {
+                Dispose();
+                throw;
+            }
+        }
+        private IntPtr Begin(int i, string output, object array)
+        {
+            Native.Given(array, output);
+            Entries[i].size = (UIntPtr)Marshal.SizeOf(typeof(Native.Target));
+            Entries[i].output = Native.Pin(ref pinned[2 * i], output, "output");
+            pinned[2 * i + 1] = GCHandle.Alloc(array, GCHandleType.Pinned);
+            return pinned[2 * i + 1].AddrOfPinnedObject();
         }
         public void Dispose()
         {
@@ -396,7 +747,7 @@ namespace Weft
         [StructLayout(LayoutKind.Sequential)]
         internal struct Values { public IntPtr name, values; public UIntPtr count; }
         [StructLayout(LayoutKind.Sequential)]
-        internal struct MeshOptions
+        internal struct MeshFields
         {
             public UIntPtr size, threads, sessions;
             public IntPtr executor;
@@ -419,6 +770,26 @@ namespace Weft
             public UIntPtr weight_count;
         }
         [StructLayout(LayoutKind.Sequential)]
+        internal struct CommandFields
+        {
+            public UIntPtr size;
+            public int kind;
+            public Place at;
+            public UIntPtr parameter;
+            public ulong number, not_before;
+            public IntPtr dtype, granularity, values;
+            public UIntPtr count;
+        }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct AgentFields
+        {
+            public UIntPtr size;
+            public IntPtr mesh, durability, identity;
+            public UIntPtr keep;
+            public ulong checkpoint_every, checkpoint_bytes;
+            public int no_learning, salvage;
+        }
+        [StructLayout(LayoutKind.Sequential)]
         internal struct Counts
         {
             public UIntPtr size;
@@ -427,16 +798,40 @@ namespace Weft
         [StructLayout(LayoutKind.Sequential)]
         private struct Error { public UIntPtr size; public int code; public IntPtr name, message; }
 
-        internal static MeshOptions Options(int threads, int sessions) => new MeshOptions
+        internal static UIntPtr Size(int value, string what)
         {
-            size = (UIntPtr)Marshal.SizeOf(typeof(MeshOptions)), threads = Size(threads), sessions = Size(sessions)
-        };
-        internal static UIntPtr Size(int value)
-        {
-            if (value < 0) throw new ArgumentOutOfRangeException("value", value, "a size or number is not negative");
+            if (value < 0) throw new ArgumentOutOfRangeException(what, value, "it is not negative");
             return (UIntPtr)(uint)value;
         }
-        internal static byte[] Utf8(string text) => Encoding.UTF8.GetBytes(text + "\0");
+        internal static ulong Bytes(long value, string what)
+        {
+            if (value < 0) throw new ArgumentOutOfRangeException(what, value, "it is not negative");
+            return (ulong)value;
+        }
+        /// <summary>A text as the C ABI takes it, which would end at a NUL.</summary>
+        internal static byte[] Utf8(string text, string what)
+        {
+            if (text == null) throw new ArgumentNullException(what);
+            if (text.IndexOf('\0') >= 0) throw new ArgumentException("a text with a NUL in it", what);
+            return Encoding.UTF8.GetBytes(text + "\0");
+        }
+        internal static byte[] Json(string text, string what)
+        {
+            if (text == null) throw new ArgumentNullException(what);
+            return Encoding.UTF8.GetBytes(text);
+        }
+        internal static T Given<T>(T value, string what) where T : class
+        {
+            if (value == null) throw new ArgumentNullException(what);
+            return value;
+        }
+        /// <summary>The address of a text, pinned; null: no text.</summary>
+        internal static IntPtr Pin(ref GCHandle pinned, string text, string what)
+        {
+            if (text == null) return IntPtr.Zero;
+            pinned = GCHandle.Alloc(Utf8(text, what), GCHandleType.Pinned);
+            return pinned.AddrOfPinnedObject();
+        }
         internal static string Text(IntPtr at)
         {
             var size = 0;
@@ -482,11 +877,11 @@ namespace Weft
         internal static extern int weft_network_read(byte[] json, UIntPtr bytes, byte[] source, out IntPtr network);
         [DllImport(Name)] internal static extern int weft_network_destroy(IntPtr network);
         [DllImport(Name)]
-        internal static extern int weft_mesh_build(IntPtr network, ref MeshOptions options, out MeshHandle mesh);
+        internal static extern int weft_mesh_build(IntPtr network, ref MeshFields options, out MeshHandle mesh);
         [DllImport(Name)]
-        internal static extern int weft_mesh_load(byte[] path, ref MeshOptions options, out MeshHandle mesh);
+        internal static extern int weft_mesh_load(byte[] path, ref MeshFields options, out MeshHandle mesh);
         [DllImport(Name)]
-        internal static extern int weft_mesh_load_bytes(byte[] bytes, UIntPtr count, ref MeshOptions options,
+        internal static extern int weft_mesh_load_bytes(byte[] bytes, UIntPtr count, ref MeshFields options,
             out MeshHandle mesh);
         [DllImport(Name)] internal static extern int weft_mesh_save(MeshHandle mesh, byte[] path, int live);
         [DllImport(Name)]
@@ -550,8 +945,59 @@ namespace Weft
         [DllImport(Name)] internal static extern int weft_learner_clear_scores(LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_learner_count(LearnerHandle learner, ref Counts counts);
         [DllImport(Name)]
-        internal static extern int weft_agent_open(byte[] directory, IntPtr network, IntPtr options,
+        internal static extern int weft_agent_open(byte[] directory, IntPtr network, ref AgentFields options,
             out AgentHandle agent);
+        [DllImport(Name)] internal static extern int weft_agent_mark(AgentHandle agent);
+        [DllImport(Name)] internal static extern int weft_agent_act(AgentHandle agent, ulong steps);
+        [DllImport(Name)]
+        internal static extern int weft_agent_statistics(AgentHandle agent, [Out] byte[] buffer, UIntPtr capacity,
+            [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_output_at(MeshHandle mesh, Place at, UIntPtr session,
+            [Out] float[] values, UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_morph(MeshHandle mesh, Place at, byte[] dtype, byte[] granularity);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_command(MeshHandle mesh, ref CommandFields command,
+            out AnswerHandle answer);
+        [DllImport(Name)]
+        internal static extern int weft_answer_status(AnswerHandle answer, out int isDone, out ulong tick);
+        [DllImport(Name)]
+        internal static extern int weft_answer_values(AnswerHandle answer, [Out] float[] values, UIntPtr capacity,
+            out UIntPtr needed);
+        [DllImport(Name)] internal static extern int weft_answer_destroy(IntPtr answer);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_detach_session(MeshHandle mesh, UIntPtr session, [Out] byte[] buffer,
+            UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_attach_session(MeshHandle mesh, byte[] bytes, UIntPtr count,
+            int otherWeights, out UIntPtr session);
+        [DllImport(Name)]
+        internal static extern int weft_learner_load(byte[] path, ref MeshFields options, out MeshHandle mesh,
+            out LearnerHandle learner);
+        [DllImport(Name)]
+        internal static extern int weft_learner_load_bytes(byte[] bytes, UIntPtr count, ref MeshFields options,
+            out MeshHandle mesh, out LearnerHandle learner);
+        [DllImport(Name)]
+        internal static extern int weft_learner_observe(LearnerHandle learner, Values[] inputs, UIntPtr inputCount,
+            out ulong ticket);
+        [DllImport(Name)]
+        internal static extern int weft_learner_answer(LearnerHandle learner, ulong ticket, byte[] output,
+            [Out] float[] values, UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_learner_teach(LearnerHandle learner, ulong ticket, Target[] targets,
+            UIntPtr targetCount);
+        [DllImport(Name)] internal static extern int weft_learner_forgo(LearnerHandle learner, ulong ticket);
+        [DllImport(Name)]
+        internal static extern int weft_learner_expired(LearnerHandle learner, [Out] ulong[] tickets,
+            UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_learner_scores(LearnerHandle learner, [Out] Score[] scores, UIntPtr capacity,
+            out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_set_log(LogFunction function, IntPtr user, int level);
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        internal delegate void LogFunction(IntPtr user, int level, IntPtr text);
         [DllImport(Name)] internal static extern int weft_agent_mesh(AgentHandle agent, out MeshHandle mesh);
         [DllImport(Name)] internal static extern int weft_agent_learner(AgentHandle agent, out LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_agent_acknowledge(AgentHandle agent);

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The C# binding under Mono: the golden hash of digits, errors, files, agents. Skipped (77), which ctest counts, without
-Mono's compiler and runtime or numpy.
+"""The C# binding under Mono: the golden hash of digits, errors, files, agents, nonsense, and the program of
+docs/csharp.md. Skipped (77), which ctest counts, without Mono's compiler and runtime or numpy.
 
   WEFT_LIBRARY=.../libweft.so csharp_test.py
 """
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,15 @@ with tempfile.TemporaryDirectory() as folder:
     os.symlink(pathlib.Path(os.environ["WEFT_LIBRARY"]).resolve(), place / "libweft.so")
     subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{place}/CsharpTest.exe",
                     ROOT / "bindings/csharp/Weft.cs", ROOT / "tests/bindings/CsharpTest.cs"], check=True)
+    # And the program of docs/csharp.md.
+    program = re.search(r"```csharp\n(.*?)```", (ROOT / "docs/csharp.md").read_text(), re.DOTALL)[1]
+    using, rest = program.split("\n\n", 1)
+    (place / "Program.cs").write_text(f"{using}\ninternal static class Program {{ private static void Main() {{\n{rest}}} }}\n")
+    subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{place}/Program.exe", place / "Program.cs",
+                    ROOT / "bindings/csharp/Weft.cs"], check=True)
     path = os.pathsep.join([folder, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
     subprocess.run(["mono", place / "CsharpTest.exe", ROOT / "examples/digits.json", place / "samples.txt", digest, folder],
                    check=True, env={**os.environ, "LD_LIBRARY_PATH": path})
+    done = subprocess.run(["mono", place / "Program.exe"], check=True, capture_output=True, text=True,
+                          env={**os.environ, "LD_LIBRARY_PATH": path})
+    assert done.stdout.strip() == "True", done.stdout
