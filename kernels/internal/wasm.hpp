@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic of binary32 on vectors of WebAssembly as the contract has it (docs/numerics.md): Highway's operations,
 // with those that round replaced. The machine has no fused multiply-add and no mode that flushes subnormal numbers.
-// Read by kernels/foreach_isa.hpp in the place of hwy/highway.h: for text that is re-included once per ISA.
+// Read once, by kernels/foreach_isa.hpp, in the place of hwy/highway.h.
 #pragma once
 
 // Highway's own stand aside under other names; of those that kernels call, no other operation is made of them for
@@ -90,11 +90,7 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
   // The 29 bits that a float has not: half of its unit is the highest alone.
   const v128_t tails = wasm_i32x4_shl(wasm_i32x4_shuffle(low, high, 0, 2, 4, 6), 3);
   const v128_t is_half = wasm_i32x4_eq(tails, kHalfTail);
-<<<<<<<< HEAD:kernels/internal/wasm.hpp
   // A result below 2^-150 is a zero already.
-========
-  // Results below 2^-150 are zeros already.
->>>>>>>> dc53b4de (Name the passes of WebAssembly as texts; send the game's messages in order):kernels/internal/wasm.hpp
   if (__builtin_expect(wasm_i32x4_bitmask(wasm_v128_or(is_half, is_tiny(result))), 0)) return fused_exactly(a, b, c);
   return result;
 }

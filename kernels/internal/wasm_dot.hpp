@@ -4,11 +4,7 @@
 // step. Included by the wasm128 pass alone.
 #pragma once
 
-<<<<<<<< HEAD:kernels/internal/wasm_dot.hpp
 #include "kernels/internal/wasm.hpp"
-========
-#include "kernels/internal/wasm.hpp"
->>>>>>>> dc53b4de (Name the passes of WebAssembly as texts; send the game's messages in order):kernels/simd/wasm_dot.hpp
 #include "kernels/views.hpp"
 
 #include <bit>

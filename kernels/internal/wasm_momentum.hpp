@@ -3,22 +3,14 @@
 // sample, half of its time is here. Included by the wasm128 pass alone.
 #pragma once
 
-<<<<<<<< HEAD:kernels/internal/wasm_momentum.hpp
 #include "kernels/internal/wasm.hpp"
-========
-#include "kernels/internal/wasm.hpp"
->>>>>>>> dc53b4de (Name the passes of WebAssembly as texts; send the game's messages in order):kernels/simd/wasm_momentum.hpp
 #include "kernels/views.hpp"
 
 #include <cstddef>
 
 namespace weft::kernels::wasm {
 
-<<<<<<<< HEAD:kernels/internal/wasm_momentum.hpp
 /// Options of a step by momentum without decay or clipping.
-========
-/// Numbers of a step of momentum without decay or clipping.
->>>>>>>> dc53b4de (Name the passes of WebAssembly as texts; send the game's messages in order):kernels/simd/wasm_momentum.hpp
 struct MomentumStep {
   float momentum, kept_gradient, rate;  // kept_gradient: 1 - dampening
   bool has_shares;
