@@ -32,21 +32,21 @@ class Files(unittest.TestCase):
         y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
         for optimizer in ("sgd", "momentum", "adamw", "rmsprop", "lion"):
             for schedule in ("settle", "pipelined"):
-                life = weft.Learner(weft.Mesh(NETWORK, threads=1), schedule=schedule, rule="backprop",
+                first = weft.Learner(weft.Mesh(NETWORK, threads=1), schedule=schedule, rule="backprop",
                                     optimizer={"type": optimizer, "lr": 0.02})
-                life.learn({"x": x[:30]}, {"y": y[:30]})
+                first.learn({"x": x[:30]}, {"y": y[:30]})
                 with tempfile.TemporaryDirectory() as folder:
-                    life.save(folder + "/life.entity")
-                    others = [weft.Learner.load(pathlib.Path(folder) / "life.entity", threads=1),
-                              weft.Learner.load(life.mesh.to_bytes()), weft.Learner.load(bytearray(life.to_bytes())),
-                              pickle.loads(pickle.dumps(life)), copy.deepcopy(life)]
-                life.learn({"x": x[30:]}, {"y": y[30:]})
-                life.drain()
+                    first.save(folder + "/learner.entity")
+                    others = [weft.Learner.load(pathlib.Path(folder) / "learner.entity", threads=1),
+                              weft.Learner.load(first.mesh.to_bytes()), weft.Learner.load(bytearray(first.to_bytes())),
+                              pickle.loads(pickle.dumps(first)), copy.deepcopy(first)]
+                first.learn({"x": x[30:]}, {"y": y[30:]})
+                first.drain()
                 for other in others:
                     self.assertEqual(other.counts()["samples"], 30)
                     other.learn({"x": x[30:]}, {"y": y[30:]})
                     other.drain()
-                    self.assertEqual(other.mesh.state_hash(), life.mesh.state_hash(), f"{optimizer} {schedule}")
+                    self.assertEqual(other.mesh.state_hash(), first.mesh.state_hash(), f"{optimizer} {schedule}")
 
     def test_a_file_without_a_learner_is_refused(self):
         mesh = weft.Mesh(NETWORK, threads=1)
@@ -56,15 +56,15 @@ class Files(unittest.TestCase):
         self.assertRaises(weft.WeftError, weft.Learner.load, b"no file")
 
     def test_tickets_expire(self):
-        life = weft.Learner(weft.Mesh(NETWORK, threads=1), late="again", patience=2)
-        tickets = [life.observe({"x": [number, 1]}) for number in range(6)]
-        self.assertEqual(life.expired(), tickets[:3])
-        self.assertEqual(weft.Learner.load(life.to_bytes()).counts()["expired"], 3)
+        first = weft.Learner(weft.Mesh(NETWORK, threads=1), late="again", patience=2)
+        tickets = [first.observe({"x": [number, 1]}) for number in range(6)]
+        self.assertEqual(first.expired(), tickets[:3])
+        self.assertEqual(weft.Learner.load(first.to_bytes()).counts()["expired"], 3)
         with self.assertRaises(weft.WeftError) as caught:
-            life.teach(tickets[0], {"y": 1})
+            first.teach(tickets[0], {"y": 1})
         self.assertEqual(caught.exception.name, "timed_out")
-        life.scores()
-        self.assertEqual(life.expired(), [])
+        first.scores()
+        self.assertEqual(first.expired(), [])
 
 
 class Mean:
