@@ -3,7 +3,8 @@
 # Installs what Weft needs from Debian 12's own packages (tools/packages.txt), as root or through sudo. What is there
 # already is left alone, so a second run needs neither root nor network.
 #
-#   tools/setup.sh [check] [fuzz] [peers] [gpu] [neon] [riscv] [service] [data] [web] [packages] [shells] [served] [page]
+#   tools/setup.sh [check] [fuzz] [peers] [gpu] [neon] [riscv] [service] [data] [web] [packages] [shells] [served]
+#                  [page] [bindings]
 #
 # The group [build] always, others by name.
 set -eu

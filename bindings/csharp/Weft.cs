@@ -321,7 +321,7 @@ namespace Weft
 
     public enum Command { Enable, Disable, SetPeriod, SetWeights, Reset, Probe, Snapshot, Morph, SetRate }
 
-    /// <summary>Outcome of a command.</summary>
+    /// <summary>The fate of a command.</summary>
     public sealed class Answer : IDisposable
     {
         private readonly AnswerHandle handle;

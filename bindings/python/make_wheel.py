@@ -27,6 +27,7 @@ tag = f"py3-none-{given.platform}"
 folder = f"weft-{field['version']}.dist-info"
 files = {f"weft/{path.name}": path.read_bytes() for path in sorted((HERE / "weft").glob("*.py"))}
 files["weft/py.typed"] = b""
+files.update({f"welvet/{path.name}": path.read_bytes() for path in sorted((HERE / "compat/welvet").glob("*.py"))})
 files["weft/libweft.so.0"] = given.library.resolve().read_bytes()
 files[f"{folder}/METADATA"] = (f"Metadata-Version: 2.1\nName: weft\nVersion: {field['version']}\n"
                                f"Summary: {field['description']}\nLicense: Apache-2.0\n"

@@ -56,6 +56,37 @@ class Tensors(unittest.TestCase):
         x = np.ones((2, 4), np.float32)
         self.assertEqual(first.forward({"x": x})["y"].tolist(), second.forward({"x": x})["y"].tolist())
 
+    def test_bfloat16_stays_bfloat16(self):
+        class Stored:  # of PyTorch's type, which numpy does not have
+            dtype = "torch.bfloat16"
+
+            def __init__(self, values):
+                self.values = values
+
+            def detach(self):
+                return self
+            cpu = detach
+
+            def float(self):
+                return self
+
+            def numpy(self):
+                return self.values
+
+        # Bits of bfloat16: 1, -2.5, 3.140625, the smallest normal number.
+        bits = np.array([0x3F80, 0xC020, 0x4049, 0x0080], np.uint32)
+        values = (bits << 16).view(np.float32).reshape(2, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "a.safetensors"
+            tensors.save_file({"w": Stored(values), "one": np.float32(3)}, path)
+            raw = path.read_bytes()
+            length = struct.unpack("<Q", raw[:8])[0]
+            header = json.loads(raw[8:8 + length])
+            self.assertEqual((header["w"]["dtype"], header["w"]["shape"], header["one"]["shape"]), ("BF16", [2, 2], []))
+            begin, end = header["w"]["data_offsets"]
+            self.assertEqual(np.frombuffer(raw[8 + length:][begin:end], "<u2").tolist(), bits.tolist())
+            self.assertEqual(tensors.load_file(path)["w"].tolist(), values.tolist())
+
     def test_what_does_not_fit_changes_nothing(self):
         made = mesh()
         state, before = tensors.state_dict(made), made.state_hash()

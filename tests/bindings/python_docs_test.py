@@ -26,7 +26,7 @@ with tempfile.TemporaryDirectory() as folder:
     zipfile.ZipFile(wheel).extractall(folder)
     environment = {key: value for key, value in os.environ.items() if key != "WEFT_LIBRARY"} | {"PYTHONPATH": folder}
     programs = PROGRAM.findall((ROOT / "docs/python.md").read_text())
-    assert len(programs) == 4, len(programs)
+    assert len(programs) == 5, len(programs)
     for printed, program in programs:
         done = subprocess.run([sys.executable, "-B", "-c", program], cwd=folder, env=environment, capture_output=True,
                               text=True, check=False)

@@ -32,21 +32,21 @@ class Files(unittest.TestCase):
         y = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
         for optimizer in ("sgd", "momentum", "adamw", "rmsprop", "lion"):
             for schedule in ("settle", "pipelined"):
-                learner = weft.Learner(weft.Mesh(NETWORK, threads=1), schedule=schedule, rule="backprop",
+                first = weft.Learner(weft.Mesh(NETWORK, threads=1), schedule=schedule, rule="backprop",
                                     optimizer={"type": optimizer, "lr": 0.02})
-                learner.learn({"x": x[:30]}, {"y": y[:30]})
+                first.learn({"x": x[:30]}, {"y": y[:30]})
                 with tempfile.TemporaryDirectory() as folder:
-                    learner.save(folder + "/learner.entity")
+                    first.save(folder + "/learner.entity")
                     others = [weft.Learner.load(pathlib.Path(folder) / "learner.entity", threads=1),
-                              weft.Learner.load(learner.mesh.to_bytes()), weft.Learner.load(bytearray(learner.to_bytes())),
-                              pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)]
-                learner.learn({"x": x[30:]}, {"y": y[30:]})
-                learner.drain()
+                              weft.Learner.load(first.mesh.to_bytes()), weft.Learner.load(bytearray(first.to_bytes())),
+                              pickle.loads(pickle.dumps(first)), copy.deepcopy(first)]
+                first.learn({"x": x[30:]}, {"y": y[30:]})
+                first.drain()
                 for other in others:
                     self.assertEqual(other.counts()["samples"], 30)
                     other.learn({"x": x[30:]}, {"y": y[30:]})
                     other.drain()
-                    self.assertEqual(other.mesh.state_hash(), learner.mesh.state_hash(), f"{optimizer} {schedule}")
+                    self.assertEqual(other.mesh.state_hash(), first.mesh.state_hash(), f"{optimizer} {schedule}")
 
     def test_a_file_without_a_learner_is_refused(self):
         mesh = weft.Mesh(NETWORK, threads=1)
@@ -56,15 +56,15 @@ class Files(unittest.TestCase):
         self.assertRaises(weft.WeftError, weft.Learner.load, b"no file")
 
     def test_tickets_expire(self):
-        learner = weft.Learner(weft.Mesh(NETWORK, threads=1), late="again", patience=2)
-        tickets = [learner.observe({"x": [number, 1]}) for number in range(6)]
-        self.assertEqual(learner.expired(), tickets[:3])
-        self.assertEqual(weft.Learner.load(learner.to_bytes()).counts()["expired"], 3)
+        first = weft.Learner(weft.Mesh(NETWORK, threads=1), late="again", patience=2)
+        tickets = [first.observe({"x": [number, 1]}) for number in range(6)]
+        self.assertEqual(first.expired(), tickets[:3])
+        self.assertEqual(weft.Learner.load(first.to_bytes()).counts()["expired"], 3)
         with self.assertRaises(weft.WeftError) as caught:
-            learner.teach(tickets[0], {"y": 1})
+            first.teach(tickets[0], {"y": 1})
         self.assertEqual(caught.exception.name, "timed_out")
-        learner.scores()
-        self.assertEqual(learner.expired(), [])
+        first.scores()
+        self.assertEqual(first.expired(), [])
 
 
 class Mean:

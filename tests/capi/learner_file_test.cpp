@@ -22,19 +22,19 @@ constexpr const char* kNetwork = R"({"weft": 2, "seed": 7, "inputs": {"x": [3]},
     {"type": "dense", "out": 2}]})";
 
 /// A mesh with what drives it.
-struct Taught {
+struct Learning {
   weft_mesh* mesh = nullptr;
   weft_learner* learner = nullptr;
-  Taught() = default;
-  Taught(const Taught&) = delete;
-  Taught& operator=(const Taught&) = delete;
-  ~Taught() {
+  Learning() = default;
+  Learning(const Learning&) = delete;
+  Learning& operator=(const Learning&) = delete;
+  ~Learning() {
     if (learner) (void)weft_learner_destroy(learner);
     if (mesh) (void)weft_mesh_destroy(mesh);
   }
 };
 
-void learn(const Taught& taught, std::uint64_t first, std::uint64_t samples) {
+void learn(const Learning& of, std::uint64_t first, std::uint64_t samples) {
   for (std::uint64_t i = first; i < first + samples; ++i) {
     const std::array<float, 3> x{static_cast<float>(i % 3) - 1, static_cast<float>(i % 5) / 4,
                                  static_cast<float>(i * 7 % 4) / 2};
@@ -45,12 +45,12 @@ void learn(const Taught& taught, std::uint64_t first, std::uint64_t samples) {
     target.output = "y";
     target.labels = &label;
     target.label_count = 1;
-    WEFT_ASSERT_OK(weft_learner_learn(taught.learner, &input, 1, &target, 1, 1));
+    WEFT_ASSERT_OK(weft_learner_learn(of.learner, &input, 1, &target, 1, 1));
   }
 }
 
 /// Scores that wait are not in files.
-void clear_scores(const Taught& taught) { WEFT_EXPECT_OK(weft_learner_clear_scores(taught.learner)); }
+void clear_scores(const Learning& first) { WEFT_EXPECT_OK(weft_learner_clear_scores(first.learner)); }
 
 std::vector<unsigned char> file_of(weft_mesh* mesh) {
   std::size_t needed = 0;
@@ -74,14 +74,14 @@ std::vector<float> weights_of(weft_mesh* mesh) {
   return all;
 }
 
-void load(Taught& into, const std::vector<unsigned char>& file) {
+void load(Learning& into, const std::vector<unsigned char>& file) {
   weft_mesh_options options{};
   options.size = sizeof options;
   options.threads = 1;
   WEFT_ASSERT_OK(weft_learner_load_bytes(file.data(), file.size(), &options, &into.mesh, &into.learner));
 }
 
-void expect_same(const Taught& a, const Taught& b) {
+void expect_same(const Learning& a, const Learning& b) {
   EXPECT_EQ(hash_of(a.mesh), hash_of(b.mesh));
   EXPECT_EQ(weights_of(a.mesh), weights_of(b.mesh));
   std::size_t scores = 0, others = 1;
@@ -90,37 +90,37 @@ void expect_same(const Taught& a, const Taught& b) {
   EXPECT_EQ(scores, others);
 }
 
-void begin(Taught& taught, const std::string& section) {
-  taught.mesh = make_mesh(kNetwork);
+void begin(Learning& first, const std::string& section) {
+  first.mesh = make_mesh(kNetwork);
   std::size_t made = 0;  // a session for stored samples
-  if (section.find("replay") != std::string::npos) WEFT_ASSERT_OK(weft_mesh_add_session(taught.mesh, &made));
-  WEFT_ASSERT_OK(weft_learner_build(taught.mesh, section.c_str(), &taught.learner)) << section;
+  if (section.find("replay") != std::string::npos) WEFT_ASSERT_OK(weft_mesh_add_session(first.mesh, &made));
+  WEFT_ASSERT_OK(weft_learner_build(first.mesh, section.c_str(), &first.learner)) << section;
 }
 
-/// A taught that goes on, one that is saved and loaded, one that goes back to a snapshot: all the same.
+/// A learner that goes on, one that is saved and loaded, one that goes back to a snapshot: all the same.
 void expect_goes_on(const std::string& section) {
   SCOPED_TRACE(section);
-  Taught taught, loaded;
-  begin(taught, section);
-  learn(taught, 0, 23);
-  clear_scores(taught);
-  const std::vector<unsigned char> file = file_of(taught.mesh);
+  Learning first, loaded;
+  begin(first, section);
+  learn(first, 0, 23);
+  clear_scores(first);
+  const std::vector<unsigned char> file = file_of(first.mesh);
   weft_snapshot* snapshot = nullptr;
   WEFT_ASSERT_OK(weft_snapshot_create(&snapshot));
-  WEFT_ASSERT_OK(weft_mesh_take_snapshot(taught.mesh, snapshot));
+  WEFT_ASSERT_OK(weft_mesh_take_snapshot(first.mesh, snapshot));
   load(loaded, file);
   ASSERT_TRUE(loaded.learner);
-  expect_same(taught, loaded);
+  expect_same(first, loaded);
   EXPECT_EQ(file_of(loaded.mesh), file);
-  learn(taught, 23, 20);
+  learn(first, 23, 20);
   learn(loaded, 23, 20);
-  expect_same(taught, loaded);
+  expect_same(first, loaded);
   WEFT_ASSERT_OK(weft_mesh_restore_snapshot(loaded.mesh, snapshot));
   learn(loaded, 23, 20);
-  expect_same(taught, loaded);
-  WEFT_ASSERT_OK(weft_learner_drain(taught.learner));
+  expect_same(first, loaded);
+  WEFT_ASSERT_OK(weft_learner_drain(first.learner));
   WEFT_ASSERT_OK(weft_learner_drain(loaded.learner));
-  expect_same(taught, loaded);
+  expect_same(first, loaded);
   WEFT_EXPECT_OK(weft_snapshot_destroy(snapshot));
 }
 
@@ -152,17 +152,17 @@ TEST(CLearnerFile, SamplesThatWaitForTheirTargetsGoOnWaiting) {
   for (const char* const late : {"meet", "again"})
     for (const char* const schedule : {"settle", "pipelined"}) {
       SCOPED_TRACE(std::string(late) + " " + schedule);
-      Taught taught, loaded;
-      begin(taught, std::string(R"({"optimizer": {"type": "adamw", "lr": 0.02}, "patience": 6, "late": ")") + late +
-                        R"(", "schedule": ")" + schedule + R"("})");
-      const auto observe = [](const Taught& of, float value) {
+      Learning first, loaded;
+      begin(first, std::string(R"({"optimizer": {"type": "adamw", "lr": 0.02}, "patience": 6, "late": ")") + late +
+                       R"(", "schedule": ")" + schedule + R"("})");
+      const auto observe = [](const Learning& of, float value) {
         const std::array<float, 3> x{value, -value, 1};
         const weft_input input{"x", x.data(), x.size()};
         std::uint64_t ticket = 0;
         WEFT_EXPECT_OK(weft_learner_observe(of.learner, &input, 1, &ticket));
         return ticket;
       };
-      const auto teach = [](const Taught& of, std::uint64_t ticket, std::uint32_t label) {
+      const auto teach = [](const Learning& of, std::uint64_t ticket, std::uint32_t label) {
         weft_target target{};
         target.size = sizeof target;
         target.output = "y";
@@ -170,14 +170,14 @@ TEST(CLearnerFile, SamplesThatWaitForTheirTargetsGoOnWaiting) {
         target.label_count = 1;
         WEFT_EXPECT_OK(weft_learner_teach(of.learner, ticket, &target, 1));
       };
-      learn(taught, 0, 5);
-      for (int i = 0; i < 5; ++i) (void)observe(taught, static_cast<float>(i) / 4);
-      teach(taught, 5, 1);
-      clear_scores(taught);
-      load(loaded, file_of(taught.mesh));
+      learn(first, 0, 5);
+      for (int i = 0; i < 5; ++i) (void)observe(first, static_cast<float>(i) / 4);
+      teach(first, 5, 1);
+      clear_scores(first);
+      load(loaded, file_of(first.mesh));
       ASSERT_TRUE(loaded.learner);
-      expect_same(taught, loaded);
-      for (const Taught* const each : {&taught, &loaded}) {
+      expect_same(first, loaded);
+      for (const Learning* const each : {&first, &loaded}) {
         teach(*each, 6, 0);
         (void)observe(*each, 0.5f);
         teach(*each, 8, 1);
@@ -185,25 +185,25 @@ TEST(CLearnerFile, SamplesThatWaitForTheirTargetsGoOnWaiting) {
         WEFT_EXPECT_OK(weft_learner_forgo(each->learner, 7));
         WEFT_EXPECT_OK(weft_learner_drain(each->learner));
       }
-      expect_same(taught, loaded);
+      expect_same(first, loaded);
     }
 }
 
 TEST(CLearnerFile, IsAFileOfTheDiskTooAndOfAMeshAlone) {
-  Taught taught, loaded;
-  begin(taught, R"({"schedule": "pipelined", "optimizer": {"type": "momentum", "lr": 0.05}})");
-  learn(taught, 0, 9);
-  clear_scores(taught);
+  Learning first, loaded;
+  begin(first, R"({"schedule": "pipelined", "optimizer": {"type": "momentum", "lr": 0.05}})");
+  learn(first, 0, 9);
+  clear_scores(first);
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("weft_learner_file_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
-  const std::string path = (folder / "taught.entity").string(), weights = (folder / "weights.entity").string();
-  WEFT_ASSERT_OK(weft_mesh_save(taught.mesh, path.c_str(), 1));
-  WEFT_ASSERT_OK(weft_mesh_save(taught.mesh, weights.c_str(), 0));
+  const std::string path = (folder / "learner.entity").string(), weights = (folder / "weights.entity").string();
+  WEFT_ASSERT_OK(weft_mesh_save(first.mesh, path.c_str(), 1));
+  WEFT_ASSERT_OK(weft_mesh_save(first.mesh, weights.c_str(), 0));
   WEFT_ASSERT_OK(weft_learner_load(path.c_str(), nullptr, &loaded.mesh, &loaded.learner));
-  learn(taught, 9, 9);
+  learn(first, 9, 9);
   learn(loaded, 9, 9);
-  expect_same(taught, loaded);
+  expect_same(first, loaded);
   weft_mesh* alone = nullptr;
   WEFT_ASSERT_OK(weft_mesh_load(path.c_str(), nullptr, &alone));
   WEFT_EXPECT_OK(weft_mesh_tick(alone, 3));
@@ -219,7 +219,7 @@ TEST(CLearnerFile, IsAFileOfTheDiskTooAndOfAMeshAlone) {
   WEFT_EXPECT_FAILS(weft_learner_load(path.c_str(), nullptr, nullptr, &learner), WEFT_INVALID_ARGUMENT, "out_mesh");
   WEFT_EXPECT_FAILS(weft_learner_load(path.c_str(), nullptr, &mesh, nullptr), WEFT_INVALID_ARGUMENT, "out_learner");
   WEFT_EXPECT_FAILS(weft_learner_load_bytes("{}", 2, nullptr, &mesh, &learner), WEFT_PARSE_FAILED, "bytes");
-  auto damaged = file_of(taught.mesh);
+  auto damaged = file_of(first.mesh);
   damaged[damaged.size() - 9] ^= 1;
   EXPECT_NE(weft_learner_load_bytes(damaged.data(), damaged.size(), nullptr, &mesh, &learner), WEFT_OK);
   EXPECT_EQ(mesh, nullptr);

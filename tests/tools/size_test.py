@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program, stripped, is no larger than it may be. Skipped (77) where it is not built as it is shipped."""
+"""The program, or the library, stripped, is no larger than it may be. Skipped (77) where it is not built as it is shipped."""
 import argparse, os, shutil, subprocess, sys, tempfile
 
 MOST = 14_900_000  # 12 until the server came, which takes 0.9; planetbridging and the page 0.3, chats and grammars 0.3,
@@ -9,6 +9,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("program")
 for each in ("strip", "build", "sanitize"):
     parser.add_argument("--" + each)
+parser.add_argument("--most", type=int, default=MOST)
 given = parser.parse_args()
 if given.build != "Release" or given.sanitize:
     print("only what is shipped has a bound: this is", given.build, given.sanitize)
@@ -20,5 +21,5 @@ with tempfile.TemporaryDirectory() as folder:
     copy = os.path.join(folder, "weft")
     subprocess.run([given.strip, "-o", copy, given.program], check=True)
     size = os.path.getsize(copy)
-print(f"{size:,} bytes of at most {MOST:,}")
-sys.exit(size > MOST)
+print(f"{size:,} bytes of at most {given.most:,}")
+sys.exit(size > given.most)

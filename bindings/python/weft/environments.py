@@ -36,7 +36,7 @@ class Discrete:
 
     def contains(self, x: Any) -> bool:
         """True for a whole number of the space."""
-        return isinstance(x, (int, np.integer)) and 0 <= x < self.n
+        return isinstance(x, (int, np.integer)) and bool(0 <= x < self.n)
 
     def __repr__(self) -> str:
         return f"Discrete({self.n})"

@@ -40,4 +40,5 @@ _KINDS: Dict[str, Type[WeftError]] = {
 
 
 def error_of(code: int, name: str, text: str) -> WeftError:
+    """The exception for a failed call."""
     return _KINDS.get(name, WeftError)(code, name, text)

@@ -17,6 +17,7 @@ def network_svg(network: Dict[str, Any]) -> str:
 
 
 def mesh_svg(description: Dict[str, Any]) -> str:
+    """A picture of a mesh as it was built."""
     return _svg(description["name"], [port["name"] for port in description["inputs"]], description["layers"],
                 {output["name"]: output["at"] for output in description["outputs"]})
 
