@@ -21,7 +21,8 @@ constexpr std::uint32_t kThroughStates = 8;
 /// True when errors travel through the hidden state of some layer.
 bool has_memory(const mesh::Graph& graph, const RuleDefinition& rule) {
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    if (carries_error(graph, id, rule)) return true;
+    if (graph.nodes()[id].layer->state_errors() != mesh::StateErrors::none && carries_error(graph, id, rule))
+      return true;
   return false;
 }
 }  // namespace
@@ -51,8 +52,10 @@ static bool keeps_narrow(const mesh::Graph& graph, const ErrorSchedule& schedule
 }
 
 bool carries_error(const mesh::Graph& graph, mesh::NodeId node, const RuleDefinition& rule) {
-  const mesh::StateErrors errors = graph.nodes()[node].layer->state_errors();
-  if (rule.path == ErrorPath::gradients) return errors != mesh::StateErrors::none;
+  const mesh::Layer& layer = *graph.nodes()[node].layer;
+  // Noise and tallies too, whose errors are 0: their waves decide which samples of a fresh mesh move a layer.
+  if (rule.path == ErrorPath::gradients) return layer.state_size() != 0 && !layer.learns_forward();
+  const mesh::StateErrors errors = layer.state_errors();
   return rule.path == ErrorPath::displacements && rule.gives_state_targets && errors == mesh::StateErrors::any;
 }
 
