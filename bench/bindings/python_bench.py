@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package's calls beside a C loop over the same library, on one thread's own time, as JSON.
+"""The Python package's calls beside native ones, as JSON: ticks beside Mesh::tick of C++ (build/release/bin/capi_tick_bench,
+in turn with it), one sample at a time beside a C loop over the same library, on the thread's own time.
 
-  WEFT_LIBRARY=.../libweft.so bench/bindings/python_bench.py      needs cc
+  WEFT_LIBRARY=.../libweft.so bench/bindings/python_bench.py TICK_BENCH      needs cc
 """
 import ctypes
 import json
@@ -19,7 +20,7 @@ sys.path.insert(0, str(ROOT / "bindings/python"))
 import numpy as np  # noqa: E402
 
 import weft  # noqa: E402
-from weft._library import address, lib  # noqa: E402
+from weft._library import address  # noqa: E402
 
 LOOP = r"""
 #include <weft.h>
@@ -31,10 +32,7 @@ int predict_and_learn(weft_learner* learner, const float* x, size_t in, float* y
   return 0;
 }
 """
-CELLS = {"weft": 2, "grid": {"y": 8, "x": 8}, "inputs": {"x": [64]}, "layers": [
-    {"type": "dense", "at": [0, y, x, 0], "out": 64, "activation": "tanh",
-     "from": ["x"] if x == y == 0 else [[0, y, x - 1, 0] if x else [0, y - 1, 7, 0]]}
-    for y in range(8) for x in range(8)], "outputs": {"y": [0, 7, 7, 0]}}
+CELLS = {"weft": 2, "inputs": {"x": [64]}, "chain": 64 * [{"type": "dense", "activation": "tanh", "out": 64}]}
 SMALL = {"weft": 2, "inputs": {"x": [8]}, "chain": [{"type": "dense", "out": 16, "activation": "tanh"},
                                                     {"type": "dense", "out": 2}]}
 
@@ -52,10 +50,30 @@ def race(own, native, rounds=15):
 
 rows = []
 mesh = weft.Mesh(CELLS, threads=1)
+
+
+def native_us():
+    """Microseconds of a tick of the same network through C++."""
+    told = subprocess.run([sys.argv[1], "--benchmark_filter=tick/64/64", "--benchmark_format=json"], check=True,
+                          capture_output=True, text=True).stdout
+    return json.loads(told)["benchmarks"][0]["floor_us"]
+
+
+def python_us(ticks):
+    taken = []
+    for _ in range(9):
+        begin = time.perf_counter()
+        mesh.tick(ticks)
+        taken.append((time.perf_counter() - begin) / ticks * 1e6)
+    return statistics.median(taken)
+
+
 for ticks in (1000, 10000):
     mesh.tick(ticks)
-    own, native = race(lambda: mesh.tick(ticks), lambda: lib.mesh_tick(mesh._handle, ticks), 9 if ticks > 1000 else 31)
-    rows.append({"name": f"tick({ticks}), 64 cells", "us": own * 1e6, "native_us": native * 1e6, "ratio": own / native})
+    pairs = [(python_us(ticks), native_us()) for _ in range(5)]
+    own, native = (statistics.median(each) for each in zip(*pairs))
+    rows.append({"name": f"tick({ticks}), 64 cells", "us": own, "native_us": native,
+                 "ratio": statistics.median(a / b for a, b in pairs)})
 
 with tempfile.TemporaryDirectory() as folder:
     source = pathlib.Path(folder, "loop.c")

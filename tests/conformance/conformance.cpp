@@ -307,6 +307,65 @@ TEST(Conformance, HasRows) {
   EXPECT_FALSE(rows_of_layer().empty()) << kConformanceLayer << ": no rows in tests/conformance/layers.json";
 }
 
+/// A line of JSON for a binding to replay: network, section "learning" (absent: ticks alone), inputs, labels, hash.
+void write_row(std::ofstream& to, std::string row_name, const mesh::NetworkSpec& spec, const Json& learning,
+               std::span<const float> x, std::span<const std::uint32_t> labels, const std::string& hash) {
+  Json line{{"name", std::move(row_name)}, {"hash", hash}, {"x", Json::array()}, {"labels", Json::array()}};
+  line["network"] = must(parse_json(must(mesh::write_network(spec, -1)), "network"));
+  if (!learning.is_null()) line["learning"] = learning;
+  for (const float value : x) line["x"].push_back(value);
+  for (const std::uint32_t label : labels) line["labels"].push_back(label);
+  to << line.dump() << "\n";
+}
+
+// Every row in every type, for programs that reach a mesh through another language (tests/bindings): what they are to
+// do, and the state in which it ends here. Not a test of its own.
+TEST(Conformance, WritesRowsForOtherLanguages) {
+  const char* const path = std::getenv("WEFT_CONFORMANCE_ROWS");
+  if (!path) GTEST_SKIP() << "WEFT_CONFORMANCE_ROWS names no file";
+  std::ofstream file(path, std::ios::app);
+  constexpr std::uint64_t kSamples = 8;
+  std::size_t number = 0;
+  for (const Json& row : rows_of_layer()) {
+    ++number;
+    const bool is_stored = has_matrix(row);
+    const std::size_t limit = row.get_or("indices", std::size_t{0});
+    for (std::size_t i = 0; i < std::size_t{kDtypeCount}; ++i) {
+      const Stored stored{static_cast<Dtype>(i), Activations::int8};
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      const mesh::NetworkSpec spec = network(row, stored);
+      const std::string row_name =
+          kConformanceLayer + " " + std::to_string(number) + " " + std::string(name(stored.dtype));
+      std::vector<std::uint32_t> labels;
+      for (std::uint64_t s = 0; s < kSamples; ++s) labels.push_back(static_cast<std::uint32_t>(s * 7 % 4));
+      for (const bool learns : {false, true})
+        for (const char* const schedule : {"settle", "pipelined"}) {
+          if (!learns && std::string_view(schedule) == "pipelined") continue;
+          auto mesh = must(mesh::Mesh::build(spec, {.threads = 1}));
+          const std::size_t width = mesh.graph().nodes()[0].width;
+          RandomStream random(17, number, RandomPurpose::test);
+          std::vector<float> x(kSamples * width);
+          for (float& value : x)
+            value =
+                limit ? static_cast<float>(random.next_below(static_cast<std::uint32_t>(limit))) : random.next_normal();
+          const mesh::RunInput input{"x", x};
+          const Target target{"y", labels};
+          if (!learns) {
+            must(mesh.run({&input, 1}, kSamples));
+            write_row(file, row_name + " ticks", spec, nullptr, x, {}, to_string(mesh.state_hash()));
+            continue;
+          }
+          const Json section{{"rule", "backprop"}, {"schedule", schedule}, {"optimizer", {{"lr", 0.01}}}};
+          auto learner = must(Learner::build(mesh, must(read_learning(section.dump()))));
+          must(learner->learn({&input, 1}, {&target, 1}, kSamples));
+          must(learner->drain());
+          write_row(file, row_name + " " + schedule, spec, section, x, labels, to_string(mesh.state_hash()));
+        }
+    }
+  }
+  EXPECT_TRUE(file.good()) << path;
+}
+
 TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
   for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);

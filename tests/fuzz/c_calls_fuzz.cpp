@@ -12,8 +12,11 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -83,7 +86,7 @@ class Handles {
     to.push_back(handle);
     all_.push_back(handle);
   }
-  std::vector<void*> networks, meshes, learners, snapshots, answers, agents;
+  std::vector<void*> networks, meshes, learners, snapshots, answers, agents, environments, models;
 
  private:
   std::vector<void*> all_;
@@ -153,6 +156,8 @@ class Session {
     for (void* handle : handles_.snapshots) (void)weft_snapshot_destroy(static_cast<weft_snapshot*>(handle));
     for (void* handle : handles_.answers) (void)weft_answer_destroy(static_cast<weft_answer*>(handle));
     for (void* handle : handles_.agents) (void)weft_agent_close(static_cast<weft_agent*>(handle));
+    for (void* handle : handles_.environments) (void)weft_environment_destroy(static_cast<weft_environment*>(handle));
+    for (void* handle : handles_.models) (void)weft_model_destroy(static_cast<weft_model*>(handle));
   }
   void step();
 
@@ -163,6 +168,8 @@ class Session {
   weft_snapshot* snapshot() { return handles_.pick<weft_snapshot>(handles_.snapshots, program_); }
   weft_answer* answer() { return handles_.pick<weft_answer>(handles_.answers, program_); }
   weft_agent* agent() { return handles_.pick<weft_agent>(handles_.agents, program_); }
+  weft_environment* environment() { return handles_.pick<weft_environment>(handles_.environments, program_); }
+  weft_model* model() { return handles_.pick<weft_model>(handles_.models, program_); }
   weft_coord place() { return {0, 0, program_.byte() % 4u, program_.byte() % 8u == 0 ? 1u : 0u}; }
   std::size_t session() { return static_cast<std::size_t>(program_.number(3)); }
   /// `made` by reference: a compiler may read arguments before the call that sets it.
@@ -182,6 +189,11 @@ class Session {
   void agent_call();
   void files();
   void reads();
+  void act();
+  void load_model();
+  void model_call();
+  void two_threads();
+  void log();
 
   Program& program_;
   Place place_;
@@ -209,7 +221,7 @@ void Session::read_network() {
 void Session::build_mesh() {
   weft_mesh_options options{};
   options.size = sizeof options;
-  options.threads = 1;
+  options.threads = program_.byte() % 8 == 0 ? 2 : 1;
   options.sessions = program_.byte() % 4;
   options.max_memory = 64 << 20;
   options.executor = program_.byte() % 4 == 0 ? "deterministic" : nullptr;
@@ -259,9 +271,14 @@ void Session::learn(bool is_late) {
   if (program_.byte() % 2 == 0) {
     target.labels = labels.data();
     target.label_count = labels.size();
-  } else {
+  } else if (program_.byte() % 2 == 0) {
     target.values = wanted.floats.data();
     target.value_count = wanted.floats.size();
+  } else {
+    target.gradient = wanted.floats.data();
+    target.gradient_count = wanted.floats.size();
+    target.weights = values.floats.data();
+    target.weight_count = program_.byte() % 2 == 0 ? 0 : values.floats.size();
   }
   weft_learner* const of = learner();
   if (!is_late) return check(weft_learner_learn(of, &input, 1, &target, program_.byte() % 2, program_.byte() % 4));
@@ -324,7 +341,139 @@ void Session::bytes() {
   options.size = sizeof options;
   options.threads = 1;
   weft_mesh* made = nullptr;
+  if (program_.byte() % 2 == 0) {
+    weft_learner* goes_on = nullptr;
+    const weft_status loaded = weft_learner_load_bytes(file.data(), file.size(), &options, &made, &goes_on);
+    keep(handles_.learners, loaded, goes_on);
+    if (loaded == WEFT_OK) handles_.add(handles_.meshes, made);
+    return;
+  }
   keep(handles_.meshes, weft_mesh_load_bytes(file.data(), file.size(), &options, &made), made);
+}
+
+/// Worlds: made, acted in, saved, and restored whole or damaged.
+void Session::act() {
+  static constexpr std::array kNames{"cartpole",   "acrobot",      "mountain_car", "pendulum",
+                                     "catch_ball", "memory_chain", "none",         static_cast<const char*>(nullptr)};
+  weft_environment* const of = environment();
+  switch (program_.byte() % 8) {
+    case 0: {
+      weft_environment_options options{};
+      options.size = sizeof options;
+      options.length = static_cast<std::uint32_t>(program_.number(9));
+      weft_environment* made = nullptr;
+      return keep(handles_.environments,
+                  weft_environment_create(program_.pick(kNames), program_.byte() % 4 == 0 ? nullptr : &options, &made),
+                  made);
+    }
+    case 1:
+      return check(weft_environment_reset(of, program_.number(3), program_.number(3)));
+    case 2: {
+      weft_environment_shape shape{};
+      shape.size = program_.byte() % 2 == 0 ? sizeof shape : program_.byte() % sizeof shape;
+      check(weft_environment_describe(of, &shape));
+      return ask<char>(program_, weft_environments);
+    }
+    case 3: {
+      std::array<unsigned char, 256> bytes{};
+      std::size_t needed = 0;
+      const weft_status status = weft_environment_save(of, bytes.data(), bytes.size(), &needed);
+      check(status);
+      if (status != WEFT_OK) return;
+      if (program_.byte() % 2 == 0) bytes[program_.byte() % needed] ^= program_.byte();
+      return check(weft_environment_restore(environment(), bytes.data(), program_.byte() % 8 == 0 ? 7 : needed));
+    }
+    case 4:
+      ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
+        return weft_environment_hash(of, to, capacity, needed);
+      });
+      return ask<double>(program_, [&](double* to, std::size_t capacity, std::size_t* needed) {
+        return weft_environment_state(of, to, capacity, needed);
+      });
+    case 5:
+      return program_.byte() % 4 == 0 ? check(weft_environment_destroy(of)) : void();
+    default: {
+      const Values values(program_, 3);
+      weft_environment_result result{};
+      result.size = program_.byte() % 8 == 0 ? program_.byte() % sizeof result : sizeof result;
+      check(weft_environment_step(of, static_cast<std::uint32_t>(program_.number(4)), values.floats.data(),
+                                  values.floats.size(), &result));
+      return ask<float>(program_, [&](float* to, std::size_t capacity, std::size_t* needed) {
+        return weft_environment_observation(of, to, capacity, needed);
+      });
+    }
+  }
+}
+
+/// Files that are no models, or begin like one.
+void Session::load_model() {
+  static constexpr std::array<std::string_view, 5> kContents{
+      "", "{", "ENTITY", "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", R"({"model_type": "llama"})"};
+  const std::string path = place_.at(program_.byte() % 2 == 0 ? "model.gguf" : "config.json");
+  std::string content(kContents[program_.byte() % kContents.size()]);
+  for (unsigned i = program_.byte() % 16; i > 0; --i) content += static_cast<char>(program_.byte());
+  std::ofstream(path, std::ios::binary) << content;
+  weft_model_options options{};
+  options.size = sizeof options;
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  options.tokenizer = program_.byte() % 4 == 0 ? path.c_str() : nullptr;
+  weft_model* made = nullptr;
+  const char* const place = program_.byte() % 16 == 0  ? nullptr
+                            : program_.byte() % 2 == 0 ? path.c_str()
+                                                       : folder.c_str();
+  keep(handles_.models, weft_model_load(place, program_.byte() % 4 == 0 ? nullptr : &options, &made), made);
+}
+
+void Session::model_call() {
+  weft_model* const of = model();
+  static constexpr std::array<std::uint32_t, 3> kIds{0, 1, UINT32_MAX};
+  switch (program_.byte() % 5) {
+    case 0:
+      return ask<std::uint32_t>(program_, [&](std::uint32_t* to, std::size_t capacity, std::size_t* needed) {
+        return weft_model_tokenize(of, program_.pick(kPortNames), to, capacity, needed);
+      });
+    case 1:
+      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
+        return weft_model_detokenize(of, kIds.data(), program_.byte() % 4, to, capacity, needed);
+      });
+    case 2: {
+      weft_generate_options options{};
+      options.size = sizeof options;
+      options.tokens = 2;
+      options.temperature = program_.value();
+      return check(weft_model_generate(of, program_.pick(kPortNames), &options, nullptr, nullptr));
+    }
+    case 3:
+      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
+        return weft_model_result(of, to, capacity, needed);
+      });
+    default:
+      return check(weft_model_destroy(of));
+  }
+}
+
+/// Two threads in what may be one object: each call ends, and with a status that is documented.
+void Session::two_threads() {
+  weft_mesh *const first = mesh(), *const second = mesh();
+  weft_learner* const learns = learner();
+  const std::uint64_t ticks = program_.byte() % 16;
+  std::thread other([&] {
+    std::uint64_t now = 0;
+    check(weft_mesh_ticks(second, &now));
+    check(weft_mesh_tick(second, ticks));
+    check(weft_learner_drain(learns));
+  });
+  check(weft_mesh_tick(first, ticks));
+  check(weft_mesh_reset_session(first, 0));
+  other.join();
+}
+
+void Session::log() {
+  static const weft_log_function kFunction = [](void*, int, const char* text) {
+    WEFT_ASSERT(text != nullptr, "a log line without a text");
+  };
+  check(weft_set_log(program_.byte() % 2 == 0 ? kFunction : nullptr, nullptr, program_.byte() % 8 - 1));
+  check(weft_set_log(nullptr, nullptr, WEFT_LOG_OFF));
 }
 
 void Session::open_agent() {
@@ -361,6 +510,7 @@ void Session::agent_call() {
       return keep(handles_.learners, weft_agent_learner(of, &made), made);
     }
     case 4:
+      check(weft_agent_act(of, program_.byte() % 4));
       return check(program_.byte() % 4 == 0 ? weft_agent_checkpoint(of) : weft_agent_mark(of));
     case 5:
       check(weft_agent_note(of, program_.pick(kPortNames), program_.pick(kKeys)));
@@ -385,6 +535,13 @@ void Session::files() {
   options.size = sizeof options;
   options.threads = 1;
   weft_mesh* made = nullptr;
+  if (program_.byte() % 2 == 0) {
+    weft_learner* goes_on = nullptr;
+    const weft_status loaded = weft_learner_load(path.c_str(), &options, &made, &goes_on);
+    keep(handles_.learners, loaded, goes_on);
+    if (loaded == WEFT_OK) handles_.add(handles_.meshes, made);
+    return;
+  }
   keep(handles_.meshes, weft_mesh_load(path.c_str(), &options, &made), made);
 }
 
@@ -415,7 +572,7 @@ void Session::step() {
   const Values values(program_, 6);
   const float* const data = values.floats.data();
   const std::size_t count = values.floats.size();
-  switch (program_.byte() % 34) {
+  switch (program_.byte() % 40) {
     case 0:
       return read_network();
     case 1:
@@ -521,6 +678,18 @@ void Session::step() {
       return files();
     case 30:
       return reads();
+    case 31:
+    case 32:
+    case 33:
+      return act();
+    case 34:
+      return load_model();
+    case 35:
+      return model_call();
+    case 36:
+      return two_threads();
+    case 37:
+      return log();
     default:
       return agent_call();
   }

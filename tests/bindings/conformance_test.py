@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""All layers and numeric types through C, Python and C#: each replays what the native program did (conformance_rows.py),
+and ends in its state. A language that is not here is left out and named. Skipped (77) without numpy.
+
+  WEFT_LIBRARY=.../libweft.so conformance_test.py CONFORMANCE_TESTS CAPI_TESTS
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/bindings")]
+try:
+    import numpy as np
+except ImportError:
+    print("no numpy here")
+    sys.exit(77)
+from conformance_rows import write_rows  # noqa: E402
+
+import weft  # noqa: E402
+
+
+def replay(row):
+    """The state in which a row ends through Python."""
+    mesh = weft.Mesh(row["network"], threads=1)
+    x = np.array(row["x"], np.float32)
+    if "learning" not in row:
+        mesh.run({"x": x.reshape(-1, mesh.description["inputs"][0]["width"])})
+        return mesh.state_hash()
+    with weft.Learner(mesh, **row["learning"]) as learner:
+        learner.learn({"x": x.reshape(len(row["labels"]), -1)}, {"y": row["labels"]})
+        learner.drain()
+        return mesh.state_hash()
+
+
+def count_of(output):
+    """Rows and mismatches that a program tells."""
+    return tuple(map(int, re.search(r"(\d+) rows, (\d+) mismatches", output).groups()))
+
+
+def through_csharp(rows, folder):
+    """The same by Mono: rows as lines of text, since its class library has no JSON."""
+    lines = []
+    for row in rows:
+        lines += [row["name"], json.dumps(row["network"]), json.dumps(row["learning"]) if "learning" in row else "",
+                  " ".join(map(str, np.array(row["x"], np.float32).view(np.uint32))), " ".join(map(str, row["labels"])),
+                  row["hash"]]
+    (folder / "rows.txt").write_text("\n".join(lines) + "\n")
+    os.symlink(pathlib.Path(os.environ["WEFT_LIBRARY"]).resolve(), folder / "libweft.so")
+    subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{folder}/Replay.exe",
+                    ROOT / "bindings/csharp/Weft.cs", ROOT / "tests/bindings/CsharpConformance.cs"], check=True)
+    path = os.pathsep.join([str(folder), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])])
+    return subprocess.run(["mono", folder / "Replay.exe", folder / "rows.txt"], check=False, capture_output=True, text=True,
+                          env={**os.environ, "LD_LIBRARY_PATH": path}).stdout
+
+
+program, c_program = sys.argv[1:]
+with tempfile.TemporaryDirectory() as place:
+    folder = pathlib.Path(place)
+    layers = write_rows(program, folder / "rows")
+    rows = [json.loads(line) for line in (folder / "rows").read_text().splitlines()]
+    dtypes = {row["name"].split()[2] for row in rows}
+    assert len(dtypes) == 21 and len(rows) > 1000, (len(rows), sorted(dtypes))
+    counts = {"Python": (len(rows), sum(replay(row) != row["hash"] for row in rows))}
+    told = subprocess.run([c_program, "--gtest_filter=CConformance.*"], check=False, capture_output=True, text=True,
+                          env={**os.environ, "WEFT_CONFORMANCE_ROWS": str(folder / "rows")}).stdout
+    counts["C"] = count_of(told)
+    if shutil.which("mcs") and shutil.which("mono"):
+        counts["C#"] = count_of(through_csharp(rows, folder))
+    else:
+        print("C#: no mcs and mono here")
+for language, (count, mismatches) in counts.items():
+    print(f"{language}: {layers} layers, {len(dtypes)} types, {count} rows, {mismatches} mismatches")
+assert all(count == (len(rows), 0) for count in counts.values()), counts
