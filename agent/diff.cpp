@@ -57,15 +57,14 @@ class Side {
   std::unique_ptr<ReplayableMesh> replayable_;
 };
 
-/// Ticks of the checkpoints of both runs before they differ, oldest first: equal in tick and hash.
-std::vector<std::uint64_t> common_checkpoints(const std::vector<CheckpointInfo>& a,
-                                              const std::vector<CheckpointInfo>& b) {
-  std::vector<std::uint64_t> found;
+/// The last checkpoints of both runs before they differ: equal in tick and hash.
+std::optional<std::uint64_t> last_common(const std::vector<CheckpointInfo>& a, const std::vector<CheckpointInfo>& b) {
+  std::optional<std::uint64_t> found;
   for (const CheckpointInfo& one : a)
     for (const CheckpointInfo& other : b) {
       if (one.tick != other.tick) continue;
       if (one.hash != other.hash) return found;
-      found.push_back(one.tick);
+      found = one.tick;
     }
   return found;
 }
@@ -106,9 +105,14 @@ std::vector<Coord> unequal_cells(Side& a, Side& b) {
   return cells;
 }
 
-/// Compares from the checkpoint of both at tick `from` (none: from each one's first moment).
-Result<Comparison> diff_from(std::optional<std::uint64_t> from, storage::FileSystem& files, const std::string& a_path,
-                             const std::string& b_path, const mesh::MeshOptions& options) {
+}  // namespace
+
+Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, const std::string& b_path,
+                        const mesh::MeshOptions& options) {
+  std::optional<std::uint64_t> from;
+  const auto a_checkpoints = Replay::checkpoint_infos(files, a_path),
+             b_checkpoints = Replay::checkpoint_infos(files, b_path);
+  if (a_checkpoints && b_checkpoints) from = last_common(*a_checkpoints, *b_checkpoints);
   WEFT_TRY(Side a, open_side(files, a_path, from, options));
   WEFT_TRY(Side b, open_side(files, b_path, from, options));
   WEFT_CHECK(check_alike(a, b, a_path, b_path));
@@ -144,24 +148,6 @@ Result<Comparison> diff_from(std::optional<std::uint64_t> from, storage::FileSys
     if (!ends) continue;
     comparison.longer = a_more == b_more ? "" : a_more ? a_path : b_path;
     return comparison;
-  }
-}
-
-}  // namespace
-
-Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, const std::string& b_path,
-                        const mesh::MeshOptions& options) {
-  const auto a_checkpoints = Replay::checkpoint_infos(files, a_path),
-             b_checkpoints = Replay::checkpoint_infos(files, b_path);
-  std::vector<std::uint64_t> common;
-  if (a_checkpoints && b_checkpoints) common = common_checkpoints(*a_checkpoints, *b_checkpoints);
-  if (common.empty()) return diff_from(std::nullopt, files, a_path, b_path, options);
-  // A checkpoint's hash is that of the mesh. What a learner was told otherwise may reach it later, so a difference that
-  // nothing explains since the last common checkpoint is looked for from earlier ones.
-  for (;;) {
-    WEFT_TRY(Comparison comparison, diff_from(common.back(), files, a_path, b_path, options));
-    common.pop_back();
-    if (!comparison.divergence || comparison.divergence->external_differs || common.empty()) return comparison;
   }
 }
 
