@@ -33,7 +33,8 @@ USES = {
     "backprop": {"learning/options.hpp", "cli/new.cpp"},
     "sgd": {"kernels/ops/optimizer.hpp"},
     "momentum": {"kernels/optimizer.hpp", "cli/new.cpp", "kernels/ops/optimizer.hpp",
-                 "learning/optimizer_options.cpp"},  # the option of that name
+                 "learning/optimizer_options.cpp",  # the option of that name
+                 "kernels/optimizer.cpp"},  # WebAssembly has a form of its own for it
 }
 # Types in which sums, weights and codes are computed, not additions to them.
 COMPUTED = ("float32", "float64", "int8", "uint8")

@@ -23,7 +23,8 @@ except ImportError:
 
 import weft  # noqa: E402
 
-NETWORK = {"weft": 2, "inputs": {"x": [16]}, "chain": [{"type": "dense", "out": 64, "activation": "tanh"},
+NETWORK = {"weft": 2, "inputs": {"x": [16]}, "chain": [{"type": "dense", "out": 256, "activation": "tanh"},
+                                                       {"type": "dense", "out": 256, "activation": "tanh"},
                                                        {"type": "dense", "out": 4}]}
 ROWS = 1_500_000
 

@@ -128,10 +128,10 @@ TEST(Misuse, TwoThreadsInOneObjectAreTold) {
   std::thread other([&] {
     std::uint64_t ticks = 0;
     is_running = true;
-    ended = weft_mesh_tick_for(mesh, 300'000'000, &ticks);
+    ended = weft_mesh_tick_for(mesh, 2'000'000'000, &ticks);
   });
   while (!is_running) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::this_thread::sleep_for(std::chrono::milliseconds(800));  // valgrind takes its time to begin the call
   WEFT_EXPECT_FAILS(weft_mesh_tick(mesh, 1), WEFT_BUSY, "another call");
   WEFT_EXPECT_FAILS(weft_mesh_destroy(mesh), WEFT_BUSY, "another call");
   other.join();
