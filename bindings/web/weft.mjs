@@ -191,8 +191,10 @@ class Arguments {
     return at;
   }
   text(of) {
-    const encoded = encoder.encode(`${of}\0`);
-    return this.bytes(encoded);
+    const given = `${of}`;
+    if (given.includes('\0'))
+      throw new WeftError(2, 'invalid_argument', `${JSON.stringify(given)}: a text with a NUL within; leave it out`);
+    return this.bytes(encoder.encode(`${given}\0`));
   }
   floats(of) {
     const at = this.allocate(4 * of.length);
@@ -242,6 +244,9 @@ class Calls {
   }
   place(at) {
     const numbers = [...at];
+    if (numbers.length < 1 || numbers.length > 4)
+      throw new WeftError(2, 'invalid_argument', `place [${numbers}]: one to four numbers are wanted, [z, y, x, layer]`);
+    numbers.forEach((number) => count32(number, `place [${numbers}]`));
     const full = numbers.length < 4 ? [...Array(3 - numbers.length).fill(0), ...numbers, 0] : numbers;
     const place = this.args.allocate(16);
     this.words(place, full);
@@ -334,7 +339,7 @@ class Calls {
   meshOptions(options) {
     const at = this.args.zeroed(48);
     const { sessions = 1, executor, maxMemory = 0 } = options;
-    this.words(at, [48, 1, sessions, executor ? this.args.text(executor) : 0]);
+    this.words(at, [48, 1, count32(sessions, 'sessions'), executor ? this.args.text(executor) : 0]);
     this.view().setBigUint64(at + 32, count64(maxMemory, 'maxMemory'), true);
     return at;
   }
@@ -344,6 +349,12 @@ const count64 = (value, what) => {
   if (!Number.isSafeInteger(value) || value < 0)
     throw new WeftError(2, 'invalid_argument', `${what}: ${String(value)}; a whole number from 0 on is wanted`);
   return BigInt(value);
+};
+const count32 = (value, what) => {
+  if (!Number.isInteger(value) || value < 0 || value > 0xffffffff)
+    throw new WeftError(2, 'invalid_argument',
+      `${what}: ${String(value)}; a whole number from 0 to 4294967295 is wanted`);
+  return value;
 };
 const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
 const rowsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
@@ -416,19 +427,20 @@ class MeshOf extends Handle {
     const { calls, args, module } = this.calls;
     const given = asFloats(values);
     args.begin(bytesOf(port) + 4 * given.length);
-    calls.check(module._weft_mesh_set_input(this._handle, args.text(port), session, args.floats(given), given.length));
+    calls.check(module._weft_mesh_set_input(
+      this._handle, args.text(port), count32(session, 'session'), args.floats(given), given.length));
   }
   /** Values that an output committed last. */
   output(name, session = 0) {
     const { calls, args, module } = this.calls;
     return calls.readFloats(bytesOf(name), (buffer, capacity, out) =>
-      module._weft_mesh_output(this._handle, args.text(name), session, buffer, capacity, out));
+      module._weft_mesh_output(this._handle, args.text(name), count32(session, 'session'), buffer, capacity, out));
   }
   /** The same of any layer: [z, y, x, layer], or fewer numbers. */
   outputAt(place, session = 0) {
     const { calls, module } = this.calls;
     return calls.readFloats(64, (buffer, capacity, out) =>
-      module._weft_mesh_output_at(this._handle, calls.place(place), session, buffer, capacity, out));
+      module._weft_mesh_output_at(this._handle, calls.place(place), count32(session, 'session'), buffer, capacity, out));
   }
   tick(ticks = 1) {
     const { calls, module } = this.calls;
@@ -444,12 +456,13 @@ class MeshOf extends Handle {
   }
   /** Inputs [ticks][sessions][width]; outputs likewise. */
   run(inputs, ticks, outputs) {
-    const per = BigInt(ticks);
+    const per = count64(ticks, 'ticks');
     return this.#rows(inputs, outputs, ticks * this.sessions, (from, to) =>
       this.calls.module._weft_mesh_run(this._handle, from.at, from.count, per, to.at, to.count));
   }
   /** One pass without ticks: inputs [rows][width]. Feedback reads zero. */
   forward(inputs, rows = 1, outputs) {
+    count32(rows, 'rows');
     return this.#rows(inputs, outputs, rows, (from, to) =>
       this.calls.module._weft_mesh_forward(this._handle, from.at, from.count, rows, to.at, to.count));
   }
@@ -503,21 +516,22 @@ class MeshOf extends Handle {
   }
   resetSession(session = 0) {
     const { calls, module } = this.calls;
-    calls.check(module._weft_mesh_reset_session(this._handle, session));
+    calls.check(module._weft_mesh_reset_session(this._handle, count32(session, 'session')));
   }
 
   /** A layer's parameter, row-major [out][in]. */
   weights(place, parameter = 0) {
     const { calls, module } = this.calls;
     return calls.readFloats(64, (buffer, capacity, out) =>
-      module._weft_mesh_read_weights(this._handle, calls.place(place), parameter, buffer, capacity, out));
+      module._weft_mesh_read_weights(
+        this._handle, calls.place(place), count32(parameter, 'parameter'), buffer, capacity, out));
   }
   setWeights(place, values, parameter = 0) {
     const { calls, args, module } = this.calls;
     const given = asFloats(values);
     args.begin(4 * given.length + 64);
     calls.check(module._weft_mesh_write_weights(
-      this._handle, calls.place(place), parameter, args.floats(given), given.length));
+      this._handle, calls.place(place), count32(parameter, 'parameter'), args.floats(given), given.length));
   }
   /** Stores a layer's matrices in another numeric type. */
   morph(place, dtype) {
@@ -671,7 +685,8 @@ class LearnerOf extends Handle {
     const { calls, args, module } = this.calls;
     const given = asFloats(x);
     const isLabel = typeof label === 'number';
-    const values = isLabel ? [] : asFloats(label);
+    if (isLabel) count32(label, 'label');
+    const values = isLabel ? [] : asFloats(label ?? []);
     args.begin(4 * (given.length + values.length) + 64);
     const from = args.floats(given);
     calls.check(isLabel
