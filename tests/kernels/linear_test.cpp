@@ -40,7 +40,8 @@ TEST(Linear, MayWriteBothOutputsToOnePlaceWhenThereIsNoActivation) {
 
 // Sizes whose rows are held in one part by some caches and in several by others, and whose depth is cut by some alone.
 TEST(Linear, HasTheSameBitsWhateverCacheTheMachineHas) {
-  for (const auto& [rows, out, in] : {std::array<std::size_t, 3>{70, 100, 3000}, {300, 40, 1100}, {90, 1500, 70}}) {
+  for (const auto& sizes : {std::array<std::size_t, 3>{70, 100, 3000}, {300, 40, 1100}, {90, 1500, 70}}) {
+    const std::size_t rows = sizes[0], out = sizes[1], in = sizes[2];
     const Problem problem(rows, out, in);
     const Matrix dy = random_matrix(const_cast<RandomStream&>(problem.random), rows, out);
     expect_one_result_on_every_isa(std::to_string(rows) + " rows", [&] {
