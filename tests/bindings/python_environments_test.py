@@ -6,22 +6,12 @@
 """
 import copy
 import json
-import pathlib
 import struct
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bindings/python"))
-try:
-    import numpy as np
-except ImportError:
-    print("no numpy here")
-    sys.exit(77)
-
-import weft  # noqa: E402
-from weft.environments import Box, Discrete  # noqa: E402
+from package import ROOT, np, weft
+from weft.environments import Box, Discrete
 
 FILE = json.loads((ROOT / "tests/data/environment_trajectories.json").read_text())  # of tests/capi/environment_test.cpp
 

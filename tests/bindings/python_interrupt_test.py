@@ -6,22 +6,12 @@ do, to the bit. Skipped (77) without numpy.
   WEFT_LIBRARY=.../libweft.so python_interrupt_test.py
 """
 import os
-import pathlib
 import signal
-import sys
 import threading
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bindings/python"))
-try:
-    import numpy as np
-except ImportError:
-    print("no numpy here")
-    sys.exit(77)
-
-import weft  # noqa: E402
+from package import np, weft
 
 NETWORK = {"weft": 2, "inputs": {"x": [16]}, "chain": [{"type": "dense", "out": 256, "activation": "tanh"},
                                                        {"type": "dense", "out": 256, "activation": "tanh"},

@@ -8,19 +8,10 @@ import copy
 import math
 import pathlib
 import pickle
-import sys
 import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bindings/python"))
-try:
-    import numpy as np
-except ImportError:
-    print("no numpy here")
-    sys.exit(77)
-
-import weft  # noqa: E402
+from package import np, weft
 
 NETWORK = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 4, "activation": "tanh"},
                                                       {"type": "dense", "out": 2}]}

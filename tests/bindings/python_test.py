@@ -11,21 +11,12 @@ import os
 import pathlib
 import pickle
 import signal
-import sys
 import tempfile
 import threading
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bindings/python"))
-try:
-    import numpy as np
-except ImportError:
-    print("no numpy here")
-    sys.exit(77)
-
-import weft  # noqa: E402
+from package import ROOT, np, weft
 
 XOR = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 16, "activation": "tanh"},
                                                   {"type": "dense", "out": 2}], "learning": {"rule": "fw_dtp"}}
