@@ -93,14 +93,15 @@ TEST_F(LinearInteger, TilesOfTheMatrixUnitGiveTheSameBits) {
   };
   RandomStream random(91, 0, RandomPurpose::test);
   for (const Encoding& encoding : encodings())
-    for (const auto& [batch, out, in] : {std::array<std::size_t, 3>{8, 16, 32},
-                                         {9, 33, 7},
-                                         {16, 50, 64},
-                                         {17, 35, 97},
-                                         {31, 80, 544},
-                                         {32, 17, 130},
-                                         {48, 19, 4200},
-                                         {300, 20, 1000}}) {
+    for (const auto& sizes : {std::array<std::size_t, 3>{8, 16, 32},
+                              {9, 33, 7},
+                              {16, 50, 64},
+                              {17, 35, 97},
+                              {31, 80, 544},
+                              {32, 17, 130},
+                              {48, 19, 4200},
+                              {300, 20, 1000}}) {
+      const std::size_t batch = sizes[0], out = sizes[1], in = sizes[2];
       CodedMatrix w(encoding, out, in);
       w.fill(random, testing_coded::Codes::finite);
       Matrix x = random_matrix(random, batch, in);
