@@ -107,12 +107,18 @@ std::string value_text(double value) {
 }
 
 std::string errors(const learning::Evaluation& e, const AnswerNames& names, std::size_t columns) {
-  Table table(
-      {{"target"}, {"samples", Align::right}, {"MSE", Align::right}, {"MAE", Align::right}, {"R2", Align::right}});
+  Table table({{"target"},
+               {"samples", Align::right},
+               {"MSE", Align::right},
+               {"MAE", Align::right},
+               {"R2", Align::right},
+               {"within 10 %", Align::right}});
   for (std::size_t i = 0; i < e.values().size(); ++i) {
     const learning::ValueErrors& own = e.values()[i];
+    const auto share = static_cast<double>(own.relative_bins()[0]) /
+                       static_cast<double>(std::max<std::uint64_t>(own.samples(), 1));
     table.add({names.target(i), grouped(own.samples()), value_text(own.mse()), value_text(own.mae()),
-               own.r2() ? value_text(*own.r2()) : "none"});
+               own.r2() ? value_text(*own.r2()) : "none", percent(share)});
   }
   return table.text(columns);
 }
@@ -223,7 +229,9 @@ Json evaluation_json(const learning::Evaluation& e, const AnswerNames& names) {
       targets.push_back({{"name", names.target(i)},
                          {"mse", errors.mse()},
                          {"mae", errors.mae()},
-                         {"r2", errors.r2() ? Json(*errors.r2()) : Json()}});
+                         {"r2", errors.r2() ? Json(*errors.r2()) : Json()},
+                         {"relative_bins", errors.relative_bins()},
+                         {"relative_score", errors.relative_score()}});
       if (!names.outputs.empty()) targets.back()["output"] = names.outputs[i];
     }
     return out;

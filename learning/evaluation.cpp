@@ -19,10 +19,19 @@ void ValueErrors::add(double answer, double target) noexcept {
   distances_ += std::abs(error);
   mean_ += from_mean / static_cast<double>(samples_);
   variation_ += from_mean * (target - mean_);
+  const double distance = std::abs(error), size = std::abs(target);
+  std::size_t bin = 0;
+  // By a product: a quotient of 0 by 0 is no number.
+  while (bin < kRelativeBounds.size() && !(distance <= kRelativeBounds[bin] * size)) ++bin;
+  ++relative_bins_[bin];
+  if (distance < size || distance == 0) scores_ += distance == 0 ? 1.0 : 1.0 - distance / size;
 }
 
 double ValueErrors::mse() const noexcept { return samples_ ? squares_ / static_cast<double>(samples_) : 0.0; }
 double ValueErrors::mae() const noexcept { return samples_ ? distances_ / static_cast<double>(samples_) : 0.0; }
+double ValueErrors::relative_score() const noexcept {
+  return samples_ ? scores_ / static_cast<double>(samples_) : 0.0;
+}
 std::optional<double> ValueErrors::r2() const noexcept {
   if (!(variation_ > 0)) return std::nullopt;
   return 1 - squares_ / variation_;

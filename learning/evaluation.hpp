@@ -11,6 +11,7 @@
 
 #include "kernels/views.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -53,8 +54,18 @@ class ValueErrors {
   /// 1 - sum((target - answer)^2) / sum((target - mean of the targets)^2); nothing where all targets are equal.
   std::optional<double> r2() const noexcept;
 
+  /// Upper bounds of the bins of relative errors, |answer - target| / |target|; a last bin has those above.
+  static constexpr std::array<double, 6> kRelativeBounds{0.1, 0.2, 0.3, 0.4, 0.5, 1.0};
+  using RelativeBins = std::array<std::uint64_t, kRelativeBounds.size() + 1>;
+  /// Answers in each bin, its bound counted in. A target of 0 is met by 0 alone: any other answer is in the last bin.
+  const RelativeBins& relative_bins() const noexcept { return relative_bins_; }
+  /// The mean of max(0, 1 - relative error): 1 where all are exact.
+  double relative_score() const noexcept;
+
  private:
   std::uint64_t samples_ = 0;
+  RelativeBins relative_bins_{};
+  double scores_ = 0;
   double squares_ = 0, distances_ = 0;
   double mean_ = 0, variation_ = 0;  // of the targets so far (Welford 1962)
 };

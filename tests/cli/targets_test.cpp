@@ -102,16 +102,20 @@ TEST(Targets, ALinearModelIsThatOfLeastSquares) {
   ASSERT_EQ(answers.size(), 301u);
   EXPECT_EQ(answers[0], "price");
   double squares = 0, distances = 0, sum = 0, variation = 0;
+  int near = 0;
   for (const Row& r : all) sum += r.price;
   for (std::size_t i = 0; i < 300; ++i) {
     const double error = std::stod(answers[i + 1]) - all[i].price;
     squares += error * error;
     distances += std::fabs(error);
+    near += std::fabs(error / all[i].price) <= 0.1;
     variation += std::pow(all[i].price - sum / 300, 2);
   }
   EXPECT_NEAR(mse, squares / 300, 1e-4);
   EXPECT_NEAR(told["targets"][0]["mae"].get<double>(), distances / 300, 1e-5);
   EXPECT_NEAR(told["targets"][0]["r2"].get<double>(), 1 - squares / variation, 1e-6);
+  EXPECT_EQ(told["targets"][0]["relative_bins"][0], near);
+  EXPECT_EQ(told["targets"][0]["relative_bins"].size(), 7u);
 }
 
 TEST(Targets, SeveralColumnsAreLearnedAtOnce) {

@@ -29,6 +29,16 @@ TEST(ValueErrors, AreThoseOfScikitLearnsManual) {
   EXPECT_FALSE(equal.r2());
 }
 
+TEST(ValueErrors, CountRelativeErrors) {
+  // Relative errors of 0, .1, .11, .5, .75, 1, 1.5; of a target of 0 none and one without bound.
+  const double targets[] = {4, -10, 100, 8, 4, 2, 2, 0, 0}, answers[] = {4, -11, 89, 12, 7, 0, 5, 0, 0.001};
+  ValueErrors errors;
+  EXPECT_EQ(errors.relative_score(), 0.0);
+  for (int i = 0; i < 9; ++i) errors.add(answers[i], targets[i]);
+  EXPECT_EQ(errors.relative_bins(), (ValueErrors::RelativeBins{3, 1, 0, 0, 1, 2, 2}));
+  EXPECT_NEAR(errors.relative_score(), (1 + 0.9 + 0.89 + 0.5 + 0.25 + 0 + 0 + 1 + 0) / 9, 1e-12);
+}
+
 mesh::Graph graph_of(const std::string& out) {
   const std::string text =
       R"({"weft": 2, "name": "n", "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": )" + out + R"(}]})";
