@@ -85,7 +85,8 @@ def rows():
             made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, goal)
     made["signs_dtp/pipelined"] = (mlp([500, 500], "tanh", has_signs=True), "dtp", 0.02, None)
     made["tanh_dtp/pipelined"] = (mlp([500, 500], "tanh"), "dtp", 0.02, 2.0)
-    for rule, rate in (("chain", 0.1), ("gap_difference", 0.01), ("chain_original", 0.1), ("gap", 0.01)):
+    for rule, rate in (("chain", 0.1), ("gap_difference", 0.01), ("chain_original", 0.02), ("gap", 0.01),
+                       ("gap_original", 0.01)):
         for schedule in ("settle", "pipelined"):
             made[f"{rule}/{schedule}"] = (mlp([256, 256], "tanh"), rule, rate, None)
     goals = {"ternary": 2.0, "binary": 2.5}
@@ -98,7 +99,8 @@ def rows():
     made["paper_fw_dtp/settle"] = (paper(), "fw_dtp", 0.03, 2.0)
     made["paper_all_fw_dtp/settle"] = (paper(by_image=False), "fw_dtp", 0.03, 2.0)
     made["paper_all_backprop/settle"] = (paper(by_image=False), "backprop", 0.03, None)
-    made["cnn_5_wide_backprop/pipelined"] = (cnn(5, channels=(16, 32)), "backprop", 0.01, 0.8)
+    for schedule in ("settle", "pipelined"):
+        made[f"cnn_5_wide_backprop/{schedule}"] = (cnn(5, channels=(16, 32)), "backprop", 0.01, 0.8)
     for outputs, errors in (("bfloat16", "bfloat16"), ("fp8_e4m3", "fp8_e5m2"), ("int8", "int8")):
         for rule, activation, rate in (("backprop", "relu", 0.01), ("fw_dtp", "tanh", 0.03)):
             network = in_values(mlp([256, 256], activation), outputs, errors)

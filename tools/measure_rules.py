@@ -18,7 +18,8 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RULES = ["backprop", "chain", "gap", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce", "gap_difference", "chain_original"]
+RULES = ["backprop", "chain", "gap", "fw_dtp", "dfa", "dtp", "sdtp", "local_ce", "gap_difference", "chain_original",
+         "gap_original"]
 SCHEDULES = ["settle", "pipelined"]
 ACTIVATIONS = ["tanh", "relu", "silu", "gelu", "linear"]
 
