@@ -13,7 +13,9 @@
 namespace weft::learning {
 
 namespace {
-// Up to this depth all ticks are kept: a ring is small, and costs no copies.
+// Up to this depth all layers keep all ticks that the deepest one needs, whatever the rule. A ring of 32 ticks is small
+// beside weights and costs no copies, rings of one depth lie side by side, and files of live states have this history:
+// with another one those of earlier versions would not be read (decision 39).
 constexpr std::uint32_t kShallow = 15;
 // Links that errors go on through hidden states, without a stated horizon, once every layer has been reached.
 constexpr std::uint32_t kThroughStates = 8;

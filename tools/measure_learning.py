@@ -8,7 +8,8 @@
 --no-drift takes the change of task out of examples/digits.json. Nothing is tuned here: each rule runs at its defaults.
 --dtypes measures every numeric type instead, trained through (`weft run --dtype`), by backprop and fw_dtp.
 --depths measures chains of so many tanh layers of 64 instead, settled and pipelined, with each way to make up for late
-gradients (`learning.delay_compensation`). --memory prints what learners of a chain of 16 layers of 512 take. --values
+gradients (`learning.delay_compensation`). --memory prints what learners of a chain of 16 layers of 512 take by each
+rule, with the most bytes that such a run had resident, and whether local learning needs less than backprop. --values
 measures activations and errors of narrow types instead, in all layers, and with --memory the history that they take.
 """
 
@@ -20,7 +21,9 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RULES = ["backprop", "dfa", "fw_dtp", "dtp", "sdtp", "local_ce", "chain", "gap"]
+RULES = ["backprop", "dfa", "fw_dtp", "dtp", "sdtp", "local_ce", "chain", "chain_original", "gap", "gap_difference",
+         "gap_original"]
+LOCAL = ["dfa", "local_ce"]  # whose errors do not travel from layer to layer
 SCHEDULES = ["settle", "pipelined"]
 DTYPES = ["float32", "float64", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2", "fp4", "int64", "int32", "int16", "int8", "int4",
           "int2", "uint64", "uint32", "uint16", "uint8", "uint4", "uint2", "ternary", "binary"]
@@ -132,8 +135,10 @@ def measure_value_memory(arguments, stream):
 
 def measure_memory(arguments, stream):
     parts = ["history", "messages", "optimizer", "feedback weights", "samples", "total"]
-    print("| rule | schedule |", " | ".join(parts), "| resident, at most |\n|---|---" + "|---" * (len(parts) + 1) + "|")
-    for rule in RULES:
+    print("| rule | schedule |", ", MiB | ".join(parts) + ", MiB | resident, at most, bytes |")
+    print("|---|---" + "|---" * (len(parts) + 1) + "|")
+    most = {}
+    for rule in arguments.rules:
         for schedule in SCHEDULES:
             network = chain(16, 512) | {"learning": {"rule": rule, "schedule": schedule}, "stream": stream}
             with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
@@ -143,8 +148,14 @@ def measure_memory(arguments, stream):
                                        text=True, check=True)
                 learn = json.loads(shown.stdout)["memory"]["learn"]
                 cells = [f"{learn.get(part, 0) / 2**20:.2f}" for part in parts]
-                print(f"| {rule} | {schedule} | {' | '.join(cells)} | {peak(arguments.weft, file.name) / 2**20:.1f} |",
-                      flush=True)
+                most[rule, schedule] = peak(arguments.weft, file.name)
+                print(f"| {rule} | {schedule} | {' | '.join(cells)} | {most[rule, schedule]} |", flush=True)
+    for schedule in SCHEDULES:
+        if ("backprop", schedule) not in most:
+            continue
+        for rule in (each for each in LOCAL if (each, schedule) in most):
+            share = most[rule, schedule] / most["backprop", schedule]
+            print(f"{schedule}: {rule} needs less memory than backprop: {str(share < 1).lower()} ({share:.3f} of it)")
 
 
 def measure_dtypes(arguments, network):
