@@ -293,8 +293,9 @@ bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, con
   if (statistics_ && at.context.cpu) statistics_->note_target(at.node, args.y, target);
   stream.link_budget({args.y, target, scratch.factors.data()});
   const float* factors = scratch.factors.data();
-  // A layer that moves with all others has gradients of 0 then.
-  if (!plan_.moves_together && !at.context.any_nonzero(at.node, {factors, options_.learners})) return false;
+  // A layer that moves with all others has gradients of 0 then, and one of several errors adds 0, as on a device.
+  const bool is_used = plan_.moves_together || at.context.any_nonzero(at.node, update_factors(at));
+  if (!is_used && budgets_.of(at.node).empty()) return false;
   // Moving towards the target is descending against the residual.
   args.dy = at.rows(scratch.work, here.width);
   stream.scale_rows({factors, residual, args.dy});
@@ -311,9 +312,22 @@ bool BackwardStep::learn_target(const LayerAt& at, mesh::BackwardArgs& args, con
     stream.scale({share * rule_.target_share, state, state});
     args.dnext_state = state;
   }
-  if (rule_.own_step) return step_by_rule(at, args);
+  if (rule_.own_step) return step_by_rule(at, args) && is_used;
   backward(at, args, true);
-  return true;
+  return is_used;
+}
+
+std::span<const float> BackwardStep::update_factors(const LayerAt& at) {
+  const std::size_t n = options_.learners;
+  const std::span<float> sums = budgets_.of(at.node);
+  float* const factors = at.scratch.factors.data();
+  if (sums.empty()) return {factors, n};
+  const MatrixView all{sums.data(), 1, n, n};
+  if (at.is_first)
+    at.context.stream.copy({{factors, 1, n, n}, all});
+  else
+    at.context.stream.binary({kernels::BinaryOp::add, all, {factors, 1, n, n}, all});
+  return sums;
 }
 
 bool BackwardStep::step_by_rule(const LayerAt& at, const mesh::BackwardArgs& args) {

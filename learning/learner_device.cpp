@@ -68,6 +68,12 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
       region.node = node;
       visit(region);
     }
+  for (NodeId node = 0; node < parts_.plan.layers.size(); ++node)
+    if (const std::span<float> sums = parts_.backward.budgets().of(node); !sums.empty()) {
+      DeviceRegion region = region_of(sums, RegionUse::own);
+      region.node = node;
+      visit(region);
+    }
   for (NodeId node = 0; node < parts_.plan.layers.size() && !parts_.records.empty(); ++node)
     if (const auto records = parts_.records.of(node); !records.empty()) {
       DeviceRegion region = region_of(records, RegionUse::kept);

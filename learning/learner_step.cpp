@@ -14,7 +14,8 @@ using mesh::NodeId;
 
 namespace {
 
-/// Learning of one layer in one step: one update, of the errors that reach the layer in it.
+/// Learning of one layer in one step: an update of the errors that reach the layer in it, or the part of a settled
+/// sample's update that is in this step.
 class LayerUpdate {
  public:
   LayerUpdate(LearnerParts& parts, LayerAt at) : parts_(parts), at_(at) {
@@ -29,13 +30,14 @@ class LayerUpdate {
       parts_.updates.begin_product(at_.node);
     else
       parts_.updates.begin(at_.context, at_.node);
-    is_begun_ = true;
+    is_begun_ = at_.is_first = true;
   }
   bool is_begun() const noexcept { return is_begun_; }
   void take(const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept {
     const BackwardStep::Outcome outcome = parts_.backward.run(at_, hop, activation_tick, sample);
     if (outcome == BackwardStep::Outcome::failed) parts_.updates.fail(at_.node);
     is_used_ |= outcome == BackwardStep::Outcome::used;
+    at_.is_first = false;
   }
   void end() noexcept {
     if (!at_.product)

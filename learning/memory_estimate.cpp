@@ -65,12 +65,14 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
     return fail(Errc::too_large, "learning takes more than " + byte_size(free) + " for the " + std::to_string(most) +
                                      " ways and more on which errors reach layers; set learning.horizon, the links "
                                      "that an error travels back");
-  std::uint64_t messages = 0, count = 0;
-  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
+  std::uint64_t messages = 0, count = 0, budgets = 0;
+  for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    if (schedule.of(id).size() > 1) budgets += padded(options.learners);
     for (const std::uint32_t distance : schedule.of(id)) {
       ++count;
       if (is_along_links(rule.path)) messages += message_floats(graph, schedule, rule, id, distance);
     }
+  }
   if (rule.path == ErrorPath::direct)
     for (const mesh::NodeId output : graph.outputs()) messages += padded(graph.nodes()[output].width);
   // Of an output that nothing reaches, the learner says so.
@@ -81,7 +83,8 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   mesh::MemoryEstimate estimate;
   estimate.add("history", mesh::State::bytes_for(graph, {sessions, history.depth, true, history.node_depths}) +
                               record_bytes(graph, options, schedule, history));
-  estimate.add("messages", messages * 2 * options.learners * sizeof(float) + count * kHopBytes);
+  estimate.add("messages",
+               messages * 2 * options.learners * sizeof(float) + budgets * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) *
                                 (1 + kernels::arrays_of(options.optimizer) + options.consolidation.arrays()));
   estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +

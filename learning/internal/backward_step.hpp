@@ -12,6 +12,7 @@
 #include "learning/internal/output_errors.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/target_limits.hpp"
+#include "learning/internal/update_budgets.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/options.hpp"
 #include "learning/rules/rule.hpp"
@@ -20,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace weft::learning {
@@ -43,10 +45,14 @@ class BackwardStep {
         messages_(messages),
         optimizer_(optimizer),
         outputs_(options, plan, feedback, rings),
-        limits_(options, plan) {}
+        limits_(options, plan),
+        budgets_(plan, options.learners) {}
 
   /// Measures what comes to layers, on the CPU; null: nobody looks. Between runs.
   void measure(LayerStatistics* statistics) noexcept { statistics_ = statistics; }
+
+  /// Sums that a device has to have room for.
+  UpdateBudgets& budgets() noexcept { return budgets_; }
 
   enum class Outcome : int { unused, used, failed };
   /// One hop of one layer; `activation_tick` is when the layer published what the error is about. used: gradients were
@@ -68,6 +74,8 @@ class BackwardStep {
   bool process_target(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);
   /// As process_target says, the last part: the layer learns from its displacement.
   bool learn_target(const LayerAt& at, mesh::BackwardArgs& args, const kernels::MatrixView& residual, bool is_output);
+  /// Factors of this error by link budget, or of all of the update so far, added up. All 0: nothing is taught.
+  std::span<const float> update_factors(const LayerAt& at);
   /// The step of a rule that has its own for each type of layer, against -args.dy.
   bool step_by_rule(const LayerAt& at, const mesh::BackwardArgs& args);
   /// The same bits at once, on the CPU, of a layer that is one product: these operations of one row cost more than what
@@ -122,6 +130,7 @@ class BackwardStep {
   const Optimizer& optimizer_;
   OutputErrors outputs_;
   TargetLimits limits_;
+  UpdateBudgets budgets_;
   LayerStatistics* statistics_ = nullptr;
 };
 

@@ -38,6 +38,7 @@ struct LayerAt {
   std::uint64_t parity = 0;
   LearningScratch& scratch;
   std::size_t learners = 1;
+  bool is_first = false;                     // of the errors of one update
   kernels::OuterProduct* product = nullptr;  // takes the gradients of a layer that is one product, instead of memory
 
   /// Rows of the learners in a scratch.

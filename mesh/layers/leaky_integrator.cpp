@@ -12,8 +12,6 @@ class LeakyIntegrator final : public Layer {
  public:
   LeakyIntegrator(std::size_t width, float rate) : Layer(width, width), rate_(rate) {}
   std::size_t state_size() const noexcept override { return in(); }
-  // No displacements: with `gap` in a pipelined network a device and a CPU ended in other bits, for a reason not found.
-  StateErrors state_errors() const noexcept override { return StateErrors::gradients; }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     stream.binary({kernels::BinaryOp::sub, args.x, args.state, args.y});

@@ -210,6 +210,21 @@ void add_recurrent(std::vector<Case>& all) {
     }
 }
 
+/// A loop through an average of the past, between layers of three values: each update is of several errors, some of
+/// which point away from what a layer gave and teach nothing.
+NetworkSpec averaging_network() {
+  return NetworkBuilder("averaging", GridShape{1, 1, 4, 1})
+      .input("x", 6)
+      .dense({0, 0, 0, 0}, 3, Activation::tanh)
+      .from({"x", Coord{0, 0, 2, 0}})
+      .layer({0, 0, 1, 0}, "leaky_integrator")
+      .dense({0, 0, 2, 0}, 3, Activation::tanh)
+      .dense({0, 0, 3, 0}, 6)
+      .output("y", {0, 0, 3, 0})
+      .seed(6)
+      .spec();
+}
+
 /// Targets of hidden states from tick to tick, and inverses of the maps inside recurrent layers.
 void add_state_targets(std::vector<Case>& all) {
   for (const Rule rule : kRules)
@@ -220,6 +235,8 @@ void add_state_targets(std::vector<Case>& all) {
       all.push_back({joined({"state", name(rule), name(schedule)}), recurrent_network(3), options, kSome});
       // No limit acts here: the two forms of chain are one.
       all.back().ends_alone = rule != Rule::chain_original;
+      options.displacement_limit = 3.0f;
+      all.push_back({joined({"average", name(rule), name(schedule)}), averaging_network(), options, kSome});
     }
 }
 

@@ -144,6 +144,35 @@ TEST_P(DeviceUpdateCount, IsRightForLayersThatSometimesDoNotMove) {
   pair.expect_on_device();
 }
 
+// Behind hidden state a layer has several errors in one update, and moves where one of them teaches something.
+TEST_P(DeviceUpdateCount, IsRightForLayersWithSeveralErrorsInAnUpdate) {
+  const mesh::NetworkSpec narrow = mesh::NetworkBuilder("narrow", GridShape{1, 1, 4, 1})
+                                       .input("pixels", 64)
+                                       .dense({0, 0, 0, 0}, 2, Activation::tanh)
+                                       .layer({0, 0, 1, 0}, "leaky_integrator")
+                                       .dense({0, 0, 2, 0}, 2, Activation::tanh)
+                                       .dense({0, 0, 3, 0}, 10)
+                                       .output("digit", {0, 0, 3, 0})
+                                       .seed(9)
+                                       .spec();
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    LearningOptions options{.rule = Rule::fw_dtp, .schedule = schedule, .horizon = 6};
+    options.optimizer.kind = std::get<0>(GetParam());
+    if (std::get<1>(GetParam())) options.rate_schedule = {RateScheduleKind::cosine, 10, 100};
+    options.output_step = 40.0f;
+    options.displacement_limit = options.step_limit = 1e20f;
+    Pair pair(narrow, options, 1, 128);
+    pair.train(64);
+    pair.expect_equal("trained");
+    pair.train(64);
+    pair.expect_equal("trained on");
+    const std::uint64_t updates = std::as_const(*pair.cpu().learner).optimizer().updates()[1];
+    EXPECT_GT(updates, 20u);
+    EXPECT_LT(updates, 128u);
+    pair.expect_on_device();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceUpdateCount,
                          ::testing::Combine(::testing::Values(OptimizerKind::sgd, OptimizerKind::momentum,
                                                               OptimizerKind::adamw),

@@ -174,8 +174,7 @@ TEST(StateErrors, GoThroughEveryStateThatPassesThemByDefault) {
   for (const Rule rule : {Rule::backprop, Rule::chain, Rule::fw_dtp, Rule::gap_difference}) {
     EXPECT_EQ(reached(small_network("gru"), rule), 9u) << name(rule);
     EXPECT_EQ(reached(inside_containers("gru", 4, 3, 2), rule), 9u) << name(rule);
-    // Gradients alone go through an average of the past.
-    EXPECT_EQ(reached(behind("leaky_integrator", plain), rule), rule == Rule::backprop ? 9u : 1u) << name(rule);
+    EXPECT_EQ(reached(behind("leaky_integrator", plain), rule), 9u) << name(rule);
     EXPECT_EQ(reached(behind("raw", plain), rule), 9u) << name(rule) << ", a registered layer";
     // Noise, and positions, are no memory.
     EXPECT_EQ(reached(behind("dropout", plain), rule), 1u) << name(rule);

@@ -3,6 +3,8 @@
 // Targets of hidden states from tick to tick, against float64 cells written from docs/learning.md and PyTorch's
 // formulas, whose derivatives are differences.
 
+#include "learning/optimizer.hpp"
+
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
@@ -212,6 +214,42 @@ std::vector<Variant> variants() {
 INSTANTIATE_TEST_SUITE_P(Of, StateTargets, ::testing::ValuesIn(variants()), [](const auto& row) {
   return row.param.type + "_" + std::string(name(row.param.rule)) + (row.param.limit < 1 ? "_limited" : "");
 });
+
+// A layer of one value that was -0.76 in the samples before, which had no labels, and is 0.76 in this one, with a
+// target far above. Errors about this sample have a link budget of 1; those about the ones before point away from what
+// it gave and have none.
+TEST(StateTargets, LearnFromTheNearTicksWhereTheFarOnesTeachNothing) {
+  const mesh::NetworkSpec spec = mesh::NetworkBuilder("one", GridShape{1, 1, 3, 1})
+                                     .input("x", 1)
+                                     .dense({0, 0, 0, 0}, 1, kernels::Activation::tanh)
+                                     .layer({0, 0, 1, 0}, "leaky_integrator")
+                                     .dense({0, 0, 2, 0}, 2)
+                                     .output("y", {0, 0, 2, 0})
+                                     .spec();
+  std::vector<std::vector<std::vector<double>>> ends;
+  // Of a sample's six ticks the layer gives 0.76 in those 2 to 5 links before the output's last.
+  for (const std::uint32_t horizon : {6u, 0u}) {
+    LearningOptions options{.rule = Rule::chain};
+    options.hold = 6;
+    options.horizon = horizon;
+    options.optimizer.lr = 1e-6f;
+    options.output_step = 1e5f;
+    options.displacement_limit = options.step_limit = 1e20f;
+    LearningRun run(spec, with_defaults(options));
+    for (auto& parameter : run.store().parameters()) {
+      std::vector<float> values(parameter.spec->out * std::max<std::size_t>(parameter.spec->in, 1), 0.0f);
+      if (parameter.spec->is_matrix()) values[0] = 1.0f;
+      if (values.size() > 1 && parameter.spec->is_matrix()) values[1] = -1.0f;
+      must(run.store().write(parameter, values, "set"));
+    }
+    for (int sample = 0; sample < 10; ++sample) run.train({-1.0f}, {kNoLabel});
+    run.train({1.0f}, {0});
+    EXPECT_EQ(std::as_const(*run.learner).optimizer().updates()[1], 1u) << horizon;
+    ends.push_back(run.weights());
+  }
+  EXPECT_GT(ends[0][0][0], 1.0);
+  EXPECT_EQ(ends[1], ends[0]);
+}
 
 }  // namespace
 }  // namespace weft::learning::state_targets_test
