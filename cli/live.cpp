@@ -4,6 +4,7 @@
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/progress.hpp"
+#include "cli/scalar_log.hpp"
 #include "cli/setup.hpp"
 #include "cli/signals.hpp"
 #include "cli/text_format.hpp"
@@ -20,6 +21,7 @@
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -36,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kBlock = 256, kMark = 16 * kBlock;
 
 struct LiveRequest {
-  std::string file, state, executor = "auto";
+  std::string file, state, logdir, executor = "auto";
   std::optional<std::string> durability;
   std::optional<std::uint64_t> steps, seed, checkpoint_every;
   std::size_t keep = 3, threads = 0;
@@ -75,6 +77,9 @@ class Live {
   Live(const LiveRequest& request, std::string name) : request_(request), name_(std::move(name)) {}
 
   Status open(const Model& model, const mesh::NetworkSpec& spec) {
+    if (!request_.logdir.empty()) {
+      WEFT_TRY(log_, ScalarLog::open(storage::real_file_system(), request_.logdir, "step", {"return", "length"}));
+    }
     mesh::MeshOptions options;
     options.threads = request_.threads;
     options.max_memory = request_.max_memory;
@@ -165,7 +170,10 @@ class Live {
   }
 
   void tell_episodes() {
-    for (const agent::Episode& episode : loop().ended())
+    for (const agent::Episode& episode : loop().ended()) {
+      if (log_)
+        log_->add(episode.last_step,
+                  std::array{std::optional(episode.sum), std::optional(static_cast<double>(episode.steps))});
       if (request_.json)
         print_json({{"event", "episode"},
                     {"episode", episode.number},
@@ -173,6 +181,7 @@ class Live {
                     {"length", episode.steps},
                     {"return", episode.sum},
                     {"truncated", episode.truncated}});
+    }
     loop().clear_ended();
     if (!request_.json && !request_.quiet && progress_.is_due())
       progress_.show("step " + grouped(loop().steps()) + ", episode " + grouped(loop().episodes()) + ", return " +
@@ -212,6 +221,7 @@ class Live {
   agent::Recovery found_;
   std::uint64_t checkpointed_ = 0;
   ProgressLine progress_;
+  std::optional<ScalarLog> log_;
 };
 
 Status live(const LiveRequest& request) {
@@ -249,6 +259,8 @@ Verb add_live(CLI::App& program) {
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(*app, r.max_memory);
   add_executor(*app, r.executor);
+  add_option(*app, "logdir", r.logdir, "Also write each episode's numbers there: for TensorBoard, and as scalars.csv")
+      .type_name("DIR");
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
   add_flag(*app, "quiet", r.quiet, "No progress on stderr; notes stay");
   return {app, [request] { return live(*request); }};

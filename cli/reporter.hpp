@@ -5,6 +5,7 @@
 #include "cli/report.hpp"
 #include "cli/run_state.hpp"
 #include "cli/run_statistics.hpp"
+#include "cli/scalar_log.hpp"
 #include "cli/terminal.hpp"
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace weft::cli {
 
@@ -63,8 +65,25 @@ class Reporter {
   virtual void interrupt() {}
 };
 
+/// Times at which the progress of a run is written down: some forty in all, once a second, and each block while the
+/// accuracy drops after a change of the task.
+class ProgressTimes {
+ public:
+  void begin(std::uint64_t samples) noexcept { last_samples_ = samples; }
+  /// True: now; then it is taken to be written.
+  bool is_due(RunState& state, const Pace& pace);
+
+ private:
+  std::uint64_t last_samples_ = 0;
+  double last_seconds_ = 0;
+};
+
 /// JSON, an object a line, on stdout.
 std::unique_ptr<Reporter> make_json_reporter();
+/// Tells all to `inner`, and writes the run's numbers to `log`.
+std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log);
+/// Columns of such a log, beside that of the samples.
+std::vector<std::string> logged_scalars();
 /// Progress on stderr (a redrawn line on a terminal, a line now and then elsewhere), the result on stdout.
 std::unique_ptr<Reporter> make_text_reporter(bool quiet);
 

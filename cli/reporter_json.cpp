@@ -23,8 +23,6 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::uint64_t kProgressLines = 40;  // of a whole run, and one a second besides
-
 template <class T>
 Json maybe(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
@@ -85,20 +83,11 @@ class JsonReporter final : public Reporter {
                 {"isa", name(kernels::active_isa())},
                 {"resumed_at", maybe(resumed_at)}});
     for (const std::string& note : state.notes()) print_json({{"event", "note"}, {"text", note}});
-    last_samples_ = resumed_at.value_or(0);
+    times_.begin(resumed_at.value_or(0));
   }
 
   void progressed(RunState& state, const Pace& pace) override {
-    const learning::StreamProgress p = state.stream().progress();
-    // An accuracy drop is over within a few windows: there every block is told, however fast the run goes.
-    const auto& stream = state.stream();
-    const bool is_in_drop =
-        p.before_drift && p.samples < stream.drift_sample() + 4 * std::uint64_t{stream.options().window};
-    const bool is_due = is_in_drop || (p.total && p.samples == p.total) || pace.seconds >= last_seconds_ + 1 ||
-                        (p.total && p.samples / step(p) != last_samples_ / step(p));
-    if (!is_due || p.samples == last_samples_) return;
-    last_samples_ = p.samples;
-    last_seconds_ = pace.seconds;
+    if (!times_.is_due(state, pace)) return;
     Json line{{"event", "progress"}};
     line.update(to_json(statistics_of(state, pace)));
     if (state.agent()) line["acknowledged_tick"] = state.agent()->statistics().acknowledged.tick;
@@ -198,10 +187,8 @@ class JsonReporter final : public Reporter {
   }
 
  private:
-  static std::uint64_t step(const learning::StreamProgress& p) { return p.total / kProgressLines + 1; }
-
-  std::uint64_t last_samples_ = 0, acknowledged_rows_ = 0;
-  double last_seconds_ = 0;
+  ProgressTimes times_;
+  std::uint64_t acknowledged_rows_ = 0;
 };
 
 }  // namespace

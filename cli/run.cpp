@@ -327,8 +327,13 @@ Status run(const RunRequest& request) {
   WEFT_CHECK(check_savable(request, state));
   watch_signals();
   state.stop_by(signal_flag());
-  const auto reporter =
+  auto reporter =
       request.monitor.json || request.sample.answers ? make_json_reporter() : make_text_reporter(request.monitor.quiet);
+  if (!request.monitor.logdir.empty()) {
+    WEFT_TRY(ScalarLog log,
+             ScalarLog::open(storage::real_file_system(), request.monitor.logdir, "samples", logged_scalars()));
+    reporter = make_logged_reporter(std::move(reporter), std::move(log));
+  }
   if (state.agent()) {
     reporter->found(state);
     if (!state.recovery().is_new) resumed_at = state.stream().progress().samples;

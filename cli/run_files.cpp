@@ -34,7 +34,8 @@ static std::vector<NamedFile> outputs_of(const RunRequest& request) {
   for (const auto& [role, path] :
        {std::pair("--save", &request.storage.save), std::pair("--matrix", &request.storage.matrix),
         std::pair("--log", &request.monitor.log), std::pair("--socket", &request.monitor.socket),
-        std::pair("--state", &request.storage.state), std::pair("--checkpoint", &request.storage.checkpoint)})
+        std::pair("--state", &request.storage.state), std::pair("--checkpoint", &request.storage.checkpoint),
+        std::pair("--logdir", &request.monitor.logdir)})
     if (!path->empty()) outputs.push_back({role, *path});
   return outputs;
 }

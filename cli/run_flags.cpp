@@ -83,6 +83,8 @@ void add_monitor_flags(CLI::App& app, MonitorFlags& r) {
              "Answer weft top there; else, with --state or --checkpoint, in the user's runtime directory")
       .type_name("PATH");
   add_option(app, "log", r.log, "Also write the log to the end of that file; SIGHUP opens it anew").type_name("FILE");
+  add_option(app, "logdir", r.logdir, "Also write the run's numbers there: for TensorBoard, and as scalars.csv")
+      .type_name("DIR");
   add_option(app, "hang-limit", r.hang_limit, "Seconds that a cell may take for one tick; 0: as long as it likes")
       .within(0.0, 1e6);
   one_of(add_option(app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),

@@ -57,7 +57,7 @@ struct StorageFlags {
 };
 
 struct MonitorFlags {
-  std::string socket, log, on_hang = "report";
+  std::string socket, log, logdir, on_hang = "report";
   double hang_limit = 10;  // seconds
   bool json = false, quiet = false;
 };

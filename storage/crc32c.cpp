@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "storage/internal/crc32c.hpp"
+#include "storage/crc32c.hpp"
 
 #include <array>
 #include <cstring>

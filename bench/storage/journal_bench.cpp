@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cost of a record for the thread that appends it, cost of a commit, and speed of reading and checking a journal.
 
-#include "storage/internal/crc32c.hpp"
+#include "storage/crc32c.hpp"
 #include "storage/journal.hpp"
 
 #include <benchmark/benchmark.h>

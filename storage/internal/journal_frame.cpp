@@ -2,7 +2,7 @@
 
 #include "storage/internal/journal_frame.hpp"
 
-#include "storage/internal/crc32c.hpp"
+#include "storage/crc32c.hpp"
 
 #include <algorithm>
 #include <charconv>

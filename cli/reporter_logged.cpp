@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/reporter.hpp"
+
+#include "core/json.hpp"
+
+#include <optional>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::uint64_t kProgressLines = 40;  // of a whole run, and one a second besides
+
+/// Measured once, at the end.
+constexpr const char *kHeldOut = "held_out_accuracy", *kValidation = "validation_accuracy";
+
+/// Names of the statistics that are logged at each step.
+std::vector<std::string> running() {
+  std::vector<std::string> names;
+  for (const OptionRow& row : statistics_rows())
+    if (row.key != "samples" && row.key != "total") names.emplace_back(row.key);
+  return names;
+}
+
+class LoggedReporter final : public Reporter {
+ public:
+  LoggedReporter(std::unique_ptr<Reporter> inner, ScalarLog log) : inner_(std::move(inner)), log_(std::move(log)) {}
+
+  void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
+    times_.begin(resumed_at.value_or(0));
+    inner_->started(state, resumed_at);
+  }
+  void progressed(RunState& state, const Pace& pace) override {
+    if (times_.is_due(state, pace)) add(state, pace, false);
+    inner_->progressed(state, pace);
+  }
+  void drift_seen(RunState& state, const learning::DriftEvent& event) override { inner_->drift_seen(state, event); }
+  void expired(std::uint64_t more, const learning::LateCounts& counts) override { inner_->expired(more, counts); }
+  void drifted(RunState& state) override { inner_->drifted(state); }
+  void saved(std::uint64_t samples, std::string_view path) override { inner_->saved(samples, path); }
+  void found(RunState& state) override { inner_->found(state); }
+  void kept(const agent::CheckpointStatistics& checkpoint, std::string_view path) override {
+    inner_->kept(checkpoint, path);
+  }
+  void acknowledged(std::uint64_t rows) override { inner_->acknowledged(rows); }
+  void done(RunState& state, const Pace& pace) override {
+    add(state, pace, true);
+    inner_->done(state, pace);
+  }
+  void interrupt() override { inner_->interrupt(); }
+
+ private:
+  void add(RunState& state, const Pace& pace, bool is_end) {
+    const RunStatistics statistics = statistics_of(state, pace);
+    const Json now = to_json(statistics);
+    std::vector<std::optional<double>> values;
+    for (const std::string& name : names_) {
+      const auto found = now.find(name);
+      const bool is_number = found != now.end() && found->is_number();
+      values.push_back(is_number ? std::optional(found->get<double>()) : std::nullopt);
+    }
+    values.push_back(is_end ? state.held_out_accuracy() : std::nullopt);
+    const auto& validation = state.validation();
+    const bool is_measured = is_end && validation && !validation->has_values();
+    values.push_back(is_measured ? std::optional(validation->accuracy()) : std::nullopt);
+    log_.add(statistics.progress.samples, values);
+  }
+
+  std::unique_ptr<Reporter> inner_;
+  ScalarLog log_;
+  ProgressTimes times_;
+  const std::vector<std::string> names_ = running();
+};
+
+}  // namespace
+
+// An accuracy drop is over within a few windows: there every block is told, however fast the run goes.
+bool ProgressTimes::is_due(RunState& state, const Pace& pace) {
+  const learning::StreamProgress p = state.stream().progress();
+  const auto& stream = state.stream();
+  const std::uint64_t step = p.total / kProgressLines + 1;
+  const bool is_in_drop =
+      p.before_drift && p.samples < stream.drift_sample() + 4 * std::uint64_t{stream.options().window};
+  const bool is_due = is_in_drop || (p.total && p.samples == p.total) || pace.seconds >= last_seconds_ + 1 ||
+                      (p.total && p.samples / step != last_samples_ / step);
+  if (!is_due || p.samples == last_samples_) return false;
+  last_samples_ = p.samples;
+  last_seconds_ = pace.seconds;
+  return true;
+}
+
+std::vector<std::string> logged_scalars() {
+  std::vector<std::string> names = running();
+  names.insert(names.end(), {kHeldOut, kValidation});
+  return names;
+}
+
+std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log) {
+  return std::make_unique<LoggedReporter>(std::move(inner), std::move(log));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "cli/scalar_log.hpp"
+
+#include "formats/tensorboard/event_record.hpp"
+
+#include "core/bytes.hpp"
+#include "core/log.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace weft::cli {
+namespace {
+
+constexpr std::size_t kLongestTable = std::size_t{1} << 30;
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string shortest(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+/// The table to be gone on with; a new one begins with its heading.
+Result<std::unique_ptr<storage::File>> open_table(storage::FileSystem& files, const std::string& path,
+                                                  const std::string& heading) {
+  const auto before = files.read(path, kLongestTable);
+  if (!before && before.error().code() != Errc::not_found) return fail(before.error());
+  const bool is_new = !before || before->size() == 0;
+  if (!is_new && !as_text(*before).starts_with(heading))
+    return fail(Errc::invalid_argument,
+                path + ": has other columns than this run's; give --logdir a directory of its own");
+  WEFT_TRY(auto file, files.open(path, storage::OpenMode::append));
+  if (is_new) WEFT_CHECK(file->write(as_bytes(heading)));
+  // A process that was killed may have left half a line.
+  if (!is_new && !as_text(*before).ends_with('\n')) WEFT_CHECK(file->write(as_bytes("\n")));
+  return file;
+}
+
+}  // namespace
+
+Result<ScalarLog> ScalarLog::open(storage::FileSystem& files, const std::string& directory, const std::string& step,
+                                  std::vector<std::string> tags) {
+  std::string heading = step;
+  for (const std::string& tag : tags) heading += "," + tag;
+  WEFT_CHECK(files.make_directory(directory));
+  ScalarLog made;
+  made.directory_ = directory;
+  made.tags_ = std::move(tags);
+  WEFT_TRY(made.table_, open_table(files, directory + "/scalars.csv", heading + "\n"));
+  const double begin = now();
+  const std::string name = "events.out.tfevents." + std::to_string(static_cast<std::uint64_t>(begin)) + "." +
+                           std::to_string(::getpid()) + ".weft";
+  WEFT_TRY(made.events_, files.open(directory + "/" + name, storage::OpenMode::append));
+  WEFT_CHECK(made.events_->write(as_bytes(formats::event_version_record(begin))));
+  return made;
+}
+
+void ScalarLog::add(std::uint64_t step, std::span<const std::optional<double>> values) {
+  if (!events_) return;
+  if (const Status written = write(step, values); !written) {
+    log_error("--logdir " + directory_ + ": " + written.error().text() + "; no more of this run is logged there");
+    events_.reset();
+    table_.reset();
+  }
+}
+
+Status ScalarLog::write(std::uint64_t step, std::span<const std::optional<double>> values) {
+  std::vector<formats::TaggedScalar> scalars;
+  std::string line = std::to_string(step);
+  for (std::size_t i = 0; i < tags_.size(); ++i) {
+    line += ',';
+    if (!values[i] || !std::isfinite(*values[i])) continue;
+    line += shortest(*values[i]);
+    scalars.push_back({tags_[i], static_cast<float>(*values[i])});
+  }
+  line += '\n';
+  WEFT_CHECK(table_->write(as_bytes(line)));
+  return events_->write(as_bytes(formats::event_scalars_record(now(), static_cast<std::int64_t>(step), scalars)));
+}
+
+}  // namespace weft::cli

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "storage/file_system.hpp"
+
+#include "core/result.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weft::cli {
+
+/// Numbers of a run as it goes, in a directory of its own: an event file for TensorBoard
+/// (docs/formats/tensorboard.md), and the same as a table, `scalars.csv`, a line a step.
+/// @thread one at a time
+class ScalarLog {
+ public:
+  /// `step` and `tags` are the table's columns. The directory is made if it is missing; a table that is there with the
+  /// same columns is gone on with, and each call makes an event file of its own.
+  /// @error invalid_argument: a table with other columns; storage
+  static Result<ScalarLog> open(storage::FileSystem& files, const std::string& directory, const std::string& step,
+                                std::vector<std::string> tags);
+
+  /// A value for each tag, or none at this step. What is not finite is in neither file. After an error it is told once
+  /// and nothing more is written: the run goes on.
+  void add(std::uint64_t step, std::span<const std::optional<double>> values);
+
+ private:
+  Status write(std::uint64_t step, std::span<const std::optional<double>> values);
+
+  std::string directory_;
+  std::vector<std::string> tags_;
+  std::unique_ptr<storage::File> events_, table_;  // null: an error ended it
+};
+
+}  // namespace weft::cli

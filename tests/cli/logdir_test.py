@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`--logdir` of weft run and weft live: event files for TensorBoard, read by the description of their bytes, and the same
+numbers as a table.
+
+  tests/cli/logdir_test.py PROGRAM
+"""
+import csv
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WEFT = sys.argv.pop(1) if len(sys.argv) > 1 else None
+
+
+def checksum(data):
+    """CRC-32C, bit by bit, masked as TensorFlow's record_writer.h says."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def records(data):
+    while data:
+        length, of_length = struct.unpack_from("<QI", data)
+        assert checksum(data[:8]) == of_length, "checksum of a length"
+        message, data = data[12:12 + length], data[12 + length:]
+        assert len(message) == length and struct.unpack_from("<I", data)[0] == checksum(message), "checksum of a message"
+        data = data[4:]
+        yield message
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 0x80:
+            return value, at
+
+
+def fields(data):
+    """Number and value of each field of a protobuf message."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(data, at)
+        elif kind == 1:
+            value, at = struct.unpack_from("<d", data, at)[0], at + 8
+        elif kind == 2:
+            size, at = varint(data, at)
+            value, at = data[at:at + size], at + size
+        elif kind == 5:
+            value, at = struct.unpack_from("<f", data, at)[0], at + 4
+        else:
+            raise ValueError(f"wire type {kind}")
+        yield key >> 3, value
+
+
+def events(path):
+    """(step, {tag: value}) of each event but the first."""
+    messages = list(records(path.read_bytes()))
+    first = dict(fields(messages[0]))
+    assert set(first) == {1, 3} and first[3] == b"brain.Event:2", first
+    for message in messages[1:]:
+        event = dict(fields(message))
+        assert set(event) == {1, 2, 5}, event
+        assert abs(event[1] - time.time()) < 600, event[1]
+        scalars = [dict(fields(value)) for number, value in fields(event[5]) if number == 1]
+        assert all(set(each) == {1, 2} for each in scalars)
+        yield event[2], {each[1].decode(): each[2] for each in scalars}
+
+
+def table(directory):
+    with (directory / "scalars.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def float32(value):
+    return struct.unpack("<f", struct.pack("<f", value))[0]
+
+
+class Logdir(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.directory = pathlib.Path(folder.name) / "log"
+
+    def weft(self, *words):
+        return subprocess.run([WEFT, *map(str, words)], capture_output=True, text=True, check=False)
+
+    def lines(self, *words):
+        done = self.weft(*words, "--json", "--logdir", self.directory)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def check_same(self, step):
+        """The event files together hold what the table does."""
+        rows = table(self.directory)
+        found = [each for path in sorted(self.directory.glob("events.out.tfevents.*.weft")) for each in events(path)]
+        self.assertEqual(len(found), len(rows))
+        for (at, scalars), row in zip(found, rows):
+            self.assertEqual(at, int(row.pop(step)))
+            self.assertEqual(scalars, {name: float32(float(value)) for name, value in row.items() if value})
+        return rows
+
+    def test_a_run_is_logged_as_it_is_told(self):
+        told = self.lines("run", ROOT / "examples/digits.json", "--max-samples", 600, "--threads", 1)
+        rows = self.check_same("samples")
+        progress = [each for each in told if each["event"] == "progress"]
+        self.assertEqual([int(row["samples"]) for row in table(self.directory)][:-1], [each["samples"] for each in progress])
+        for row, each in zip(rows, progress):
+            for name in ("prequential_accuracy", "mean_loss", "ticks", "epoch"):
+                self.assertEqual(float(row[name]), each[name], name)
+            self.assertEqual(row["held_out_accuracy"], "")
+        self.assertEqual(float(rows[-1]["held_out_accuracy"]), told[-1]["held_out_accuracy"])
+
+    def test_logging_changes_no_bit_and_a_second_run_is_added(self):
+        words = ("run", ROOT / "examples/digits.json", "--max-samples", 300, "--threads", 1)
+        told = self.lines(*words)
+        before = len(table(self.directory))
+        plain = json.loads(self.weft(*words, "--json").stdout.splitlines()[-1])
+        self.assertEqual(told[-1]["state_hash"], plain["state_hash"])
+        self.lines(*words)
+        self.assertEqual(len(self.check_same("samples")), 2 * before)
+
+    def test_an_agent_logs_its_episodes(self):
+        told = self.lines("live", ROOT / "examples/cartpole.json", "--steps", 1500, "--threads", 1)
+        rows = self.check_same("step")
+        episodes = [each for each in told if each["event"] == "episode"]
+        self.assertGreater(len(episodes), 10)
+        self.assertEqual([(float(row["return"]), int(row["length"])) for row in rows],
+                         [(each["return"], each["length"]) for each in episodes])
+
+    def test_a_table_of_another_kind_is_left_as_it_is(self):
+        self.directory.mkdir()
+        (self.directory / "scalars.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+        done = self.weft("run", ROOT / "examples/digits.json", "--max-samples", 10, "--logdir", self.directory)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("other columns", done.stderr)
+        self.assertEqual((self.directory / "scalars.csv").read_text(encoding="utf-8"), "a,b\n1,2\n")
+        self.assertEqual([path.name for path in self.directory.iterdir()], ["scalars.csv"])
+
+    def test_what_it_logs_can_be_plotted(self):
+        self.lines("run", ROOT / "examples/digits.json", "--max-samples", 600, "--threads", 1)
+        picture = self.directory.parent / "x.svg"
+        done = self.weft("plot", self.directory / "scalars.csv", "-o", picture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("prequential_accuracy", picture.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    unittest.main()
