@@ -151,6 +151,9 @@ class Learner final : public mesh::StepRule {
   /// are scored and learned from are thus computed as in training (with dropout); unlabelled samples, runs without a
   /// learner, passes and evaluated copies are not.
   std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
+  /// The learners' rows in one firing of each sample: settle, the first tick in which all that the layer reads is of the
+  /// sample; pipelined, the tick in which it reads the sample. With a target or without; not when it is shown anew.
+  std::size_t sample_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
   /// Counters, messages under way, labels and scores, those that wait in `scores` too; with weights, also update counts

@@ -144,6 +144,7 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
       for (const std::uint32_t label : parts_.rings.labels(output, static_cast<std::uint64_t>(sample)))
         key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
     key.add(std::uint64_t{parts_.late.is_observed(static_cast<std::uint64_t>(sample))});
+    key.add(std::uint64_t{parts_.late.is_shown_again(static_cast<std::uint64_t>(sample))});
   };
   key.add(clock.first_phase);
   key.add(clock.stands);

@@ -38,6 +38,7 @@ class Planner {
   double depth_factor() const;
   void plan_steps();
   void plan_arrivals();
+  void plan_settled();
   void plan_delays();
   void plan_windows();
 
@@ -247,6 +248,19 @@ void Planner::plan_arrivals() {
   for (const NodeId output : graph_.outputs()) plan_.layers[output].arrival = plan_.latency;
 }
 
+/// The longest way from an input, feedback left aside; the last tick where a sample is not held for as long.
+void Planner::plan_settled() {
+  for (const NodeId id : graph_.order()) {
+    if (graph_.nodes()[id].is_port()) continue;
+    std::uint32_t& settled = plan_.layers[id].settled;
+    for (const std::uint32_t e : graph_.nodes()[id].sources) {
+      const mesh::Edge& edge = graph_.edges()[e];
+      if (edge.is_feedback || graph_.nodes()[edge.from].is_port()) continue;
+      settled = std::max(settled, std::min(plan_.layers[edge.from].settled + 1, plan_.hold - 1));
+    }
+  }
+}
+
 void Planner::plan_delays() {
   if (options_.schedule == Schedule::settle) return;
   for (NodeId id = 0; id < plan_.layers.size(); ++id) {
@@ -261,12 +275,12 @@ void Planner::plan_delays() {
       plan_.layers[group.owner].delay = std::max(plan_.layers[group.owner].delay, plan_.layers[user].delay);
 }
 
-/// Layers whose values depend on when they fire, beside what they read: state and loops, and all before and behind
-/// them.
+/// Layers whose values depend on when they fire, beside what they read: state that counts ticks and loops, and all
+/// before and behind them.
 std::vector<bool> moving_layers(const mesh::Graph& graph) {
   std::vector<NodeId> starts;
   for (NodeId id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id)
-    if (graph.is_in_loop(id) || graph.nodes()[id].layer->state_size() != 0) starts.push_back(id);
+    if (graph.is_in_loop(id) || graph.nodes()[id].layer->counts_ticks()) starts.push_back(id);
   std::vector<bool> moves(graph.nodes().size());
   for (const bool is_back : {false, true}) {
     std::vector<bool> is_reached(graph.nodes().size());
@@ -348,6 +362,7 @@ Result<LearningPlan> LearningPlan::build(const mesh::Graph& graph, std::size_t s
   WEFT_CHECK(planner.plan_traces());
   planner.plan_steps();
   planner.plan_arrivals();
+  planner.plan_settled();
   planner.plan_delays();
   planner.plan_windows();
   const RingSizes sizes = ring_sizes(graph, options, plan.latency, plan.depth);

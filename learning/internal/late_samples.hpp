@@ -115,6 +115,11 @@ class LateSamples {
     return is_on() && kinds_[position & ring_mask_] == kObserved;
   }
 
+  /// True for a position at which a sample is shown anew.
+  bool is_shown_again(std::uint64_t position) const noexcept {
+    return options_.late == Late::again && kinds_[position & ring_mask_] == kShownAgain;
+  }
+
   /// @error unsupported: `late` is none
   Status check_on() const;
   /// An open sample; `or_taught`: also one whose target came before its answer.

@@ -55,6 +55,7 @@ struct LayerPlan {
   std::vector<std::uint32_t> groups;  // of tied weights that it takes part in
   std::uint32_t reach = 0;            // ticks that it, or a layer tied to it, looks back
   std::uint32_t arrival = 0;          // ticks from the inputs, of an output the latency: local rules
+  std::uint32_t settled = 0;          // first tick of a settled sample in which all that it reads is of the sample
   std::uint32_t delay = 0;            // steps from what it published to the first error about it, of a pipelined sample
   float step_size = 0.0f;             // of a step, over the mean square of the input and the layer's factor of the
                                       // rate; 0: it does not hang on that

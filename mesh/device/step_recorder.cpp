@@ -118,6 +118,7 @@ void StepRecorder::record_layer(NodeId node, const RegionStep& at) {
   ForwardArgs args = runner_.layers().args(to_, node, at.tick, runner_.streams().workspace(at.region));
   if (runner_.rule() && unit.has_training_mode)
     args.training_rows = runner_.rule()->training_rows(node, at.step, at.tick);
+  if (runner_.rule() && unit.takes_samples) args.sample_rows = runner_.rule()->sample_rows(node, at.step, at.tick);
   if (is_custom_[node])
     to_.touch({args.x, args.state}, {args.z, args.y, args.cache, args.next_state});  // weights are its own
   else

@@ -305,6 +305,14 @@ bool Container::has_training_mode() const noexcept {
   return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->has_training_mode(); });
 }
 
+bool Container::takes_samples() const noexcept {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->takes_samples(); });
+}
+
+bool Container::counts_ticks() const noexcept {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.layer->counts_ticks(); });
+}
+
 ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,
                                     const ConstMatrixView& cache) const noexcept {
   return steps_[step].sources.size() == 1 ? value(steps_[step].sources[0], x, cache) : part(cache, places_[step].x);

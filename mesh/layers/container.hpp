@@ -43,6 +43,8 @@ class Container : public Layer {
   std::uint64_t weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept final;
   std::vector<std::size_t> noise_states() const final;
   bool has_training_mode() const noexcept final;
+  bool takes_samples() const noexcept final;
+  bool counts_ticks() const noexcept final;
   std::span<const Coord> tied_to() const noexcept final { return tied_to_; }
   std::span<const WeightSlot> weight_slots() const noexcept final {
     return tied_to_.empty() ? std::span<const WeightSlot>() : slots_;

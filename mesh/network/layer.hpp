@@ -78,6 +78,9 @@ struct ForwardArgs {
   float* workspace = nullptr;      // workspace_size() floats, anything in them before and after
   /// The first so many rows will be learned from: to those is done what only training does (dropout).
   std::size_t training_rows = 0;
+  /// The first so many rows read a sample of a learner that they have not read before: what keeps statistics of its
+  /// inputs takes these in (running_standardize).
+  std::size_t sample_rows = 0;
 };
 
 /// The reverse of one firing. `dy` is dLoss/dy; gradients are added to, dx and dstate are written.
@@ -132,8 +135,8 @@ class Layer {
   virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }
-  /// True when the hidden state has the derivatives that errors of later ticks meet, so that none travels back through
-  /// it: dstate is 0.
+  /// True when the hidden state has the derivatives that errors of later ticks meet, or none at all, so that no error
+  /// travels back through it: dstate is 0.
   virtual bool learns_forward() const noexcept { return false; }
   /// Errors that its hidden state passes to the tick before.
   virtual StateErrors state_errors() const noexcept {
@@ -146,6 +149,11 @@ class Layer {
   virtual std::vector<std::size_t> noise_states() const { return {}; }
   /// True when forward looks at training_rows.
   virtual bool has_training_mode() const noexcept { return false; }
+  /// True when forward looks at sample_rows.
+  virtual bool takes_samples() const noexcept { return false; }
+  /// True when firing once more for the same input gives another hidden state. False: the state changes with
+  /// sample_rows alone, and the layer need not fire in ticks in which nothing new reaches it.
+  virtual bool counts_ticks() const noexcept { return state_size() != 0; }
   /// True when it acts on the cells of its sources by what it observes (mesh/runtime/observer.hpp).
   virtual bool is_observer() const noexcept { return false; }
   /// True when its observer asks for the gradient sizes of its sources.

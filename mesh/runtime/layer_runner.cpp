@@ -20,6 +20,7 @@ LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& 
       unit.reads_directly = node.reads_directly();
       unit.rounded = node.value_dtypes.activation;
       unit.has_training_mode = node.layer->has_training_mode();
+      unit.takes_samples = node.layer->takes_samples();
       // A matrix is better read by halves than twice: its products are cut up by outputs.
       // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
       unit.fires_by_sessions = threads > 1 && node.layer->weight_matrix() < 0 && node.layer->noise_states().empty();
@@ -42,6 +43,7 @@ void LayerRunner::fire_by_sessions(kernels::CpuStream& stream, const Unit& unit,
     part.x = rows(args.x), part.z = rows(args.z), part.y = rows(args.y), part.cache = rows(args.cache);
     part.state = rows(args.state), part.next_state = rows(args.next_state);
     part.training_rows = std::min(count, args.training_rows - std::min(first, args.training_rows));
+    part.sample_rows = std::min(count, args.sample_rows - std::min(first, args.sample_rows));
     if (args.workspace) part.workspace = own.workspace_of(args.workspace);
     try {
       unit.layer->forward(own, part);

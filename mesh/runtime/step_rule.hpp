@@ -95,6 +95,11 @@ class StepRule {
                                     [[maybe_unused]] std::uint64_t tick) const noexcept {
     return 0;
   }
+  /// Number of a layer's rows, the first ones, that read a new sample as they fire in this step (ForwardArgs).
+  virtual std::size_t sample_rows([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step,
+                                  [[maybe_unused]] std::uint64_t tick) const noexcept {
+    return 0;
+  }
   /// The rms of the layer's last gradient before this step; 0 before the first. For layers that a reader observes.
   virtual float gradient_size([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step) const noexcept {
     return 0.0f;

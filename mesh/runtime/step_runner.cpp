@@ -205,6 +205,7 @@ inline void StepRunner::fire_layer(NodeId node, const RegionStep& at) {
   kernels::CpuStream& stream = streams_.stream(at.region);
   ForwardArgs args = layers_.args(stream, node, at.tick, streams_.workspace(at.region));
   if (rule_ && layers_.unit(node).has_training_mode) args.training_rows = rule_->training_rows(node, at.step, at.tick);
+  if (rule_ && layers_.unit(node).takes_samples) args.sample_rows = rule_->sample_rows(node, at.step, at.tick);
   layers_.fire(stream, node, args);
 }
 
