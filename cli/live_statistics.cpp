@@ -36,7 +36,8 @@ Json to_json(const learning::LayerDiagnostics& layer) {
           {"update", as_written(layer.update)},
           {"relative_update", as_written(layer.relative_update)},
           {"error_age", layer.error_age},
-          {"weight", as_written(layer.weight)}};
+          {"weight", as_written(layer.weight)},
+          {"dormant", layer.dormant ? Json(as_written(*layer.dormant)) : Json()}};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "learning/dataset.hpp"
 #include "learning/evaluation.hpp"
+#include "learning/plasticity.hpp"
 #include "learning/taught_outputs.hpp"
 
 #include "core/json.hpp"
@@ -36,6 +37,10 @@ std::string evaluation_report(const learning::Evaluation& evaluation, const Answ
 /// The same as JSON: samples and loss; of classes accuracy, classes with their statistics, and the matrix where there
 /// is one, under `heads` where there are several sets of them; of values `targets` with their errors.
 Json evaluation_json(const learning::Evaluation& evaluation, const AnswerNames& names);
+
+/// What `--probe` measured of each layer, as JSON; and as a line of text each, by layer.
+Json plasticity_json(const std::vector<learning::LayerPlasticity>& layers);
+std::vector<std::string> plasticity_lines(const std::vector<learning::LayerPlasticity>& layers);
 
 /// "96.1 % of 359", or "R2 0.731, mean error 3.2 of 89".
 std::string evaluation_line(const learning::Evaluation& evaluation);

@@ -178,6 +178,7 @@ class JsonReporter final : public Reporter {
                {"adaptation", adaptation_json(state.stream().adaptation())},
                {"tasks", tasks_json(state.stream().options().tasks, tasks_of(state.stream()))},
                {"device", device_json(state.mesh().device_statistics())}});
+    if (state.setup().probe) line["plasticity"] = plasticity_json(state.plasticity());
     if (const auto flushed = kernels::take_flushed_results()) line["flushed_results"] = *flushed;
     if (state.feed())
       line.update({{"rows", state.feed_place().rows()},

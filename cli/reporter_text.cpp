@@ -177,6 +177,11 @@ class TextReporter final : public Reporter {
     if (width > kReportLabel + 8 && p.has_accuracy && !state.accuracy_curve().points.empty())
       line("curve",
            sparkline(state.accuracy_curve().points, std::min<std::size_t>(width - kReportLabel, 60), out_.unicode));
+    std::string_view label = "layers";
+    for (const std::string& layer : plasticity_lines(state.plasticity())) {
+      line(label, layer);
+      label = "";
+    }
     for (const StatisticLine& each : statistic_lines(statistics))
       if (each.label != "accuracy" && each.label != "loss") line(each.label, each.text);
     if (state.feed_place().skipped()) line("passed over", grouped(state.feed_place().skipped()) + " rows");

@@ -204,7 +204,22 @@ Status RunState::advance_measured(std::vector<learning::LayerDiagnostics>& measu
   const Status advanced = advance(1);
   watch_->measure(false);
   measured = watch_->read();
+  if (advanced) measure_dormant(measured);
   return advanced;
+}
+
+/// Of small networks alone: somebody who looks is not to slow a run down.
+void RunState::measure_dormant(std::vector<learning::LayerDiagnostics>& measured) const {
+  constexpr std::size_t kRows = 64, kMostLayers = 256;
+  constexpr double kMostWork = 1 << 26;  // multiply-adds of one pass over the network, for all rows
+  double work = 0;
+  const auto& nodes = learner_->mesh().graph().nodes();
+  for (const mesh::Node& node : nodes) work += node.is_port() ? 0 : node.layer->multiply_adds() * kRows;
+  if (measured.size() > kMostLayers || nodes.size() > kMostLayers || work > kMostWork) return;
+  const auto figures = stream_->measure_plasticity(kRows, false);
+  for (std::size_t i = 0; figures && i < figures->size(); ++i)
+    for (learning::LayerDiagnostics& layer : measured)
+      if (layer.at == (*figures)[i].at) layer.dormant = static_cast<float>((*figures)[i].dormant);
 }
 
 bool RunState::mark() {
@@ -225,6 +240,9 @@ Status RunState::finish() {
 }
 
 Status RunState::measure_held_out() {
+  if (setup_.probe) {
+    WEFT_TRY(plasticity_, stream_->measure_plasticity(setup_.probe, true));
+  }
   if (stream_->validation_size() > 0) {
     WEFT_TRY(validation_, stream_->measure_validation());
   }

@@ -85,6 +85,8 @@ class RunState final : private agent::StateExtension {
   std::optional<double> held_out_accuracy() const noexcept {
     return held_out_ && !held_out_->has_values() ? std::optional(held_out_->accuracy()) : std::nullopt;
   }
+  /// The layers as `--probe` measures them; none before `finish`, without it, and where all samples arrive.
+  const std::vector<learning::LayerPlasticity>& plasticity() const noexcept { return plasticity_; }
   /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Samples that arrive; null: they are a file's.
@@ -98,6 +100,7 @@ class RunState final : private agent::StateExtension {
   Result<ByteSource> snapshot(std::optional<std::string> stream);
   explicit RunState(RunSetup setup) : setup_(std::move(setup)) {}
   Status measure_held_out();
+  void measure_dormant(std::vector<learning::LayerDiagnostics>& measured) const;
   /// A run whose stream has been given more epochs, or that came to the end of it and is given another one.
   Status prolong();
   StreamPlace place() const;
@@ -135,6 +138,7 @@ class RunState final : private agent::StateExtension {
   std::optional<StreamPlace> left_;  // the stream of a run that goes on with another one
   bool is_prolonged_ = false;
   std::optional<learning::Evaluation> held_out_, validation_;
+  std::vector<learning::LayerPlasticity> plasticity_;
   std::vector<std::string> notes_;
   /// The state before a call that may be interrupted.
   struct Undo {

@@ -214,6 +214,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   setup.data_directory = request.storage.state;
   setup.keep = request.storage.keep;
   setup.salvage = request.storage.salvage;
+  setup.probe = request.monitor.probe;
   if (request.storage.durability) {
     WEFT_TRY(setup.durability, agent::parse_durability(*request.storage.durability));
   }

@@ -35,6 +35,7 @@ struct RunSetup {
   agent::Durability durability;
   std::size_t keep = 3;
   bool salvage = false;
+  std::uint64_t probe = 0;  // samples to measure the layers with at the end
 };
 
 /// A name for a device, before anything is opened. @error invalid_argument: it is none, with those that there are

@@ -60,7 +60,7 @@ std::string layer_lines(const Json& statistics) {
     const Json* const at = layer.is_object() ? layer.find("layer") : nullptr;
     for (std::size_t i = 0; i < 4; ++i)
       lines += "," + (at && at->is_array() && i < at->size() && (*at)[i].is_number() ? (*at)[i].dump() : std::string());
-    for (const char* key : {"error", "budget", "update", "relative_update", "error_age", "weight"})
+    for (const char* key : {"error", "budget", "update", "relative_update", "error_age", "weight", "dormant"})
       lines += "," + field(layer, key);
     lines += "\n";
   }
@@ -254,7 +254,7 @@ class Top {
         return fail(Errc::unsupported,
                     "socket " + path_ + ": no layer was measured; none has learned, or a device runs the steps");
       if (lines.empty()) return false;
-      const char* const heading = "tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight\n";
+      const char* const heading = "tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight,dormant\n";
       std::fputs(((std::exchange(has_heading_, true) ? "" : heading) + lines).c_str(), stdout);
       std::fflush(stdout);
     } else if (request_.json) {

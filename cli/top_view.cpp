@@ -162,20 +162,20 @@ class View {
   void layers() {
     const Json& all = member(f_, "layers");
     if (!all.is_array() || all.empty()) return;
-    line("layers", "error, budget, share of the weights moved, age of the error");
+    line("layers", "error, budget, share of the weights moved, share of dormant units, age of the error");
     std::size_t left = 8;
     for (const Json& layer : all) {
       if (left-- == 0) break;
       std::string each = "  " + place(member(layer, "layer"));
       each.resize(std::max<std::size_t>(each.size() + 1, 16), ' ');
-      const Json& budget = member(layer, "budget");
+      const Json &budget = member(layer, "budget"), &dormant = member(layer, "dormant");
       const auto shown = [](double value) {
         char text[32];
         std::snprintf(text, sizeof text, "%.3g  ", value);
         return std::string(text);
       };
       line(each + shown(number(layer, "error")) + (budget.is_number() ? shown(number(budget)) : "-  ") +
-           shown(number(layer, "relative_update")) + grouped(count(layer, "error_age")) + " ticks");
+           shown(number(layer, "relative_update")) + (dormant.is_number() ? shown(number(dormant)) : "-  ") + grouped(count(layer, "error_age")) + " ticks");
     }
     if (all.size() > 8) line("", "and " + grouped(all.size() - 8) + " more; --json and --csv have them all");
   }

@@ -29,6 +29,8 @@ struct LayerDiagnostics {
   float weight = 0.0f;
   /// Ticks since the layer published what the error speaks of.
   std::uint64_t error_age = 0;
+  /// Share of its units that are dormant (learning/plasticity.hpp), where somebody measured it.
+  std::optional<float> dormant = std::nullopt;
 };
 
 /// Looks at a learner's layers as they learn, with the same bits. Where a device runs the steps nothing is measured.

@@ -141,11 +141,17 @@ std::size_t MeshAccess::copies_at_once(const Mesh& mesh) noexcept {
 Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session,
                                    std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
                                    std::span<const RunOutput> outputs) {
+  WEFT_TRY(const auto sinks, mesh.parts_->check_outputs(outputs, rows));
+  return evaluate_layers(mesh, session, inputs, rows, ticks, sinks);
+}
+
+Status MeshAccess::evaluate_layers(const Mesh& mesh, std::optional<std::size_t> session,
+                                   std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
+                                   const std::vector<OutputSink>& sinks) {
   if (session && *session >= mesh.sessions())
     return fail(Errc::out_of_range, "session " + std::to_string(*session) + " of " + std::to_string(mesh.sessions()));
   Mesh::Parts& p = *mesh.parts_;
   WEFT_TRY(const auto feeds, p.check_inputs(inputs, rows));
-  WEFT_TRY(const auto sinks, p.check_outputs(outputs, rows));
   if (rows == 0) return {};
   p.sync(false);
   // A copy's state and engine take longer to make than a row of a small mesh to compute.

@@ -72,6 +72,9 @@ struct MeshAccess {
   /// every cell.
   static Status evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
                                 std::size_t rows, std::uint64_t ticks, std::span<const RunOutput> outputs);
+  /// The same, and what any layers commit last: [rows][width] of each.
+  static Status evaluate_layers(const Mesh& mesh, std::optional<std::size_t> session, std::span<const RunInput> inputs,
+                                std::size_t rows, std::uint64_t ticks, const std::vector<OutputSink>& sinks);
   /// True where copies run on the mesh's device: it has one, which takes every cell.
   static bool copies_on_device(const Mesh& mesh) noexcept;
   /// Mesh::forward on the device, where the rows are worth it and nothing is kept from tick to tick. False: it is the

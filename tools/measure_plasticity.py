@@ -6,7 +6,9 @@
                               [--mnist DIR]
 
 A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples of them. One row an arm: mean online
-accuracy over all tasks, of the first and of the last tenth of them.
+accuracy over all tasks, of the first and of the last tenth of them. An arm is a row of PULLS, or parts joined by " + ":
+one of these rows, "ema DECAY [EPSILON]" or "welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before
+each relu, without parameters).
 Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
 training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
 """
@@ -22,7 +24,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-ARMS = {
+PULLS = {
     "plain": {},
     "initial 0.001": {"pull": "initial", "every": 100, "share": 0.001},
     "initial 0.003": {"pull": "initial", "every": 100, "share": 0.003},
@@ -89,15 +91,33 @@ class Mnist:
             yield b"\n".join(map(b",".join, rows)) + b"\n"
 
 
+def layers_of(parts):
+    """The layers of an arm in the grid, and its pull."""
+    layers, pull, has_norm = [], {}, "layer_norm" in parts
+    for part in parts:
+        kind, *numbers = part.split()
+        if kind in ("ema", "welford"):
+            names = ("decay", "epsilon") if kind == "ema" else ("epsilon",)
+            layers.append({"type": "running_standardize", "kind": kind, **dict(zip(names, map(float, numbers)))})
+        elif part != "layer_norm":
+            pull = PULLS[part]
+    for width in (300, 150):
+        layers.append({"type": "dense", "out": width, "init": "he_uniform"})
+        if has_norm:
+            layers += [{"type": "layer_norm", "affine": False}, {"type": "activation", "activation": "relu"}]
+        else:
+            layers[-1]["activation"] = "relu"
+    layers.append({"type": "dense", "out": 10})
+    layers[0]["from"] = ["x"]
+    return [{"at": [0, 0, x, 0], **layer} for x, layer in enumerate(layers)], pull
+
+
 def run(weft, arm, data, lr, seed):
     samples = data.samples
-    made = {"weft": 2, "seed": seed, "grid": {"x": 3}, "inputs": {"x": [data.pixels]},
-            "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 300, "activation": "relu", "from": ["x"],
-                        "init": "he_uniform"},
-                       {"at": [0, 0, 1, 0], "type": "dense", "out": 150, "activation": "relu", "init": "he_uniform"},
-                       {"at": [0, 0, 2, 0], "type": "dense", "out": 10}],
-            "outputs": {"y": [0, 0, 2, 0]},
-            "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": ARMS[arm]},
+    layers, pull = layers_of(arm.split(" + "))
+    made = {"weft": 2, "seed": seed, "grid": {"x": len(layers)}, "inputs": {"x": [data.pixels]}, "layers": layers,
+            "outputs": {"y": [0, 0, len(layers) - 1, 0]},
+            "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": pull},
             "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(10)], "scale": data.scale,
                        "window": samples, "change_every": samples}}
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +150,7 @@ def main():
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--seeds", default="0:1")
     parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--arms", default=",".join(ARMS))
+    parser.add_argument("--arms", default=",".join(PULLS))
     parser.add_argument("--mnist", type=pathlib.Path)
     args = parser.parse_args()
     data = Mnist(args.mnist, args.tasks, args.samples) if args.mnist else Digits(args.tasks, args.samples)

@@ -58,7 +58,7 @@ TEST(Top, TellsHowEachLayerLearns) {
   std::istringstream lines(csv.out);
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line, "tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight");
+  EXPECT_EQ(line, "tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight,dormant");
   // Pipelined: twice as many ticks as links to the output.
   std::map<std::string, int> ages{{"0,0,0,0", 4}, {"0,0,1,0", 2}, {"0,1,0,0", 0}, {"0,1,1,0", 6}};
   while (std::getline(lines, line)) {

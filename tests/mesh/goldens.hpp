@@ -170,7 +170,8 @@ class Sequence {
                                from.view(),
                                to.view(),
                                workspace_.data(),
-                               std::min(training_rows, count)});
+                               std::min(training_rows, count),
+                               std::min(samples_of(t) - std::min(samples_of(t), first), count)});
     }
   }
   /// From the last tick to the first; dstate ends as that of the state before the first tick.
@@ -210,9 +211,13 @@ class Sequence {
 
   std::unique_ptr<Layer> layer;
   std::vector<float> x, y, state, dy, dx, dstate, z, cache;  // [ticks][rows][width]; state one tick more
-  std::size_t training_rows = 0;                             // of each call of forward
+  std::size_t training_rows = 0, sample_rows = 0;            // of each call of forward
+  std::vector<std::size_t> sample_rows_of_tick;              // in the place of sample_rows
 
  private:
+  std::size_t samples_of(std::size_t tick) const {
+    return sample_rows_of_tick.empty() ? sample_rows : sample_rows_of_tick[tick];
+  }
   void store(std::size_t i, const std::vector<float>& values, AlignedBuffer<float>& into) const {
     const ParameterSpec& p = layer->parameters()[i];
     if (p.is_matrix())

@@ -180,7 +180,7 @@ std::vector<double> look_of(const Base& base) {
     add(static_cast<int>(rule->statistic), rule->above, rule->below, static_cast<int>(rule->action),
         static_cast<int>(rule->encoding.dtype), rule->min_ticks, rule->cooldown, rule->horizon);
   goldens::Sequence run(base.spec, base.in, 2, 3);
-  run.training_rows = 2;
+  run.training_rows = run.sample_rows = 2;
   run.forward(0, 3);
   run.backward();
   for (const auto* values : {&run.y, &run.state, &run.dx, &run.dstate})

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "learning/learner.hpp"
+
+#include "kernels/views.hpp"
+
+#include "core/coord.hpp"
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace weft::learning {
+
+/// Signs of a layer that loses the power to learn, of its outputs for a batch of samples.
+struct LayerPlasticity {
+  Coord at;
+  /// Share of its units, each a value of its output, whose mean |y| over the batch is at most kDormant of the mean of
+  /// that over all of them. Of a layer that is 0 everywhere all are dormant.
+  /// @source Sokar, Agarwal, Castro and Evci 2023, "The Dormant Neuron Phenomenon in Deep Reinforcement Learning",
+  ///         arXiv:2302.12902, definition 3.1
+  double dormant = 0;
+  double weight_norm = 0;  // the root of the sum of squares of its weights
+  /// Number of the largest singular values of the outputs [rows, width] that make up kRankShare of the sum of all.
+  /// @source Kumar, Agarwal, Ghosh and Levine 2021, "Implicit Under-Parameterization Inhibits Data-Efficient Deep
+  ///         Reinforcement Learning", arXiv:2010.14498, definition 1
+  std::optional<std::uint32_t> effective_rank;  // where it was asked for
+  bool operator==(const LayerPlasticity&) const = default;
+};
+inline constexpr double kDormant = 0.1, kRankShare = 0.99;
+
+/// Shows `rows` inputs [rows][width] to copies of session 0 until they have settled, as `Learner::predict` does, and
+/// measures the layers that errors reach, in the network's order. Touches nothing. Ranks take time that grows with
+/// the square of the rows and with the width, or the other way round where a layer is narrower than that.
+/// @error as Learner::predict; too_large: outputs of all layers beyond 2^26 values
+/// @exact  the same on every machine and device: binary64, rows and units ascending, nothing of libm but the square root
+Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner,
+                                                        std::span<const mesh::RunInput> inputs, std::size_t rows,
+                                                        bool with_ranks);
+
+/// The two figures of a matrix [rows, width].
+double dormant_share(const kernels::ConstMatrixView& outputs);
+/// @source the singular values are those of Jacobi's method for the eigenvalues of the smaller of Y Y^T and Y^T Y
+std::uint32_t effective_rank(const kernels::ConstMatrixView& outputs);
+
+}  // namespace weft::learning
