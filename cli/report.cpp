@@ -115,8 +115,8 @@ std::string errors(const learning::Evaluation& e, const AnswerNames& names, std:
                {"within 10 %", Align::right}});
   for (std::size_t i = 0; i < e.values().size(); ++i) {
     const learning::ValueErrors& own = e.values()[i];
-    const auto share = static_cast<double>(own.relative_bins()[0]) /
-                       static_cast<double>(std::max<std::uint64_t>(own.samples(), 1));
+    const auto share =
+        static_cast<double>(own.relative_bins()[0]) / static_cast<double>(std::max<std::uint64_t>(own.samples(), 1));
     table.add({names.target(i), grouped(own.samples()), value_text(own.mse()), value_text(own.mae()),
                own.r2() ? value_text(*own.r2()) : "none", percent(share)});
   }

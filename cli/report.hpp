@@ -38,7 +38,7 @@ std::string evaluation_report(const learning::Evaluation& evaluation, const Answ
 /// is one, under `heads` where there are several sets of them; of values `targets` with their errors.
 Json evaluation_json(const learning::Evaluation& evaluation, const AnswerNames& names);
 
-/// What `--probe` measured of each layer, as JSON; and as a line of text each, by layer.
+/// The layers as `--probe` measured them, as JSON; and a line of text each.
 Json plasticity_json(const std::vector<learning::LayerPlasticity>& layers);
 std::vector<std::string> plasticity_lines(const std::vector<learning::LayerPlasticity>& layers);
 

@@ -216,10 +216,11 @@ void RunState::measure_dormant(std::vector<learning::LayerDiagnostics>& measured
   const auto& nodes = learner_->mesh().graph().nodes();
   for (const mesh::Node& node : nodes) work += node.is_port() ? 0 : node.layer->multiply_adds() * kRows;
   if (measured.size() > kMostLayers || nodes.size() > kMostLayers || work > kMostWork) return;
-  const auto figures = stream_->measure_plasticity(kRows, false);
-  for (std::size_t i = 0; figures && i < figures->size(); ++i)
+  const auto found = learning::measure_plasticity(*stream_, kRows, false);
+  if (!found) return;
+  for (const learning::LayerPlasticity& each : *found)
     for (learning::LayerDiagnostics& layer : measured)
-      if (layer.at == (*figures)[i].at) layer.dormant = static_cast<float>((*figures)[i].dormant);
+      if (layer.at == each.at) layer.dormant = static_cast<float>(each.dormant);
 }
 
 bool RunState::mark() {
@@ -241,13 +242,13 @@ Status RunState::finish() {
 
 Status RunState::measure_held_out() {
   if (setup_.probe) {
-    WEFT_TRY(plasticity_, stream_->measure_plasticity(setup_.probe, true));
+    WEFT_TRY(measured_.plasticity, learning::measure_plasticity(*stream_, setup_.probe, true));
   }
   if (stream_->validation_size() > 0) {
-    WEFT_TRY(validation_, stream_->measure_validation());
+    WEFT_TRY(measured_.validation, stream_->measure_validation());
   }
   if (stream_->held_out_size() == 0) return {};
-  WEFT_TRY(held_out_, stream_->measure_held_out());
+  WEFT_TRY(measured_.held_out, stream_->measure_held_out());
   return {};
 }
 

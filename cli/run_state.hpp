@@ -11,6 +11,7 @@
 #include "agent/agent.hpp"
 #include "learning/layer_monitor.hpp"
 #include "learning/learner.hpp"
+#include "learning/plasticity.hpp"
 #include "learning/sample_stream.hpp"
 
 #include "mesh/mesh.hpp"
@@ -78,15 +79,15 @@ class RunState final : private agent::StateExtension {
   const AccuracyCurve& accuracy_curve() const noexcept { return accuracy_curve_; }
   const DataStatistics& data_statistics() const noexcept { return data_statistics_; }
   /// None before `finish`, and where nothing is held out.
-  const std::optional<learning::Evaluation>& held_out() const noexcept { return held_out_; }
+  const std::optional<learning::Evaluation>& held_out() const noexcept { return measured_.held_out; }
   /// Of the samples to validate with; none before `finish`, and without such.
-  const std::optional<learning::Evaluation>& validation() const noexcept { return validation_; }
+  const std::optional<learning::Evaluation>& validation() const noexcept { return measured_.validation; }
   /// None either where values are learned.
   std::optional<double> held_out_accuracy() const noexcept {
-    return held_out_ && !held_out_->has_values() ? std::optional(held_out_->accuracy()) : std::nullopt;
+    return held_out() && !held_out()->has_values() ? std::optional(held_out()->accuracy()) : std::nullopt;
   }
   /// The layers as `--probe` measures them; none before `finish`, without it, and where all samples arrive.
-  const std::vector<learning::LayerPlasticity>& plasticity() const noexcept { return plasticity_; }
+  const std::vector<learning::LayerPlasticity>& plasticity() const noexcept { return measured_.plasticity; }
   /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Samples that arrive; null: they are a file's.
@@ -137,8 +138,11 @@ class RunState final : private agent::StateExtension {
   bool is_finished_ = false;
   std::optional<StreamPlace> left_;  // the stream of a run that goes on with another one
   bool is_prolonged_ = false;
-  std::optional<learning::Evaluation> held_out_, validation_;
-  std::vector<learning::LayerPlasticity> plasticity_;
+  /// At the end.
+  struct Measured {
+    std::optional<learning::Evaluation> held_out, validation;
+    std::vector<learning::LayerPlasticity> plasticity;
+  } measured_;
   std::vector<std::string> notes_;
   /// The state before a call that may be interrupted.
   struct Undo {

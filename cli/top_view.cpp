@@ -175,7 +175,8 @@ class View {
         return std::string(text);
       };
       line(each + shown(number(layer, "error")) + (budget.is_number() ? shown(number(budget)) : "-  ") +
-           shown(number(layer, "relative_update")) + (dormant.is_number() ? shown(number(dormant)) : "-  ") + grouped(count(layer, "error_age")) + " ticks");
+           shown(number(layer, "relative_update")) + (dormant.is_number() ? shown(number(dormant)) : "-  ") +
+           grouped(count(layer, "error_age")) + " ticks");
     }
     if (all.size() > 8) line("", "and " + grouped(all.size() - 8) + " more; --json and --csv have them all");
   }

@@ -376,14 +376,6 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }
 const LearningOptions& Learner::options() const noexcept { return parts_->past.given; }
-std::vector<NodeId> learning_layers(const Learner& learner) {
-  const std::vector<LayerPlan>& layers = learner.parts_->plan.layers;
-  std::vector<NodeId> found;
-  for (NodeId id = 0; id < layers.size(); ++id)
-    if (!layers[id].hops.empty()) found.push_back(id);
-  return found;
-}
-
 std::vector<NodeId> states_without_errors(const Learner& learner) {
   const mesh::Graph& graph = learner.parts_->mesh.graph();
   std::vector<NodeId> nodes;

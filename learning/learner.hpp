@@ -166,7 +166,6 @@ class Learner final : public mesh::StepRule {
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
   friend std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
   friend std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
-  friend std::vector<mesh::NodeId> learning_layers(const Learner& learner);
   friend std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
@@ -191,8 +190,6 @@ std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
 /// Layers that learn and whose hidden state could pass errors to the tick before, but gets none: the rule sends none
 /// there, or `horizon` ends before. They learn from each tick by itself. Ascending.
 std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
-/// Layers that errors reach, ascending.
-std::vector<mesh::NodeId> learning_layers(const Learner& learner);
 /// Numbers of the samples that `replay` has stored, among those that came, by place.
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
 /// Bytes that stored samples take, once there are as many as there may be.

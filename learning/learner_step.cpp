@@ -109,7 +109,7 @@ std::size_t Learner::sample_rows(NodeId node, std::uint64_t step, std::uint64_t 
   const LayerPlan& layer = p.plan.layers[node];
   if (!p.clock.is_pipelined())
     return p.clock.phase(step) == layer.settled && !p.late.is_shown_again(p.clock.sample_of(step)) ? p.options.learners
-                                                                                                  : 0;
+                                                                                                   : 0;
   const std::uint64_t ahead = p.plan.latency - std::min(layer.arrival, p.plan.latency);
   const std::int64_t sample = p.clock.sample_at(tick + 1 + ahead);
   return sample != SampleClock::kNoSample && !p.late.is_shown_again(static_cast<std::uint64_t>(sample))

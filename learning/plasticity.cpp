@@ -96,11 +96,11 @@ std::uint32_t effective_rank(const kernels::ConstMatrixView& outputs) {
   return rank;
 }
 
-Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner,
-                                                        std::span<const mesh::RunInput> inputs, std::size_t rows,
-                                                        bool with_ranks) {
+Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner, std::span<const mesh::RunInput> inputs,
+                                                        std::size_t rows, bool with_ranks) {
   const mesh::Graph& graph = learner.mesh().graph();
-  const std::vector<mesh::NodeId> layers = learning_layers(learner);
+  std::vector<mesh::NodeId> layers(graph.nodes().size() - graph.port_count());
+  std::iota(layers.begin(), layers.end(), static_cast<mesh::NodeId>(graph.port_count()));
   std::uint64_t values = 0;
   for (const mesh::NodeId node : layers) values += std::uint64_t{rows} * graph.nodes()[node].width;
   if (values > kMostValues)

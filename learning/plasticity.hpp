@@ -17,6 +17,8 @@
 
 namespace weft::learning {
 
+class SampleStream;
+
 /// Signs of a layer that loses the power to learn, of its outputs for a batch of samples.
 struct LayerPlasticity {
   Coord at;
@@ -35,15 +37,19 @@ struct LayerPlasticity {
 inline constexpr double kDormant = 0.1, kRankShare = 0.99;
 
 /// Shows `rows` inputs [rows][width] to copies of session 0 until they have settled, as `Learner::predict` does, and
-/// measures the layers that errors reach, in the network's order. Touches nothing. Ranks take time that grows with
+/// measures all layers, in the network's order. Touches nothing. Ranks take time that grows with
 /// the square of the rows and with the width, or the other way round where a layer is narrower than that.
 /// @error as Learner::predict; too_large: outputs of all layers beyond 2^26 values
-/// @exact  the same on every machine and device: binary64, rows and units ascending, nothing of libm but the square root
-Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner,
-                                                        std::span<const mesh::RunInput> inputs, std::size_t rows,
-                                                        bool with_ranks);
+/// @exact  the same on every machine and device: binary64, rows and units ascending, nothing of libm but the square
+/// root
+Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner, std::span<const mesh::RunInput> inputs,
+                                                        std::size_t rows, bool with_ranks);
 
-/// The two figures of a matrix [rows, width].
+/// The same with the first `rows` held-out samples of a stream, or, without such, of those to learn from; the task is
+/// the one of the stream's last sample. Nothing where all samples arrive.
+Result<std::vector<LayerPlasticity>> measure_plasticity(const SampleStream& stream, std::size_t rows, bool with_ranks);
+
+/// The two statistics of a matrix [rows, width].
 double dormant_share(const kernels::ConstMatrixView& outputs);
 /// @source the singular values are those of Jacobi's method for the eigenvalues of the smaller of Y Y^T and Y^T Y
 std::uint32_t effective_rank(const kernels::ConstMatrixView& outputs);

@@ -358,17 +358,6 @@ Result<Evaluation> SampleStream::measure(std::span<const TaskSequence::Place> ro
   return evaluation;
 }
 
-Result<std::vector<LayerPlasticity>> SampleStream::measure_plasticity(std::size_t rows, bool with_ranks) const {
-  std::vector<TaskSequence::Place> places = StreamTasks::places(*this, held_out_.empty() ? train_ : held_out_);
-  places.resize(std::min(rows, places.size()));
-  if (places.empty()) return std::vector<LayerPlasticity>();
-  std::vector<float> inputs(places.size() * data_.features);
-  for (std::size_t i = 0; i < places.size(); ++i)
-    put_inputs(next_ ? next_ - 1 : 0, places[i], inputs.data() + i * data_.features);
-  const mesh::RunInput input{options_.input, inputs};
-  return learning::measure_plasticity(*learner_, {&input, 1}, places.size(), with_ranks);
-}
-
 Result<double> SampleStream::held_out_accuracy() const {
   WEFT_TRY(const Evaluation evaluation, measure_held_out());
   return evaluation.accuracy();

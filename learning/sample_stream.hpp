@@ -7,7 +7,6 @@
 #include "learning/drift/drift_watch.hpp"
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
-#include "learning/plasticity.hpp"
 #include "learning/stream_options.hpp"
 #include "learning/tasks/task_matrix.hpp"
 #include "learning/tasks/task_sequence.hpp"
@@ -119,9 +118,6 @@ class SampleStream {
   Result<Evaluation> measure_validation() const;
   std::size_t validation_size() const noexcept { return validation_.size(); }
   Result<double> held_out_accuracy() const;
-  /// The layers' figures for the first `rows` held-out samples, or, without such, of those learned from in this epoch;
-  /// the task is the one of the stream's last sample. Nothing where all samples arrive.
-  Result<std::vector<LayerPlasticity>> measure_plasticity(std::size_t rows, bool with_ranks) const;
   /// Names of classes and targets; its rows are the stream's own matter.
   const Dataset& data() const noexcept { return data_; }
 

@@ -93,6 +93,22 @@ std::vector<TaskSequence::Place> StreamTasks::places(const SampleStream& stream,
   return places;
 }
 
+Result<std::vector<LayerPlasticity>> StreamTasks::measure_plasticity(const SampleStream& stream, std::size_t rows,
+                                                                     bool with_ranks) {
+  std::vector<TaskSequence::Place> shown = places(stream, stream.held_out_.empty() ? stream.train_ : stream.held_out_);
+  shown.resize(std::min(rows, shown.size()));
+  if (shown.empty()) return std::vector<LayerPlasticity>();
+  std::vector<float> inputs(shown.size() * stream.data_.features);
+  for (std::size_t i = 0; i < shown.size(); ++i)
+    stream.put_inputs(stream.next_ ? stream.next_ - 1 : 0, shown[i], inputs.data() + i * stream.data_.features);
+  const mesh::RunInput input{stream.options_.input, inputs};
+  return learning::measure_plasticity(*stream.learner_, {&input, 1}, shown.size(), with_ranks);
+}
+
+Result<std::vector<LayerPlasticity>> measure_plasticity(const SampleStream& stream, std::size_t rows, bool with_ranks) {
+  return StreamTasks::measure_plasticity(stream, rows, with_ranks);
+}
+
 const TaskMatrix* tasks_of(const SampleStream& stream) noexcept {
   return stream.tasks_ ? &stream.tasks_->matrix : nullptr;
 }

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/plasticity.hpp"
 #include "learning/sample_stream.hpp"
 
 #include <cstddef>
@@ -22,6 +23,9 @@ class StreamTasks {
   static std::vector<std::uint32_t> classes(const SampleStream& stream);
   /// Samples to measure with: these rows, or the held-out ones of the tasks.
   static std::vector<TaskSequence::Place> places(const SampleStream& stream, const std::vector<std::uint32_t>& rows);
+  /// Of the samples to measure with, the first `rows`.
+  static Result<std::vector<LayerPlasticity>> measure_plasticity(const SampleStream& stream, std::size_t rows,
+                                                                 bool with_ranks);
 
  private:
   static Status check_targets(const SampleStream& stream);

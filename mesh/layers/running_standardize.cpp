@@ -18,7 +18,7 @@ using kernels::MatrixView;
 using kernels::OpStream;
 
 template <class View>
-View part(const View& view, std::size_t first, std::size_t count) {
+View row_part(const View& view, std::size_t first, std::size_t count) {
   return {view.data ? view.data + first * view.stride : nullptr, count, view.cols, view.stride};
 }
 
@@ -53,9 +53,9 @@ class RunningStandardize final : public Layer {
  private:
   static ForwardArgs rows_of(const ForwardArgs& args, std::size_t first, std::size_t count) {
     ForwardArgs own = args;
-    own.x = part(args.x, first, count), own.y = part(args.y, first, count);
-    own.cache = part(args.cache, first, count);
-    own.state = part(args.state, first, count), own.next_state = part(args.next_state, first, count);
+    own.x = row_part(args.x, first, count), own.y = row_part(args.y, first, count);
+    own.cache = row_part(args.cache, first, count);
+    own.state = row_part(args.state, first, count), own.next_state = row_part(args.next_state, first, count);
     return own;
   }
   template <class View>

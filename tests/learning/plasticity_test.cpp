@@ -134,15 +134,15 @@ TEST(Plasticity, IsMeasuredWithHeldOutSamplesOfAStream) {
   options.drift = Drift::pixels;
   SampleStream stream = must(SampleStream::build(*learner, digits(), options));
   must(stream.advance(100));
-  const auto found = must(stream.measure_plasticity(64, true));
+  const auto found = must(measure_plasticity(stream, 64, true));
   ASSERT_EQ(found.size(), 4u);
   for (const LayerPlasticity& layer : found) {
     EXPECT_GT(*layer.effective_rank, 5u);
     EXPECT_GT(layer.weight_norm, 1.0);
   }
-  EXPECT_EQ(must(stream.measure_plasticity(64, true)), found);
+  EXPECT_EQ(must(measure_plasticity(stream, 64, true)), found);
   // A pass over all of the rest, and of fewer samples than were asked for.
-  EXPECT_EQ(must(stream.measure_plasticity(100000, false)), must(stream.measure_plasticity(4096, false)));
+  EXPECT_EQ(must(measure_plasticity(stream, 100000, false)), must(measure_plasticity(stream, 4096, false)));
 }
 
 TEST(Plasticity, RefusesMoreValuesThanItHolds) {

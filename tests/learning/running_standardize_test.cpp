@@ -60,7 +60,7 @@ struct MomentsRun : LearningRun {
   float weight(std::size_t session = 0) const { return state(session).back(); }
 };
 
-/// What the layer is to have after the samples [0, count) of a session.
+/// The moments that it is to have after the samples [0, count) of a session.
 std::vector<float> moments_of(const Samples& data, std::uint64_t count, std::size_t session = 0) {
   std::vector<float> all(3 * kIn);
   for (std::size_t j = 0; j < kIn; ++j) {
@@ -114,7 +114,7 @@ TEST(RunningStandardizeInLearning, TakesInWhatHasSettledBehindOtherLayers) {
       std::vector<Moments> want(kIn);
       for (std::uint64_t s = 0; s < 25; ++s) {
         data.train(*run.learner, s, 1);
-        // What the layer read is still there.
+        // Its last input is still there.
         const std::vector<float> x = output_of(*run.mesh, {0, 0, 2, 0}), state = run.state();
         for (std::size_t j = 0; j < kIn; ++j) {
           want[j].take_in(x[j]);
@@ -150,12 +150,13 @@ TEST(RunningStandardizeInLearning, TakesInOncePerSampleWhereWaysDifferAndInLoops
 }
 
 TEST(RunningStandardizeInLearning, TakesInWithinContainersBesideWhatCountsTicks) {
-  const auto spec = must(mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 3}, "inputs": {"x": [6]}, "layers": [
+  const auto spec =
+      must(mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 3}, "inputs": {"x": [6]}, "layers": [
     {"at": [0,0,0,0], "type": "sequential", "layers": [{"type": "running_standardize", "decay": 0.9},
                                                        {"type": "leaky_integrator"}, {"type": "dropout"}]},
     {"at": [0,0,1,0], "type": "dense", "out": 6}, {"at": [0,0,2,0], "type": "dense", "out": 4}],
     "outputs": {"y": [0,0,2,0]}})",
-                                            "container"));
+                              "container"));
   for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
     MomentsRun run({.schedule = schedule}, spec);
     const Samples data(spec, {}, 12);
