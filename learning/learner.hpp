@@ -147,13 +147,13 @@ class Learner final : public mesh::StepRule {
   /// Of a settled sample: layers before which nothing has changed, or nothing new has come yet.
   bool keeps_value(mesh::NodeId node, std::uint64_t step) const noexcept override;
   void learn(mesh::StepContext& context, mesh::NodeId node) noexcept override;
-  /// The learners' rows, where an error of a labelled sample will be paired with this firing; else none. Samples that
-  /// are scored and learned from are thus computed as in training (with dropout); unlabelled samples, runs without a
-  /// learner, passes and evaluated copies are not.
-  std::size_t training_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
-  /// The learners' rows in one firing of each sample: settle, the first tick in which all that the layer reads is of the
-  /// sample; pipelined, the tick in which it reads the sample. With a target or without; not when it is shown anew.
-  std::size_t sample_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
+  /// training: the learners' rows, where an error of a labelled sample will be paired with this firing; else none.
+  /// Samples that are scored and learned from are thus computed as in training (with dropout); unlabelled samples, runs
+  /// without a learner, passes and evaluated copies are not.
+  /// samples: the learners' rows in one firing of each sample: settle, the first tick in which all that the layer reads
+  /// is of the sample; pipelined, the tick in which it reads the sample. With a target or without; not when it is shown
+  /// anew.
+  mesh::FiringRows firing_rows(mesh::NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept override;
   float gradient_size(mesh::NodeId node, std::uint64_t step) const noexcept override;
   std::vector<std::pair<mesh::NodeId, mesh::NodeId>> extra_links() const override;
   /// Counters, messages under way, labels and scores, those that wait in `scores` too; with weights, also update counts

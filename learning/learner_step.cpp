@@ -53,6 +53,37 @@ class LayerUpdate {
   bool is_begun_ = false, is_used_ = false;
 };
 
+/// True where an error of a labelled sample will be paired with this firing.
+bool trains(const LearnerParts& p, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
+  const std::vector<Hop>& hops = p.plan.layers[node].hops;
+  if (!p.clock.is_pipelined())
+    return !hops.empty() && !p.late.is_observed(p.clock.sample_of(step)) &&
+           p.rings.is_labelled(p.clock.sample_of(step));
+  // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
+  for (const Hop& hop : hops) {
+    const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
+    // Errors of later samples, through states and loops: these have not entered, and may not have been given.
+    if (meeting.back + 1 > static_cast<std::int64_t>(p.plan.latency)) break;
+    const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
+    if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
+        p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
+      return true;
+    // Further hops of target rules would look at samples that may not have been given yet.
+    if (rule_of(p.options).path == ErrorPath::displacements) break;
+  }
+  return false;
+}
+
+/// True where this firing reads a sample that no firing before it did.
+bool reads_sample(const LearnerParts& p, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
+  const LayerPlan& layer = p.plan.layers[node];
+  if (!p.clock.is_pipelined())
+    return p.clock.phase(step) == layer.settled && !p.late.is_shown_again(p.clock.sample_of(step));
+  const std::uint64_t ahead = p.plan.latency - std::min(layer.arrival, p.plan.latency);
+  const std::int64_t sample = p.clock.sample_at(tick + 1 + ahead);
+  return sample != SampleClock::kNoSample && !p.late.is_shown_again(static_cast<std::uint64_t>(sample));
+}
+
 }  // namespace
 
 bool Learner::fires(std::uint64_t step) const noexcept { return parts_->clock.fires(step); }
@@ -82,39 +113,9 @@ std::vector<std::pair<NodeId, NodeId>> Learner::extra_links() const {
   return links;
 }
 
-std::size_t Learner::training_rows(NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept {
-  const LearnerParts& p = *parts_;
-  const std::vector<Hop>& hops = p.plan.layers[node].hops;
-  if (!p.clock.is_pipelined())
-    return !hops.empty() && !p.late.is_observed(p.clock.sample_of(step)) && p.rings.is_labelled(p.clock.sample_of(step))
-               ? p.options.learners
-               : 0;
-  // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
-  for (const Hop& hop : hops) {
-    const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
-    // Errors of later samples, through states and loops: these have not entered, and may not have been given.
-    if (meeting.back + 1 > static_cast<std::int64_t>(p.plan.latency)) break;
-    const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
-    if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
-        p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
-      return p.options.learners;
-    // Further hops of target rules would look at samples that may not have been given yet.
-    if (rule_of(p.options).path == ErrorPath::displacements) break;
-  }
-  return 0;
-}
-
-std::size_t Learner::sample_rows(NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept {
-  const LearnerParts& p = *parts_;
-  const LayerPlan& layer = p.plan.layers[node];
-  if (!p.clock.is_pipelined())
-    return p.clock.phase(step) == layer.settled && !p.late.is_shown_again(p.clock.sample_of(step)) ? p.options.learners
-                                                                                                   : 0;
-  const std::uint64_t ahead = p.plan.latency - std::min(layer.arrival, p.plan.latency);
-  const std::int64_t sample = p.clock.sample_at(tick + 1 + ahead);
-  return sample != SampleClock::kNoSample && !p.late.is_shown_again(static_cast<std::uint64_t>(sample))
-             ? p.options.learners
-             : 0;
+mesh::FiringRows Learner::firing_rows(NodeId node, std::uint64_t step, std::uint64_t tick) const noexcept {
+  const std::size_t learners = parts_->options.learners;
+  return {trains(*parts_, node, step, tick) ? learners : 0, reads_sample(*parts_, node, step, tick) ? learners : 0};
 }
 
 float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {

@@ -116,6 +116,91 @@ void StepRecorder::record_layer(NodeId node, const RegionStep& at) {
   State& state = runner_.state();
   const LayerRunner::Unit& unit = runner_.layers().unit(node);
   ForwardArgs args = runner_.layers().args(to_, node, at.tick, runner_.streams().workspace(at.region));
+  if (runner_.rule() && unit.looks_at_rows) {
+    const FiringRows rows = runner_.rule()->firing_rows(node, at.step, at.tick);
+    args.training_rows = rows.training, args.sample_rows = rows.samples;
+  }
+  if (is_custom_[node])  // weights and gradients are its own: no device has them
+    return to_.touch({args.x, args.z, args.y, args.cache, args.state, args.dnext_state},
+                     {args.dy, args.dx, args.dstate});
+  runner_.layers().unit(node).layer->backward(stream, args);
+}
+void begin_update(NodeId node) override { to_.guards().begin_move(node); }
+void end_update(NodeId node) override { to_.guards().end_move(node); }
+void report_fault(NodeId, actors::FaultKind, const char*) noexcept override { has_failed_ = true; }
+bool is_isolated(NodeId node) const noexcept override {
+  return runner_.registry()->status(runner_.plan().cell_of(node)) == actors::ActorStatus::isolated;
+}
+
+private:
+GraphRecorder& to_;
+StepRunner& runner_;
+std::span<const std::uint8_t> is_custom_;
+bool& has_failed_;
+};
+
+}  // namespace
+
+Status StepRecorder::status() const {
+  if (!has_failed_) return {};
+  return fail(Errc::internal, "vulkan: a layer's learning failed while its step was recorded");
+}
+
+bool StepRecorder::is_on(Side side, NodeId node) const noexcept {
+  if (side == Side::both) return true;
+  if (runner_.graph().nodes()[node].is_port()) return side == Side::ports;
+  return side == (is_host_[node] ? Side::host : Side::device);
+}
+
+void StepRecorder::record(const Recording& recording, std::uint64_t step, Side side) {
+  // No value depends on the order: parts read what earlier steps committed.
+  std::size_t unit = 0;
+  for (std::size_t r = 0; r < runner_.plan().regions().size(); ++r) {
+    const RegionPlan::Region& region = runner_.plan().region(r);
+    const RegionStep at = runner_.at(r, recording.tick, step, 0);
+    std::optional<RecordingContext> context;
+    if (runner_.rule()) context.emplace(to_, runner_, is_custom_, at, has_failed_);
+    for (const auto* const parts : {&region.interior, &region.boundary})
+      for (const RegionPart& part : *parts) {
+        to_.buffers().select(unit++);
+        if (is_on(side, part.first)) record_part(recording, part, at, context ? &*context : nullptr);
+      }
+    if (!context) continue;
+    for (const NodeId id : region.late) {
+      to_.buffers().select(unit++);
+      if (is_on(side, id)) runner_.rule()->learn(*context, id);
+    }
+  }
+}
+
+void StepRecorder::record_part(const Recording& recording, const RegionPart& part, const RegionStep& at,
+                               StepContext* context) {
+  if (part.layers == 0) {
+    if (at.fires) record_port(recording, part.first, at);
+    return;
+  }
+  State& state = runner_.state();
+  const bool is_due = runner_.cells().empty() || (runner_.cells()[part.cell]->fires(at.tick) &&
+                                                  !(at.fires && runner_.keeps_values(part, at.step)));
+  for (NodeId id = part.first; id < part.first + part.layers && at.fires; ++id) {
+    if (is_due) {
+      record_layer(id, at);
+    } else {
+      for (const auto ring : kFiringRings)
+        if (const MatrixView from = (state.*ring)(id, at.tick); from.data)
+          to_.copy({from, (state.*ring)(id, at.tick + 1)});
+    }
+    record_outputs(recording, id, at);
+  }
+  if (!context) return;
+  for (NodeId id = part.first; id < part.first + part.layers; ++id)
+    if (!runner_.plan().learns_late(id)) runner_.rule()->learn(*context, id);
+}
+
+void StepRecorder::record_layer(NodeId node, const RegionStep& at) {
+  State& state = runner_.state();
+  const LayerRunner::Unit& unit = runner_.layers().unit(node);
+  ForwardArgs args = runner_.layers().args(to_, node, at.tick, runner_.streams().workspace(at.region));
   if (runner_.rule() && unit.has_training_mode)
     args.training_rows = runner_.rule()->training_rows(node, at.step, at.tick);
   if (runner_.rule() && unit.takes_samples) args.sample_rows = runner_.rule()->sample_rows(node, at.step, at.tick);

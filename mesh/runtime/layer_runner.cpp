@@ -19,8 +19,7 @@ LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& 
       unit.has_weights = !node.layer->parameters().empty();
       unit.reads_directly = node.reads_directly();
       unit.rounded = node.value_dtypes.activation;
-      unit.has_training_mode = node.layer->has_training_mode();
-      unit.takes_samples = node.layer->takes_samples();
+      unit.looks_at_rows = node.layer->has_training_mode() || node.layer->takes_samples();
       // A matrix is better read by halves than twice: its products are cut up by outputs.
       // Noise may be numbered by rows (gumbel.hpp), so its layers see them all.
       unit.fires_by_sessions = threads > 1 && node.layer->weight_matrix() < 0 && node.layer->noise_states().empty();

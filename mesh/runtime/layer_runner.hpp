@@ -27,7 +27,7 @@ class LayerRunner {
     ConstWeights weights;
     NodeId direct = 0;  // the one source, when read directly
     bool reads_directly = false;
-    bool has_training_mode = false, takes_samples = false;
+    bool looks_at_rows = false;      // at those that are trained or new (FiringRows)
     bool has_weights = false;        // of the first parameter, for prefetching
     bool fires_by_sessions = false;  // on several threads, each its sessions
     Dtype rounded = Dtype::float32;  // what its outputs are rounded to

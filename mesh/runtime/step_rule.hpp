@@ -73,6 +73,12 @@ class RuleState {
   virtual void visit_layer(NodeId node, InArchive& archive) = 0;
 };
 
+/// Numbers of a layer's rows, the first ones, in one firing (ForwardArgs).
+struct FiringRows {
+  std::size_t training = 0;  // that will be learned from
+  std::size_t samples = 0;   // that read a sample which is new to them
+};
+
 /// A learning rule in a run: which steps are ticks, and what each layer does in a step once its cell has fired. A step
 /// obeys the scheduler's neighbour rule, so `learn` may read what neighbours wrote in earlier steps.
 /// @thread learn: the thread of the region that owns `node`, regions at once
@@ -90,15 +96,10 @@ class StepRule {
   }
   /// The layer's learning in this step.
   virtual void learn(StepContext& context, NodeId node) noexcept = 0;
-  /// Number of a layer's rows, the first ones, that will be learned from as they fire in this step (ForwardArgs).
-  virtual std::size_t training_rows([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step,
-                                    [[maybe_unused]] std::uint64_t tick) const noexcept {
-    return 0;
-  }
-  /// Number of a layer's rows, the first ones, that read a new sample as they fire in this step (ForwardArgs).
-  virtual std::size_t sample_rows([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step,
-                                  [[maybe_unused]] std::uint64_t tick) const noexcept {
-    return 0;
+  /// Rows of a layer as it fires in this step. Asked of layers that look at them.
+  virtual FiringRows firing_rows([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step,
+                                 [[maybe_unused]] std::uint64_t tick) const noexcept {
+    return {};
   }
   /// The rms of the layer's last gradient before this step; 0 before the first. For layers that a reader observes.
   virtual float gradient_size([[maybe_unused]] NodeId node, [[maybe_unused]] std::uint64_t step) const noexcept {

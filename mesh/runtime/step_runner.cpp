@@ -204,8 +204,10 @@ void StepRunner::fire_cell(const RegionPart& part, const RegionPart& next, const
 inline void StepRunner::fire_layer(NodeId node, const RegionStep& at) {
   kernels::CpuStream& stream = streams_.stream(at.region);
   ForwardArgs args = layers_.args(stream, node, at.tick, streams_.workspace(at.region));
-  if (rule_ && layers_.unit(node).has_training_mode) args.training_rows = rule_->training_rows(node, at.step, at.tick);
-  if (rule_ && layers_.unit(node).takes_samples) args.sample_rows = rule_->sample_rows(node, at.step, at.tick);
+  if (rule_ && layers_.unit(node).looks_at_rows) {
+    const FiringRows rows = rule_->firing_rows(node, at.step, at.tick);
+    args.training_rows = rows.training, args.sample_rows = rows.samples;
+  }
   layers_.fire(stream, node, args);
 }
 
