@@ -9,8 +9,8 @@
 namespace weft::mesh {
 
 /// Standardisation by the mean and variance of the samples so far, each input by its own:
-///   s' = d s + 1,  r = 1 / s',  e = x - m,  m' = m + r e,  v' = (1 - r) (v + r e^2),  y = (x - m') / sqrt(v' +
-///   epsilon)
+///   s' = d s + 1,  r = 1 / s',  e = x - m,  m' = m + r e,  v' = (1 - r) (v + r e^2)
+///   y = (x - m') / sqrt(v' + epsilon)
 /// d is `decay` where `kind` is `ema`: a sample n samples ago weighs d^n. It is 1 where `kind` is `welford`: all weigh
 /// alike, and s counts them, up to 2^24. m and v are the weighted mean and variance (of n samples, divided by n) from
 /// the first sample on. The value is by the moments after its own sample, so its size is below sqrt(s'), and the first
@@ -24,9 +24,8 @@ namespace weft::mesh {
 ///
 /// Backward takes the moments for constants: dx = dy / sqrt(v' + epsilon).
 /// @shape  x [rows, ...] -> y as x; state [rows, 3 in]: m, v, s
-/// @exact  same bits on every ISA, thread count and batch: s' is one fma; r, m', v', y in the order of the formula,
-/// each
-///         difference, product, quotient and root rounded by itself, v' as w - r w with w = v + (r e) e
+/// @exact  same bits on every ISA, thread count and batch: s' is one fma; r, m', v' and y in the order of the formula,
+///         each difference, product, quotient and root rounded by itself, v' as w - r w with w = v + (r e) e
 /// @error  a square beyond float32 (|e| above 1.8e19) makes no finite y: the cell's fault, and the moments stay
 /// @source Welford 1962, "Note on a method for calculating corrected sums of squares and products"; with weights West
 ///         1979, "Updating mean and variance estimates: an improved method", Communications of the ACM 22
