@@ -207,5 +207,27 @@ TEST(RunJson, NotesHiddenStateThatGetsNoErrors) {
   EXPECT_NE(cut.find("learning.horizon 2 ends before"), std::string::npos) << cut;
 }
 
+TEST(RunJson, MeasuresLayersWithAProbeAndChangesNothing) {
+  Words probed = kShort;
+  probed.insert(probed.end(), {"--probe", "100"});
+  const Json done = weft(probed).last(), plain = weft(kShort).last();
+  EXPECT_EQ(done["state_hash"], plain["state_hash"]);
+  EXPECT_FALSE(plain.contains("plasticity"));
+  ASSERT_EQ(done["plasticity"].size(), 4u) << done;
+  for (const Json& layer : done["plasticity"]) {
+    EXPECT_EQ(keys(layer), (std::vector<std::string>{"layer", "dormant", "effective_rank", "weight_norm"}));
+    EXPECT_GE(layer["dormant"], 0.0);
+    EXPECT_LT(layer["dormant"], 0.5);
+    EXPECT_GT(layer["effective_rank"], 3);
+    EXPECT_LE(layer["effective_rank"], 64);
+    EXPECT_GT(layer["weight_norm"], 1.0);
+  }
+  probed.insert(probed.end(), {"--threads", "1"});
+  EXPECT_EQ(weft(probed).last()["plasticity"], done["plasticity"]);
+  Words text{"run", kDigits, "--max-samples", "500", "--quiet", "--probe", "20"};
+  const Outcome told = weft(text);
+  EXPECT_NE(told.out.find(" dormant, rank "), std::string::npos) << told.told();
+}
+
 }  // namespace
 }  // namespace weft::cli_test::run_json_test

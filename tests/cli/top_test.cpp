@@ -63,11 +63,13 @@ TEST(Top, TellsHowEachLayerLearns) {
   std::map<std::string, int> ages{{"0,0,0,0", 4}, {"0,0,1,0", 2}, {"0,1,0,0", 0}, {"0,1,1,0", 6}};
   while (std::getline(lines, line)) {
     int tick, z, y, x, l, age;
-    double error, budget, update, relative, weight;
-    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%d,%d,%lf,%lf,%lf,%lf,%d,%lf", &tick, &z, &y, &x, &l, &error, &budget,
-                          &update, &relative, &age, &weight),
-              11)
+    double error, budget, update, relative, weight, dormant;
+    ASSERT_EQ(std::sscanf(line.c_str(), "%d,%d,%d,%d,%d,%lf,%lf,%lf,%lf,%d,%lf,%lf", &tick, &z, &y, &x, &l, &error,
+                          &budget, &update, &relative, &age, &weight, &dormant),
+              12)
         << line;
+    EXPECT_GE(dormant, 0.0);
+    EXPECT_LT(dormant, 0.5);
     char at[64];
     std::snprintf(at, sizeof at, "%d,%d,%d,%d", z, y, x, l);
     ASSERT_TRUE(ages.contains(at)) << line;

@@ -100,6 +100,8 @@ TEST(FiringWindow, LayersBeforeAndBehindStateAndLoopsFireInEveryTick) {
   // The third counted layer has neither before nor behind it.
   EXPECT_EQ(fired_by(spec("leaky_integrator"), {}, 10), 10u * (2 * 4 + 1));
   EXPECT_EQ(fired_by(spec("softmax"), {}, 10), 10u * 3);
+  // Its state counts samples, not ticks.
+  EXPECT_EQ(fired_by(spec("running_standardize"), {}, 10), 10u * 3);
 }
 
 /// Both sides of a comparison.
