@@ -83,7 +83,7 @@ struct Dead : LearningRun {
                         .output("y", {0, 0, 2, 0})
                         .seed(4)
                         .spec(),
-                    {}, shape(threads)) {
+                    slowly(), shape(threads)) {
     auto to = store().of(node({0, 0, 0, 0}));
     std::vector<float> bias = store().read(to[1]);
     for (const std::size_t unit : {2, 3, 7}) bias[unit] = -1000;
@@ -94,6 +94,11 @@ struct Dead : LearningRun {
     const std::vector<float> x = noise(rows * 6, 21);
     const mesh::RunInput input{"x", x};
     return must(measure_plasticity(*learner, {&input, 1}, rows, with_ranks));
+  }
+  static LearningOptions slowly() {
+    LearningOptions options{.rule = Rule::backprop};
+    options.optimizer.lr = 0.001f;
+    return options;
   }
   Samples data{mesh->spec(), {}, 20};
 };
