@@ -58,7 +58,7 @@ struct StorageFlags {
 
 struct MonitorFlags {
   std::string socket, log, logdir, on_hang = "report";
-  double hang_limit = 10;  // seconds
+  double hang_limit = 10;   // seconds
   std::uint64_t probe = 0;  // samples to measure the layers with at the end; 0: they are not measured
   bool json = false, quiet = false;
 };

@@ -31,7 +31,7 @@ def draw(stream, count):
 def golden(row):
     width, ticks, rows, options = row["in"], row["ticks"], row["rows"], row["options"]
     decay = float(np.float32(options.get("decay", 0.99))) if options.get("kind", "ema") == "ema" else 1.0
-    epsilon = float(np.float32(options.get("epsilon", 1e-8)))
+    epsilon = float(np.float32(options.get("epsilon", 0.01)))
     size = int(np.prod(width))
     x = draw(X, ticks * rows * size).reshape(ticks, rows, size)
     x = np.float32(np.float32(x) + np.float32(row["offset"])).astype(np.float64)
@@ -57,7 +57,7 @@ def golden(row):
 
 def main():
     rows, plain = [], {"type": "running_standardize", "offset": 0.0}
-    for number, options in enumerate([{}, {"decay": 0.9}, {"decay": 0.5, "epsilon": 0.01}, {"decay": 0.9999},
+    for number, options in enumerate([{}, {"decay": 0.9, "epsilon": 1e-8}, {"decay": 0.5, "epsilon": 0.01}, {"decay": 0.9999},
                                       {"kind": "welford"}, {"kind": "welford", "epsilon": 1e-5}]):
         rows.append({**plain, "in": [1, 13, 64][number % 3], "ticks": 12, "rows": 1, "options": options,
                      "taken": [1] * 12})

@@ -118,7 +118,7 @@ LayerDeclaration declare_running_standardize() {
            option::choice("kind", "ema", {"ema", "welford"}, "samples weigh less with their age, or all alike"),
            option::only_with("kind=ema", option::number("decay", 0.99, 0.5, 0.9999999, "-",
                                                         "weight of a sample over that of the one after it")),
-           option::number("epsilon", 1e-8, 1e-12, 1, "-", "added to the variance")}};
+           option::number("epsilon", 0.01, 1e-12, 1, "-", "added to the variance")}};
 }
 
 Result<std::unique_ptr<Layer>> make_running_standardize(const Shape& in, std::size_t out, OptionReader& options) {

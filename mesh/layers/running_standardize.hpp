@@ -22,7 +22,9 @@ namespace weft::mesh {
 /// ticks without a learner, passes (`Mesh::forward`, which begin without moments), evaluated copies, sessions that are
 /// no learners. Those compute y by the moments that there are; before the first sample m is 0 and v counts as 1.
 ///
-/// Backward takes the moments for constants: dx = dy / sqrt(v' + epsilon).
+/// Backward takes the moments for constants: dx = dy / sqrt(v' + epsilon). Behind layers that learn, errors grow by up
+/// to 1 / sqrt(epsilon), where inputs stay the same and at the first sample: 10 by default. Inputs of small units may
+/// have less.
 /// @shape  x [rows, ...] -> y as x; state [rows, 3 in]: m, v, s
 /// @exact  same bits on every ISA, thread count and batch: s' is one fma; r, m', v' and y in the order of the formula,
 ///         each difference, product, quotient and root rounded by itself, v' as w - r w with w = v + (r e) e

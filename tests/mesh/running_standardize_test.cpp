@@ -126,7 +126,7 @@ TEST(RunningStandardize, GivesZeroForTheFirstSampleAndForWhatNeverChanges) {
 
 TEST(RunningStandardize, StaysWithinTheRootOfItsWeight) {
   constexpr std::size_t kTicks = 300;
-  Standardized run({{"decay", 0.99}}, {1}, kTicks, 1);
+  Standardized run({{"decay", 0.99}, {"epsilon", 1e-8}}, {1}, kTicks, 1);
   std::fill(run.x.begin(), run.x.end(), 0.0f);
   run.x.back() = 1.0f;
   run.sample_rows = 1;
