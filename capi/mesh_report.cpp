@@ -16,6 +16,8 @@
 
 #include "gpu/device.hpp"
 
+#include "kernels/float_environment.hpp"
+
 #include "core/json.hpp"
 
 #include <string>
@@ -163,4 +165,12 @@ weft_status weft_mesh_statistics(weft_mesh* mesh, char* buffer, size_t capacity,
 
 weft_status weft_devices(char* buffer, size_t capacity, size_t* out_needed) {
   return guarded([&]() -> Outcome { return copy_text(devices_found().dump(), buffer, capacity, out_needed); });
+}
+
+weft_status weft_take_flushed_results(int* out_flushed) {
+  return guarded([&]() -> Outcome {
+    WEFT_CHECK(check_out(out_flushed, "out_flushed"));
+    *out_flushed = kernels::take_flushed_results().value_or(false) ? 1 : 0;
+    return {};
+  });
 }

@@ -14,7 +14,8 @@ cmake --preset release -DWEFT_PRECOMPILE=all -DWEFT_UNITY=ON
 cmake --build --preset release --target weft_shared
 # Without pip, which Debian packs apart: a wheel without scripts is an archive of what goes into site-packages.
 /usr/bin/python3 -m venv --without-pip --system-site-packages "$folder"
-rm -rf build/wheels
-/usr/bin/python3 bindings/python/make_wheel.py build/release/lib/libweft.so build/wheels
-/usr/bin/python3 -m zipfile -e build/wheels/weft-*.whl "$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+wheels=$(dirname "$folder")/wheels
+rm -rf "$wheels"
+/usr/bin/python3 bindings/python/make_wheel.py build/release/lib/libweft.so "$wheels"
+/usr/bin/python3 -m zipfile -e "$wheels"/weft-*.whl "$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 echo "tools/python.sh: weft $("$folder/bin/python" -c 'import weft; print(weft.__version__)') in $folder"

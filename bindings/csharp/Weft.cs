@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weft for C#: P/Invoke over libweft's C ABI (capi/weft.h), one file, C# 7, .NET Framework 4.6 and later, Mono, Unity.
-// Failures are WeftException. Objects are disposed, or finalized by the runtime; arrays are pinned for a call, not
-// copied.
+// Weft for C#: P/Invoke over libweft's C ABI (capi/weft.h), one file, so that it is copied into a project as it is: C# 7,
+// .NET Standard 2.0, .NET Framework 4.6 and later, Mono, Unity. Failures are WeftException. Objects are disposed, or
+// finalized by the runtime; arrays are pinned for a call, not copied. Nothing makes code at run time, and what native
+// code calls is static and marked, as IL2CPP needs it.
 
 using System;
 using System.Collections.Generic;
+using System.Runtime.ExceptionServices;
 using System.Runtime.InteropServices;
 using System.Text;
 
@@ -40,17 +42,46 @@ namespace Weft
         public static string Devices =>
             Native.ReadText((buffer, capacity, needed) => Native.weft_devices(buffer, capacity, needed));
 
-        internal static Native.LogFunction Log;  // kept from the collector
+        /// <summary>Whether results since the last call of this may differ from x86-64's: never there, on ARM where some
+        /// were flushed to zero (docs/numerics.md).</summary>
+        public static bool TakeFlushedResults()
+        {
+            int flushed;
+            Native.Check(Native.weft_take_flushed_results(out flushed));
+            return flushed != 0;
+        }
+
+        private static readonly Native.LogFunction toLog = LogLine;  // kept from the collector
+        private static volatile Action<int, string> log;
+        [MonoPInvokeCallback(typeof(Native.LogFunction))]
+        private static void LogLine(IntPtr user, int level, IntPtr text)
+        {
+            try
+            {
+                log?.Invoke(level, Native.Text(text));
+            }
+            catch (Exception)
+            {
+                // It must not cross the library, and a line that cannot be told stops nothing.
+            }
+        }
         /// <summary>Log lines of `level` (0 trace to 4 error, 5 none) and above go to the function, from any thread;
         /// null: to stderr.</summary>
         public static void SetLog(Action<int, string> function, int level = 3)
         {
             if (level < 0 || level > 5) throw new ArgumentOutOfRangeException(nameof(level), level, "it is from 0 to 5");
-            Native.LogFunction made = null;
-            if (function != null) made = (user, at, text) => function(at, Native.Text(text));
-            Native.Check(Native.weft_set_log(made, IntPtr.Zero, level));
-            Log = made;
+            if (function != null) log = function;
+            Native.Check(Native.weft_set_log(function == null ? null : toLog, IntPtr.Zero, level));
+            log = function;
         }
+    }
+
+    /// <summary>Tells IL2CPP, which knows it by its name, that native code calls a function.</summary>
+    [AttributeUsage(AttributeTargets.Method)]
+    internal sealed class MonoPInvokeCallbackAttribute : Attribute
+    {
+        public MonoPInvokeCallbackAttribute(Type type) { Type = type; }
+        public Type Type { get; }
     }
 
     internal sealed class AnswerHandle : SafeHandle
@@ -88,6 +119,97 @@ namespace Weft
         protected override bool ReleaseHandle() => Native.weft_agent_close(handle) == 0;
     }
 
+    internal sealed class NetworkHandle : SafeHandle
+    {
+        public NetworkHandle() : base(IntPtr.Zero, true) { }
+        public override bool IsInvalid => handle == IntPtr.Zero;
+        protected override bool ReleaseHandle() => Native.weft_network_destroy(handle) == 0;
+    }
+
+    internal sealed class EnvironmentHandle : SafeHandle
+    {
+        public EnvironmentHandle() : base(IntPtr.Zero, true) { }
+        public override bool IsInvalid => handle == IntPtr.Zero;
+        protected override bool ReleaseHandle() => Native.weft_environment_destroy(handle) == 0;
+    }
+
+    internal sealed class ModelHandle : SafeHandle
+    {
+        public ModelHandle() : base(IntPtr.Zero, true) { }
+        public override bool IsInvalid => handle == IntPtr.Zero;
+        protected override bool ReleaseHandle() => Native.weft_model_destroy(handle) == 0;
+    }
+
+    /// <summary>A description, built layer by layer in a grid of z * y * x cells with `layers` levels, or read from a file;
+    /// meshes are built of it, and `Text` is its network file. Calls that fail change nothing.</summary>
+    public sealed class Network : IDisposable
+    {
+        internal readonly NetworkHandle Handle;
+
+        public Network(string name, uint z = 1, uint y = 1, uint x = 1, uint layers = 1)
+        {
+            Native.Check(Native.weft_network_create(Native.Utf8(name, nameof(name)), z, y, x, layers, out Handle));
+        }
+        private Network(NetworkHandle handle, Type _) { Handle = handle; }  // not chosen for a null
+        public void Dispose() => Handle.Dispose();
+
+        /// <summary>From a network file's text.</summary>
+        public static Network Read(string json)
+        {
+            var text = Native.Json(json, nameof(json));
+            NetworkHandle handle;
+            Native.Check(Native.weft_network_read(text, (UIntPtr)text.Length, null, out handle));
+            return new Network(handle, null);
+        }
+        /// <summary>From a network file, or that of an .entity file.</summary>
+        public static Network Load(string path)
+        {
+            NetworkHandle handle;
+            Native.Check(Native.weft_network_load(Native.Utf8(path, nameof(path)), out handle));
+            return new Network(handle, null);
+        }
+
+        /// <summary>An input port of a shape, outermost axis first.</summary>
+        public Network Input(string name, params int[] shape)
+        {
+            var sizes = new UIntPtr[Native.Given(shape, nameof(shape)).Length];
+            for (var i = 0; i < sizes.Length; ++i) sizes[i] = Native.Size(shape[i], nameof(shape));
+            Native.Check(Native.weft_network_add_input(Handle, Native.Utf8(name, nameof(name)), sizes,
+                (UIntPtr)sizes.Length));
+            return this;
+        }
+        /// <summary>A layer, as an object of a network file's "layers": {"type": "dense", "at": [0,0,0,0], "out": 16,
+        /// "from": ["bits"]}. Places and links are checked when a mesh is built.</summary>
+        public Network Layer(string json)
+        {
+            Native.Check(Native.weft_network_add_layer(Handle, Native.Utf8(json, nameof(json))));
+            return this;
+        }
+        public Network Output(string name, Place at)
+        {
+            Native.Check(Native.weft_network_add_output(Handle, Native.Utf8(name, nameof(name)), at));
+            return this;
+        }
+        /// <summary>Another key of a network file (seed, device, supervision, learning, stream, reinforcement), and its
+        /// value as JSON.</summary>
+        public Network Set(string key, string json)
+        {
+            Native.Check(Native.weft_network_set(Handle, Native.Utf8(key, nameof(key)), Native.Utf8(json, nameof(json))));
+            return this;
+        }
+        /// <summary>Its network file, for `Agent` too.</summary>
+        public string Text =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_network_text(Handle, buffer, capacity, needed));
+
+        public Mesh Build(MeshOptions options = null)
+        {
+            MeshHandle mesh;
+            using (var given = new Options(options))
+                Native.Check(Native.weft_mesh_build(Handle, ref given.Fields, out mesh));
+            return Mesh.Of(mesh);
+        }
+    }
+
     /// <summary>A network that runs. One thread at a time; another one gets "busy".</summary>
     public sealed class Mesh : IDisposable
     {
@@ -100,18 +222,9 @@ namespace Weft
 
         public Mesh(string network, MeshOptions options)
         {
-            var json = Native.Json(network, nameof(network));
-            IntPtr description;
-            Native.Check(Native.weft_network_read(json, (UIntPtr)json.Length, null, out description));
-            try
-            {
-                using (var given = new Options(options))
-                    Native.Check(Native.weft_mesh_build(description, ref given.Fields, out Handle));
-            }
-            finally
-            {
-                Native.weft_network_destroy(description);
-            }
+            using (var description = Network.Read(Native.Given(network, nameof(network))))
+            using (var given = new Options(options))
+                Native.Check(Native.weft_mesh_build(description.Handle, ref given.Fields, out Handle));
         }
 
         private Mesh(MeshHandle handle, Type _) { Handle = handle; }  // not chosen for a null
@@ -405,7 +518,7 @@ namespace Weft
         public void Learn(IDictionary<string, float[]> inputs, IDictionary<string, uint[]> labels, ulong samples)
         {
             using (var from = new Rows(inputs))
-            using (var to = new Targets(labels, null))
+            using (var to = new Targets(labels, null, null, null))
                 Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries,
                     (UIntPtr)to.Entries.Length, samples));
         }
@@ -413,7 +526,7 @@ namespace Weft
         public void Learn(IDictionary<string, float[]> inputs, IDictionary<string, float[]> values, ulong samples)
         {
             using (var from = new Rows(inputs))
-            using (var to = new Targets(null, values))
+            using (var to = new Targets(null, values, null, null))
                 Native.Check(Native.weft_learner_learn(Handle, from.Entries, (UIntPtr)from.Entries.Length, to.Entries,
                     (UIntPtr)to.Entries.Length, samples));
         }
@@ -437,15 +550,21 @@ namespace Weft
             Native.Check(Native.weft_learner_answer(Handle, ticket, name, values, needed, out needed));
             return values;
         }
-        /// <summary>Its target, at last.</summary>
-        public void Teach(ulong ticket, IDictionary<string, uint[]> labels)
+        /// <summary>Its target, at last. `weights`: factors of the gradients, one a session that learns; null: 1.</summary>
+        public void Teach(ulong ticket, IDictionary<string, uint[]> labels, float[] weights = null)
         {
-            using (var to = new Targets(labels, null))
+            using (var to = new Targets(labels, null, null, weights))
                 Native.Check(Native.weft_learner_teach(Handle, ticket, to.Entries, (UIntPtr)to.Entries.Length));
         }
-        public void Teach(ulong ticket, IDictionary<string, float[]> values)
+        public void Teach(ulong ticket, IDictionary<string, float[]> values, float[] weights = null)
         {
-            using (var to = new Targets(null, values))
+            using (var to = new Targets(null, values, null, weights))
+                Native.Check(Native.weft_learner_teach(Handle, ticket, to.Entries, (UIntPtr)to.Entries.Length));
+        }
+        /// <summary>In place of a target dLoss/d output, of a loss of your own.</summary>
+        public void TeachGradients(ulong ticket, IDictionary<string, float[]> gradients, float[] weights = null)
+        {
+            using (var to = new Targets(null, null, gradients, weights))
                 Native.Check(Native.weft_learner_teach(Handle, ticket, to.Entries, (UIntPtr)to.Entries.Length));
         }
         /// <summary>None will come.</summary>
@@ -477,6 +596,17 @@ namespace Weft
         /// <summary>Runs on until every sample is learned from (schedule pipelined).</summary>
         public void Drain() => Native.Check(Native.weft_learner_drain(Handle));
 
+        /// <summary>Answers to rows of inputs [rows][width]: nothing is learned, nothing changes. Copies begin as `session`
+        /// stands; -1: at zero.</summary>
+        public void Predict(IDictionary<string, float[]> inputs, int rows, IDictionary<string, float[]> outputs,
+            int session = -1)
+        {
+            var of = session == -1 ? Native.NoSession : Native.Size(session, nameof(session));
+            using (var from = new Rows(inputs))
+            using (var to = new Rows(outputs))
+                Native.Check(Native.weft_learner_predict(Handle, from.Entries, (UIntPtr)from.Entries.Length,
+                    Native.Size(rows, nameof(rows)), to.Entries, (UIntPtr)to.Entries.Length, of));
+        }
         /// <summary>For networks of one input, one output and one session.</summary>
         public void PredictOne(float[] x, float[] y) =>
             Native.Check(Native.weft_learner_predict_one(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length,
@@ -489,15 +619,28 @@ namespace Weft
         public void ClearScores() => Native.Check(Native.weft_learner_clear_scores(Handle));
 
         /// <summary>Samples given by Learn and LearnOne.</summary>
-        public ulong Samples
+        public ulong Samples => Counts.Samples;
+        public Counts Counts
         {
             get
             {
                 var counts = new Native.Counts { size = (UIntPtr)Marshal.SizeOf(typeof(Native.Counts)) };
                 Native.Check(Native.weft_learner_count(Handle, ref counts));
-                return counts.samples;
+                return counts.counts;
             }
         }
+    }
+
+    /// <summary>What a learner has done.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public struct Counts
+    {
+        /// <summary>Given by Learn, and finished.</summary>
+        public ulong Samples, Scored;
+        /// <summary>Of Observe; the others are open.</summary>
+        public ulong Observed, Taught, Forgone, Expired;
+        /// <summary>Ticks.</summary>
+        public ulong Hold, Latency, TicksPerSample;
     }
 
     /// <summary>A prediction before it was learned from.</summary>
@@ -542,12 +685,7 @@ namespace Weft
         {
             var place = Native.Utf8(directory, nameof(directory));
             options = options ?? new AgentOptions();
-            var description = IntPtr.Zero;
-            if (network != null)
-            {
-                var json = Native.Json(network, nameof(network));
-                Native.Check(Native.weft_network_read(json, (UIntPtr)json.Length, null, out description));
-            }
+            var description = network == null ? null : Network.Read(network);
             try
             {
                 var pinned = new GCHandle[3];
@@ -565,7 +703,9 @@ namespace Weft
                             checkpoint_every = options.CheckpointEvery, checkpoint_bytes = options.CheckpointBytes,
                             no_learning = options.Learns ? 0 : 1, salvage = options.Salvage ? 1 : 0
                         };
-                        Native.Check(Native.weft_agent_open(place, description, ref fields, out handle));
+                        Native.Check(description == null
+                            ? Native.weft_agent_open(place, IntPtr.Zero, ref fields, out handle)
+                            : Native.weft_agent_open(place, description.Handle, ref fields, out handle));
                     }
                     finally
                     {
@@ -574,7 +714,7 @@ namespace Weft
             }
             finally
             {
-                if (description != IntPtr.Zero) Native.weft_network_destroy(description);
+                description?.Dispose();
             }
             MeshHandle mesh;
             Native.Check(Native.weft_agent_mesh(handle, out mesh));
@@ -603,6 +743,300 @@ namespace Weft
             Learner?.Dispose();
             Mesh.Dispose();
             handle.Dispose();
+        }
+    }
+
+    /// <summary>A world to act in: an environment of weft.h; System has an Environment of its own. Episodes are functions
+    /// of seed and number, the same bits on every machine.</summary>
+    public sealed class LearningEnvironment : IDisposable
+    {
+        private readonly EnvironmentHandle handle;
+        /// <summary>Numbers of an observation.</summary>
+        public int Observations { get; }
+        /// <summary>Of an action that is one of several; 0: it is values.</summary>
+        public int Choices { get; }
+        /// <summary>Of such an action.</summary>
+        public int Values { get; }
+        /// <summary>Steps after which an episode is truncated; 0: none.</summary>
+        public ulong Limit { get; }
+
+        /// <summary>JSON of the worlds that there are, with their shapes.</summary>
+        public static string All =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_environments(buffer, capacity, needed));
+
+        /// <param name="length">steps between bit and question of memory_chain; 0: 16</param>
+        public LearningEnvironment(string name, uint length = 0)
+        {
+            var options = new Native.EnvironmentFields
+            {
+                size = (UIntPtr)Marshal.SizeOf(typeof(Native.EnvironmentFields)), length = length
+            };
+            Native.Check(Native.weft_environment_create(Native.Utf8(name, nameof(name)), ref options, out handle));
+            var shape = new Native.EnvironmentShape { size = (UIntPtr)Marshal.SizeOf(typeof(Native.EnvironmentShape)) };
+            Native.Check(Native.weft_environment_describe(handle, ref shape));
+            Observations = (int)shape.observations;
+            Choices = (int)shape.choices;
+            Values = (int)shape.values;
+            Limit = shape.limit;
+        }
+        public void Dispose() => handle.Dispose();
+
+        /// <summary>Begins an episode; `Observation` is its first one.</summary>
+        public void Reset(ulong seed, ulong episode = 0) =>
+            Native.Check(Native.weft_environment_reset(handle, seed, episode));
+        /// <summary>Acts by a choice.</summary>
+        public Outcome Step(uint choice) => Step(choice, new float[0]);
+        /// <summary>Acts by values, where Choices is 0.</summary>
+        public Outcome Step(float[] values) => Step(0, Native.Given(values, nameof(values)));
+        private Outcome Step(uint choice, float[] values)
+        {
+            var result = new Native.EnvironmentResult { size = (UIntPtr)Marshal.SizeOf(typeof(Native.EnvironmentResult)) };
+            Native.Check(Native.weft_environment_step(handle, choice, values, (UIntPtr)values.Length, ref result));
+            return new Outcome(result.reward, result.terminated != 0, result.truncated != 0, result.steps);
+        }
+        public float[] Observation
+        {
+            get
+            {
+                var values = new float[Observations];
+                UIntPtr needed;
+                Native.Check(Native.weft_environment_observation(handle, values, (UIntPtr)values.Length, out needed));
+                return values;
+            }
+        }
+        /// <summary>The numbers that the world consists of, for a picture of it.</summary>
+        public double[] State
+        {
+            get
+            {
+                UIntPtr needed;
+                Native.Check(Native.weft_environment_state(handle, null, UIntPtr.Zero, out needed));
+                var values = new double[(int)needed];
+                Native.Check(Native.weft_environment_state(handle, values, needed, out needed));
+                return values;
+            }
+        }
+        /// <summary>32 hex digits: equal worlds, equal text.</summary>
+        public string StateHash =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_environment_hash(handle, buffer, capacity, needed));
+        /// <summary>The world as bytes; `Restore` goes on with it.</summary>
+        public byte[] ToBytes() =>
+            Native.ReadBytes((buffer, capacity, needed) => Native.weft_environment_save(handle, buffer, capacity, needed));
+        public void Restore(byte[] bytes) => Native.Check(Native.weft_environment_restore(handle,
+            Native.Given(bytes, nameof(bytes)), (UIntPtr)bytes.Length));
+    }
+
+    /// <summary>What came of an action.</summary>
+    public struct Outcome
+    {
+        public double Reward { get; }
+        /// <summary>The episode has come to its end, nothing follows.</summary>
+        public bool Terminated { get; }
+        /// <summary>It is left at its limit.</summary>
+        public bool Truncated { get; }
+        /// <summary>Of this episode.</summary>
+        public ulong Steps { get; }
+        internal Outcome(double reward, bool terminated, bool truncated, ulong steps)
+        {
+            Reward = reward;
+            Terminated = terminated;
+            Truncated = truncated;
+            Steps = steps;
+        }
+    }
+
+    /// <summary>How a model writes; null is the default of `weft generate` (docs/cli.md).</summary>
+    public sealed class GenerateOptions
+    {
+        /// <summary>To write, at most.</summary>
+        public ulong? Tokens { get; set; }
+        /// <summary>0: always the likeliest token.</summary>
+        public double? Temperature { get; set; }
+        /// <summary>0: all.</summary>
+        public ulong? TopK { get; set; }
+        /// <summary>0: the likeliest alone.</summary>
+        public double? TopP { get; set; }
+        /// <summary>0: all.</summary>
+        public double? MinP { get; set; }
+        public ulong Seed { get; set; }
+        /// <summary>Tokens that are remembered; 0: as many as are wanted.</summary>
+        public ulong Context { get; set; }
+        public string[] Stops { get; set; }
+        /// <summary>Goes on after a token that ends a text.</summary>
+        public bool IgnoresEnds { get; set; }
+        public long MaxMemory { get; set; }
+        public double TypicalP { get; set; }
+        public double RepetitionPenalty { get; set; }
+        public double PresencePenalty { get; set; }
+        public double FrequencyPenalty { get; set; }
+        /// <summary>0: all.</summary>
+        public ulong? PenaltyWindow { get; set; }
+        public ulong NoRepeatNgram { get; set; }
+        /// <summary>Added to tokens' logits; negative infinity: never.</summary>
+        public IDictionary<uint, float> LogitBias { get; set; }
+        /// <summary>GBNF that the text follows.</summary>
+        public string Grammar { get; set; }
+        public string JsonSchema { get; set; }
+    }
+
+    /// <summary>A language model with its tokenizer: what `weft import` made, or a Hugging Face folder or GGUF file that it
+    /// takes.</summary>
+    public sealed class LanguageModel : IDisposable
+    {
+        private readonly ModelHandle handle;
+
+        /// <param name="tokenizer">a file or folder that has it; null: the model's own</param>
+        public LanguageModel(string path, string tokenizer = null, MeshOptions mesh = null)
+        {
+            var place = Native.Utf8(path, nameof(path));
+            var pinned = new GCHandle[2];
+            using (var given = new Options(mesh))
+                try
+                {
+                    pinned[0] = GCHandle.Alloc(given.Fields, GCHandleType.Pinned);
+                    var options = new Native.ModelFields
+                    {
+                        size = (UIntPtr)Marshal.SizeOf(typeof(Native.ModelFields)), mesh = pinned[0].AddrOfPinnedObject(),
+                        tokenizer = Native.Pin(ref pinned[1], tokenizer, nameof(tokenizer))
+                    };
+                    Native.Check(Native.weft_model_load(place, ref options, out handle));
+                }
+                finally
+                {
+                    foreach (var each in pinned) if (each.IsAllocated) each.Free();
+                }
+        }
+        public void Dispose() => handle.Dispose();
+
+        /// <summary>Ids of a text's tokens, with those that the model expects around it.</summary>
+        public uint[] Tokenize(string text)
+        {
+            var bytes = Native.Utf8(text, nameof(text));
+            UIntPtr needed;
+            Native.Check(Native.weft_model_tokenize(handle, bytes, null, UIntPtr.Zero, out needed));
+            var ids = new uint[(int)needed];
+            Native.Check(Native.weft_model_tokenize(handle, bytes, ids, needed, out needed));
+            return ids;
+        }
+        /// <summary>The text of tokens; ids that stand for nothing are passed over.</summary>
+        public string Detokenize(uint[] ids)
+        {
+            Native.Given(ids, nameof(ids));
+            return Native.ReadText((buffer, capacity, needed) => Native.weft_model_detokenize(handle, ids,
+                (UIntPtr)ids.Length, buffer, capacity, needed));
+        }
+
+        /// <summary>Writes on from a prompt: the same text wherever it runs. `onText` gets text as it becomes certain;
+        /// false, or what it throws, stops ("interrupted", or that exception).</summary>
+        public string Generate(string prompt, GenerateOptions options = null, Func<string, bool> onText = null)
+        {
+            var text = Native.Utf8(prompt, nameof(prompt));
+            var writing = new Writing { OnText = onText };
+            var own = GCHandle.Alloc(writing);
+            try
+            {
+                using (var given = new Generating(options ?? new GenerateOptions()))
+                {
+                    var status = Native.weft_model_generate(handle, text, ref given.Fields, give, GCHandle.ToIntPtr(own));
+                    if (status != 0) writing.Raised?.Throw();
+                    Native.Check(status);
+                }
+            }
+            finally
+            {
+                own.Free();
+            }
+            return writing.Text.ToString();
+        }
+        /// <summary>JSON of the last text that was written to its end: text, ids, prompt_ids, end, seconds.</summary>
+        public string Result =>
+            Native.ReadText((buffer, capacity, needed) => Native.weft_model_result(handle, buffer, capacity, needed));
+
+        private sealed class Writing
+        {
+            internal readonly StringBuilder Text = new StringBuilder();
+            internal Func<string, bool> OnText;
+            internal ExceptionDispatchInfo Raised;
+        }
+        private static readonly Native.TextFunction give = Give;  // kept from the collector
+        [MonoPInvokeCallback(typeof(Native.TextFunction))]
+        private static int Give(IntPtr user, IntPtr text)
+        {
+            var to = (Writing)GCHandle.FromIntPtr(user).Target;
+            try
+            {
+                var given = Native.Text(text);
+                to.Text.Append(given);
+                return to.OnText == null || to.OnText(given) ? 0 : 1;
+            }
+            catch (Exception error)  // it must not cross the library
+            {
+                to.Raised = ExceptionDispatchInfo.Capture(error);
+                return 1;
+            }
+        }
+    }
+
+    /// <summary>weft_generate_options, with its texts pinned.</summary>
+    internal sealed class Generating : IDisposable
+    {
+        internal Native.GenerateFields Fields;
+        private readonly List<GCHandle> pinned = new List<GCHandle>();
+
+        internal Generating(GenerateOptions given)
+        {
+            try
+            {
+                Fields.size = (UIntPtr)Marshal.SizeOf(typeof(Native.GenerateFields));
+                Fields.tokens = given.Tokens ?? 0;
+                Fields.temperature = given.Temperature ?? 0;
+                Fields.is_greedy = given.Temperature == 0 ? 1 : 0;
+                Fields.top_k = Zero(given.TopK, ulong.MaxValue);
+                Fields.top_p = given.TopP == 0 ? 2.2250738585072014e-308 : given.TopP ?? 0;
+                Fields.min_p = given.MinP == 0 ? -1 : given.MinP ?? 0;
+                Fields.seed = given.Seed;
+                Fields.context = given.Context;
+                Fields.ignores_ends = given.IgnoresEnds ? 1 : 0;
+                Fields.max_memory = Native.Bytes(given.MaxMemory, nameof(given.MaxMemory));
+                Fields.typical_p = given.TypicalP;
+                Fields.repetition_penalty = given.RepetitionPenalty;
+                Fields.presence_penalty = given.PresencePenalty;
+                Fields.frequency_penalty = given.FrequencyPenalty;
+                Fields.penalty_window = Zero(given.PenaltyWindow, ulong.MaxValue);
+                Fields.no_repeat_ngram = given.NoRepeatNgram;
+                var stops = new IntPtr[given.Stops?.Length ?? 0];
+                for (var i = 0; i < stops.Length; ++i) stops[i] = Keep(Native.Utf8(given.Stops[i], nameof(given.Stops)));
+                Fields.stops = Keep(stops);
+                Fields.stop_count = (UIntPtr)stops.Length;
+                var ids = new uint[given.LogitBias?.Count ?? 0];
+                var biases = new float[ids.Length];
+                given.LogitBias?.Keys.CopyTo(ids, 0);
+                given.LogitBias?.Values.CopyTo(biases, 0);
+                Fields.bias_ids = Keep(ids);
+                Fields.biases = Keep(biases);
+                Fields.bias_count = (UIntPtr)ids.Length;
+                if (given.Grammar != null) Fields.grammar = Keep(Native.Utf8(given.Grammar, nameof(given.Grammar)));
+                if (given.JsonSchema != null)
+                    Fields.json_schema = Keep(Native.Utf8(given.JsonSchema, nameof(given.JsonSchema)));
+            }
+            catch
+            {
+                Dispose();
+                throw;
+            }
+        }
+        /// <summary>For the C ABI, where 0 is the default; `zero` says 0 there.</summary>
+        private static ulong Zero(ulong? value, ulong zero) => value == 0 ? zero : value ?? 0;
+        private IntPtr Keep(Array values)
+        {
+            if (values.Length == 0) return IntPtr.Zero;
+            pinned.Add(GCHandle.Alloc(values, GCHandleType.Pinned));
+            return pinned[pinned.Count - 1].AddrOfPinnedObject();
+        }
+        public void Dispose()
+        {
+            foreach (var each in pinned) each.Free();
+            pinned.Clear();
         }
     }
 
@@ -696,13 +1130,14 @@ namespace Weft
         internal readonly Native.Target[] Entries;
         private readonly GCHandle[] pinned;
 
-        /// <summary>One of the two; the other is null.</summary>
-        internal Targets(IDictionary<string, uint[]> labels, IDictionary<string, float[]> values)
+        /// <summary>One of labels, values and gradients; the others are null. `weights` of each, or null.</summary>
+        internal Targets(IDictionary<string, uint[]> labels, IDictionary<string, float[]> values,
+            IDictionary<string, float[]> gradients, float[] weights)
         {
-            if (labels == null && values == null) throw new ArgumentNullException("targets");
-            var count = labels?.Count ?? values.Count;
+            if (labels == null && values == null && gradients == null) throw new ArgumentNullException("targets");
+            var count = labels?.Count ?? values?.Count ?? gradients.Count;
             Entries = new Native.Target[count];
-            pinned = new GCHandle[2 * count];
+            pinned = new GCHandle[2 * count + 1];
             var i = 0;
             try
             {
@@ -712,12 +1147,25 @@ namespace Weft
                         Entries[i].labels = Begin(i, row.Key, row.Value);
                         Entries[i++].label_count = (UIntPtr)row.Value.Length;
                     }
-                else
+                else if (values != null)
                     foreach (var row in values)
                     {
                         Entries[i].values = Begin(i, row.Key, row.Value);
                         Entries[i++].value_count = (UIntPtr)row.Value.Length;
                     }
+                else
+                    foreach (var row in gradients)
+                    {
+                        Entries[i].gradient = Begin(i, row.Key, row.Value);
+                        Entries[i++].gradient_count = (UIntPtr)row.Value.Length;
+                    }
+                if (weights == null) return;
+                pinned[2 * count] = GCHandle.Alloc(weights, GCHandleType.Pinned);
+                for (i = 0; i < count; ++i)
+                {
+                    Entries[i].weights = pinned[2 * count].AddrOfPinnedObject();
+                    Entries[i].weight_count = (UIntPtr)weights.Length;
+                }
             }
             catch
             {
@@ -743,6 +1191,7 @@ namespace Weft
     {
         private const string Name = "weft";  // libweft.so, weft.dll
         internal const int NotFound = 11, TooSmall = 1002;
+        internal static UIntPtr NoSession => UIntPtr.Size == 8 ? (UIntPtr)ulong.MaxValue : (UIntPtr)uint.MaxValue;
 
         [StructLayout(LayoutKind.Sequential)]
         internal struct Values { public IntPtr name, values; public UIntPtr count; }
@@ -793,7 +1242,40 @@ namespace Weft
         internal struct Counts
         {
             public UIntPtr size;
-            public ulong samples, scored, observed, taught, forgone, expired, hold, latency, ticks_per_sample;
+            public Weft.Counts counts;
+        }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct EnvironmentFields { public UIntPtr size; public uint length, reserved; }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct EnvironmentShape { public UIntPtr size, observations, choices, values; public ulong limit; }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct EnvironmentResult
+        {
+            public UIntPtr size;
+            public double reward;
+            public int terminated, truncated;
+            public ulong steps;
+        }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct ModelFields { public UIntPtr size; public IntPtr mesh, tokenizer; }
+        [StructLayout(LayoutKind.Sequential)]
+        internal struct GenerateFields
+        {
+            public UIntPtr size;
+            public ulong tokens;
+            public double temperature;
+            public ulong top_k;
+            public double top_p, min_p;
+            public ulong seed, context;
+            public IntPtr stops;
+            public UIntPtr stop_count;
+            public int is_greedy, ignores_ends;
+            public ulong max_memory;
+            public double typical_p, repetition_penalty, presence_penalty, frequency_penalty;
+            public ulong penalty_window, no_repeat_ngram;
+            public IntPtr bias_ids, biases;
+            public UIntPtr bias_count;
+            public IntPtr grammar, json_schema;
         }
         [StructLayout(LayoutKind.Sequential)]
         private struct Error { public UIntPtr size; public int code; public IntPtr name, message; }
@@ -874,10 +1356,73 @@ namespace Weft
         [DllImport(Name)]
         internal static extern int weft_devices(byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
         [DllImport(Name)]
-        internal static extern int weft_network_read(byte[] json, UIntPtr bytes, byte[] source, out IntPtr network);
-        [DllImport(Name)] internal static extern int weft_network_destroy(IntPtr network);
+        internal static extern int weft_network_read(byte[] json, UIntPtr bytes, byte[] source,
+            out NetworkHandle network);
+        [DllImport(Name)] internal static extern int weft_network_load(byte[] path, out NetworkHandle network);
         [DllImport(Name)]
-        internal static extern int weft_mesh_build(IntPtr network, ref MeshFields options, out MeshHandle mesh);
+        internal static extern int weft_network_create(byte[] name, uint z, uint y, uint x, uint layers,
+            out NetworkHandle network);
+        [DllImport(Name)]
+        internal static extern int weft_network_add_input(NetworkHandle network, byte[] name, UIntPtr[] shape,
+            UIntPtr axes);
+        [DllImport(Name)] internal static extern int weft_network_add_layer(NetworkHandle network, byte[] json);
+        [DllImport(Name)]
+        internal static extern int weft_network_add_output(NetworkHandle network, byte[] name, Place at);
+        [DllImport(Name)] internal static extern int weft_network_set(NetworkHandle network, byte[] key, byte[] json);
+        [DllImport(Name)]
+        internal static extern int weft_network_text(NetworkHandle network, [Out] byte[] buffer, UIntPtr capacity,
+            [Out] UIntPtr[] needed);
+        [DllImport(Name)] internal static extern int weft_network_destroy(IntPtr network);
+        [DllImport(Name)] internal static extern int weft_take_flushed_results(out int flushed);
+        [DllImport(Name)]
+        internal static extern int weft_environments([Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_environment_create(byte[] name, ref EnvironmentFields options,
+            out EnvironmentHandle environment);
+        [DllImport(Name)] internal static extern int weft_environment_destroy(IntPtr environment);
+        [DllImport(Name)]
+        internal static extern int weft_environment_describe(EnvironmentHandle environment, ref EnvironmentShape shape);
+        [DllImport(Name)]
+        internal static extern int weft_environment_reset(EnvironmentHandle environment, ulong seed, ulong episode);
+        [DllImport(Name)]
+        internal static extern int weft_environment_step(EnvironmentHandle environment, uint choice, float[] values,
+            UIntPtr valueCount, ref EnvironmentResult result);
+        [DllImport(Name)]
+        internal static extern int weft_environment_observation(EnvironmentHandle environment, [Out] float[] values,
+            UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_environment_state(EnvironmentHandle environment, [Out] double[] values,
+            UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_environment_save(EnvironmentHandle environment, [Out] byte[] buffer,
+            UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_environment_restore(EnvironmentHandle environment, byte[] bytes, UIntPtr count);
+        [DllImport(Name)]
+        internal static extern int weft_environment_hash(EnvironmentHandle environment, [Out] byte[] buffer,
+            UIntPtr capacity, [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_model_load(byte[] path, ref ModelFields options, out ModelHandle model);
+        [DllImport(Name)] internal static extern int weft_model_destroy(IntPtr model);
+        [DllImport(Name)]
+        internal static extern int weft_model_tokenize(ModelHandle model, byte[] text, [Out] uint[] ids,
+            UIntPtr capacity, out UIntPtr needed);
+        [DllImport(Name)]
+        internal static extern int weft_model_detokenize(ModelHandle model, uint[] ids, UIntPtr count,
+            [Out] byte[] buffer, UIntPtr capacity, [Out] UIntPtr[] needed);
+        [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+        internal delegate int TextFunction(IntPtr user, IntPtr text);
+        [DllImport(Name)]
+        internal static extern int weft_model_generate(ModelHandle model, byte[] prompt, ref GenerateFields options,
+            TextFunction function, IntPtr user);
+        [DllImport(Name)]
+        internal static extern int weft_model_result(ModelHandle model, [Out] byte[] buffer, UIntPtr capacity,
+            [Out] UIntPtr[] needed);
+        [DllImport(Name)]
+        internal static extern int weft_learner_predict(LearnerHandle learner, Values[] inputs, UIntPtr inputCount,
+            UIntPtr rows, Values[] outputs, UIntPtr outputCount, UIntPtr session);
+        [DllImport(Name)]
+        internal static extern int weft_mesh_build(NetworkHandle network, ref MeshFields options, out MeshHandle mesh);
         [DllImport(Name)]
         internal static extern int weft_mesh_load(byte[] path, ref MeshFields options, out MeshHandle mesh);
         [DllImport(Name)]
@@ -946,6 +1491,9 @@ namespace Weft
         [DllImport(Name)] internal static extern int weft_learner_count(LearnerHandle learner, ref Counts counts);
         [DllImport(Name)]
         internal static extern int weft_agent_open(byte[] directory, IntPtr network, ref AgentFields options,
+            out AgentHandle agent);
+        [DllImport(Name)]
+        internal static extern int weft_agent_open(byte[] directory, NetworkHandle network, ref AgentFields options,
             out AgentHandle agent);
         [DllImport(Name)] internal static extern int weft_agent_mark(AgentHandle agent);
         [DllImport(Name)] internal static extern int weft_agent_act(AgentHandle agent, ulong steps);

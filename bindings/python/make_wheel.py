@@ -4,7 +4,8 @@
 
   make_wheel.py LIBRARY FOLDER [--platform linux_x86_64]      prints the wheel's path
 
-The library's own needs (oneTBB, hwloc, spdlog, zstd, zlib, xxhash) are the system's. The same input gives the same bytes.
+The library's own needs (oneTBB, hwloc, spdlog, fmt, zstd, zlib, xxhash, ICU) are the system's. The same input gives the
+same bytes.
 """
 import argparse
 import base64

@@ -19,8 +19,38 @@ export interface MeshOptions {
   /** Independent states over one set of weights; 1. */
   sessions?: number;
   executor?: 'auto' | 'resident' | 'deterministic';
-  /** Bytes that it may take, by estimate; 0: no bound. */
+  /** Of the executor "deterministic". */
+  executorSeed?: number | bigint;
+  /** Bytes that it may take, by estimate; 0: no bound. "too_large": the text has both numbers. */
   maxMemory?: number;
+  /** false: quantized weights take their true size, and cannot learn. */
+  keepsMasters?: boolean;
+}
+
+/** Commands to cells. */
+export type Command =
+  'enable' | 'disable' | 'set_period' | 'set_weights' | 'reset' | 'probe' | 'snapshot' | 'morph' | 'set_rate';
+
+export interface CommandOptions {
+  /** Of "set_period": ticks; of "probe": the session. */
+  number?: number;
+  /** Of "set_weights": which of the layer's. */
+  parameter?: number;
+  /** Tick at which it is executed, at the earliest. */
+  notBefore?: number;
+  dtype?: string;
+  granularity?: string;
+  /** Of "set_weights"; of "set_rate" one number, a factor of the learning rate: at 0 the layer does not move. */
+  values?: ArrayLike<number>;
+}
+
+/** The fate of a command. */
+export declare class Answer {
+  /** The tick before which it was executed; null: not yet. Throws what went wrong. */
+  readonly doneAt: number | null;
+  /** Of "probe" and "snapshot". "not_found": not yet. */
+  readonly values: Float32Array;
+  destroy(): void;
 }
 
 export interface Description {
@@ -41,6 +71,7 @@ export declare class Mesh {
   /** A network file's text, or the object that it holds. */
   constructor(network: string | object, options?: MeshOptions);
   static fromBytes(bytes: Uint8Array, options?: MeshOptions): Mesh;
+  /** An .entity file's bytes. live (true): with sessions, and the learner that drives it, if any. */
   toBytes(live?: boolean): Uint8Array;
   setInput(port: string, values: ArrayLike<number>, session?: number): void;
   output(name: string, session?: number): Float32Array;
@@ -58,9 +89,15 @@ export declare class Mesh {
   addSession(): number;
   removeSession(session: number): void;
   resetSession(session?: number): void;
+  /** One session as a file's bytes; the mesh keeps it. */
+  detachSession(session?: number): Uint8Array;
+  /** Adds a session that goes on where the detached one stood; its number. */
+  attachSession(bytes: Uint8Array, options?: { otherWeights?: boolean }): number;
   weights(place: Place, parameter?: number): Float32Array;
   setWeights(place: Place, values: ArrayLike<number>, parameter?: number): void;
-  morph(place: Place, dtype: string): void;
+  morph(place: Place, dtype: string, granularity?: string): void;
+  /** Sends a command to a cell, to be executed at its next tick. An agent's goes into its journal. */
+  command(kind: Command, place: Place, options?: CommandOptions): Answer;
   takeSnapshot(to?: Snapshot): Snapshot;
   restoreSnapshot(from: Snapshot): void;
   destroy(): void;
@@ -71,8 +108,21 @@ export interface Counts {
   hold: number; latency: number; ticksPerSample: number;
 }
 
+/** A prediction before it was learned from. */
+export interface Score {
+  sample: number; session: number; prediction: number; label: number; loss: number;
+  /** Or head. */
+  token: number;
+}
+
 export declare class Learner {
   constructor(mesh: Mesh, options?: object);
+  /** A learner and its mesh (`mesh`) from the bytes of a file that was saved live while it learned: they go on to the bit.
+      "not_found": there is no learner in it. */
+  static fromBytes(bytes: Uint8Array, options?: MeshOptions): Learner;
+  /** The file's bytes of the mesh with this learner. */
+  toBytes(): Uint8Array;
+  readonly mesh: Mesh;
   learn(inputs: Rows, targets: Targets, samples?: number): void;
   /** A sample of each session enters, of which the target comes later, or never ("late" of the options): its ticket. */
   observe(inputs: Rows): number;
@@ -90,7 +140,46 @@ export declare class Learner {
   predictOne(x: ArrayLike<number>): Float32Array;
   learnOne(x: ArrayLike<number>, label: number | ArrayLike<number>): void;
   counts(): Counts;
+  /** Of samples since they were last cleared. */
+  scores(): Score[];
   clearScores(): void;
+  destroy(): void;
+}
+
+/** What an environment is, by `environments()`. */
+export interface EnvironmentShape {
+  name: string;
+  /** Numbers of an observation. */
+  observations: number;
+  /** Of an action that is one of several; 0: it is values. */
+  choices: number;
+  /** Of such an action. */
+  values: number;
+  /** Steps after which an episode is truncated; 0: none. */
+  limit: number;
+}
+
+/** A world to act in, to the bits of every machine. */
+export declare class Environment implements EnvironmentShape {
+  /** `length`: steps between bit and question of memory_chain; 16. */
+  constructor(name: string, options?: { length?: number });
+  readonly name: string;
+  readonly observations: number;
+  readonly choices: number;
+  readonly values: number;
+  readonly limit: number;
+  /** Begins an episode, a function of seed and number: its observation. With a seed the first one of it; without, the next. */
+  reset(options?: { seed?: number | bigint; episode?: number }): Float32Array;
+  /** Acts: by a number, or, where `choices` is 0, by values. */
+  step(action: number | ArrayLike<number>): {
+    observation: Float32Array; reward: number; terminated: boolean; truncated: boolean };
+  observation(): Float32Array;
+  /** The numbers that the world consists of, for a picture of it. */
+  state(): Float64Array;
+  stateHash(): string;
+  /** The world as bytes; `restore` goes on with it. */
+  toBytes(): Uint8Array;
+  restore(bytes: Uint8Array): void;
   destroy(): void;
 }
 
@@ -102,6 +191,13 @@ export interface AgentOptions {
   keep?: number;
   /** Ticks; 0: by bytes of the journal. */
   checkpointEvery?: number;
+  /** Bytes of the journal; 0: 256 MiB. */
+  checkpointBytes?: number;
+  /** Must be the same whenever the directory is opened. */
+  identity?: string;
+  /** false: although the network has a section "learning". */
+  learns?: boolean;
+  mesh?: MeshOptions;
   /** Goes on where a damaged journal ends. */
   salvage?: boolean;
 }
@@ -117,6 +213,8 @@ export declare class Agent {
   /** All that it wrote, for a database or a folder. */
   files(): Map<string, Uint8Array>;
   checkpoint(): void;
+  /** Acts so many times (1) in the environment of the network's section "reinforcement", and learns from it. */
+  act(steps?: number): void;
   note(topic: string, text: string): void;
   /** Tick and state hash into the journal, for replays to compare. */
   mark(): void;
@@ -137,7 +235,15 @@ export interface Weft {
   Mesh: typeof Mesh;
   Learner: typeof Learner;
   Snapshot: typeof Snapshot;
+  Answer: typeof Answer;
+  Environment: typeof Environment;
+  /** Worlds that there are. */
+  environments(): EnvironmentShape[];
+  /** Whether results may differ from x86-64's (docs/numerics.md): always true here, since nothing tells of subnormal
+      numbers. */
+  takeFlushedResults(): boolean;
   WeftError: typeof WeftError;
+  readonly COMMANDS: readonly Command[];
   readonly NO_LABEL: number;
   readonly version: string;
 }

@@ -338,9 +338,11 @@ class Calls {
   }
   meshOptions(options) {
     const at = this.args.zeroed(48);
-    const { sessions = 1, executor, maxMemory = 0 } = options;
+    const { sessions = 1, executor, executorSeed = 0, maxMemory = 0, keepsMasters = true } = options;
     this.words(at, [48, 1, count32(sessions, 'sessions'), executor ? this.args.text(executor) : 0]);
+    this.view().setBigUint64(at + 16, seed64(executorSeed, 'executorSeed'), true);
     this.view().setBigUint64(at + 32, count64(maxMemory, 'maxMemory'), true);
+    this.words(at + 44, [keepsMasters ? 0 : 1]);
     return at;
   }
 }
@@ -350,11 +352,22 @@ const count64 = (value, what) => {
     throw new WeftError(2, 'invalid_argument', `${what}: ${String(value)}; a whole number from 0 on is wanted`);
   return BigInt(value);
 };
+/** A number of 64 bits: a BigInt, or a whole number. */
+const seed64 = (value, what) => {
+  if (typeof value !== 'bigint') return count64(value, what);
+  if (value < 0n || value >= 2n ** 64n)
+    throw new WeftError(2, 'invalid_argument', `${what}: ${value}; a number from 0 to 2^64 - 1 is wanted`);
+  return value;
+};
 const count32 = (value, what) => {
   if (!Number.isInteger(value) || value < 0 || value > 0xffffffff)
     throw new WeftError(2, 'invalid_argument',
       `${what}: ${String(value)}; a whole number from 0 to 4294967295 is wanted`);
   return value;
+};
+const bytesGiven = (value, what) => {
+  if (value instanceof Uint8Array) return value;
+  throw new WeftError(2, 'invalid_argument', `${what}: a Uint8Array is wanted`);
 };
 const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
 const rowsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
@@ -391,7 +404,7 @@ class MeshOf extends Handle {
     if (network === MeshOf.#made) return options;
     const { args, module } = calls;
     const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
-    args.begin(json.length + 512);
+    args.begin(json.length + bytesOf(options.executor ?? '') + 512);
     const out = args.zeroed(8);
     calls.check(module._weft_network_read(args.bytes(json), json.length, 0, out));
     const description = calls.readU32(out);
@@ -411,12 +424,13 @@ class MeshOf extends Handle {
   /** From the bytes of a network file or an .entity file, such as `toBytes` gives. */
   static fromBytes(bytes, options = {}) {
     const { calls, args, module } = this.calls;
-    args.begin(bytes.length + 512);
+    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(options.executor ?? '') + 512);
     const out = args.zeroed(8);
     calls.check(module._weft_mesh_load_bytes(args.bytes(bytes), bytes.length, calls.meshOptions(options), out));
     return this._of(calls.readU32(out));
   }
-  /** An .entity file's bytes; live: with sessions and all that ticks change. */
+  /** An .entity file's bytes; live: with sessions, all that ticks change, and the learner that drives the mesh, if any:
+   *  `Learner.fromBytes` goes on with both. */
   toBytes(live = true) {
     const { calls, module } = this.calls;
     return calls.readBytes(256, (buffer, capacity, out) =>
@@ -491,7 +505,7 @@ class MeshOf extends Handle {
   stateHash(session = 0) {
     const { calls, module } = this.calls;
     return calls.readString(64, (buffer, capacity, out) =>
-      module._weft_mesh_state_hash(this._handle, session, buffer, capacity, out));
+      module._weft_mesh_state_hash(this._handle, count32(session, 'session'), buffer, capacity, out));
   }
   get description() {
     const { calls, module } = this.calls;
@@ -512,11 +526,27 @@ class MeshOf extends Handle {
   }
   removeSession(session) {
     const { calls, module } = this.calls;
-    calls.check(module._weft_mesh_remove_session(this._handle, session));
+    calls.check(module._weft_mesh_remove_session(this._handle, count32(session, 'session')));
   }
   resetSession(session = 0) {
     const { calls, module } = this.calls;
     calls.check(module._weft_mesh_reset_session(this._handle, count32(session, 'session')));
+  }
+  /** One session as a file's bytes; the mesh keeps it. */
+  detachSession(session = 0) {
+    const { calls, module } = this.calls;
+    return calls.readBytes(64, (buffer, capacity, out) =>
+      module._weft_mesh_detach_session(this._handle, count32(session, 'session'), buffer, capacity, out));
+  }
+  /** Adds a session that goes on where the detached one stood; its number. `otherWeights`: also one of a mesh with other
+   *  weights. */
+  attachSession(bytes, { otherWeights = false } = {}) {
+    const { calls, args, module } = this.calls;
+    args.begin(bytesGiven(bytes, 'bytes').length + 64);
+    const out = args.zeroed(8);
+    calls.check(module._weft_mesh_attach_session(
+      this._handle, args.bytes(bytes), bytes.length, otherWeights ? 1 : 0, out));
+    return calls.readU32(out);
   }
 
   /** A layer's parameter, row-major [out][in]. */
@@ -534,11 +564,39 @@ class MeshOf extends Handle {
       this._handle, calls.place(place), count32(parameter, 'parameter'), args.floats(given), given.length));
   }
   /** Stores a layer's matrices in another numeric type. */
-  morph(place, dtype) {
+  morph(place, dtype, granularity) {
     const { calls, args, module } = this.calls;
-    args.begin(128);
-    calls.check(module._weft_mesh_morph(this._handle, calls.place(place), args.text(dtype), 0));
+    args.begin(128 + bytesOf(dtype) + bytesOf(granularity ?? ''));
+    calls.check(module._weft_mesh_morph(
+      this._handle, calls.place(place), args.text(dtype), granularity === undefined ? 0 : args.text(granularity)));
     this._description = undefined;
+  }
+  /**
+   * Sends a command to a cell, to be executed at its next tick, or at tick `notBefore`: one of COMMANDS. "set_period":
+   * `number` ticks; "set_weights": `parameter`, `values`; "set_rate": `values` of one number, 0: the layer does not move;
+   * "probe": the output of session `number`; "morph": `dtype`, `granularity`.
+   */
+  command(kind, place, { number = 0, parameter = 0, notBefore = 0, dtype, granularity, values = [] } = {}) {
+    const { calls, args, module } = this.calls;
+    const at = COMMANDS.indexOf(kind);
+    if (at < 0) throw new WeftError(2, 'invalid_argument', `command '${kind}' is none of ${COMMANDS.join(', ')}`);
+    const given = asFloats(values);
+    args.begin(4 * given.length + bytesOf(dtype ?? '') + bytesOf(granularity ?? '') + 256);
+    const out = args.zeroed(8);
+    const command = args.zeroed(64);
+    const cell = calls.place(place);
+    calls.words(command, [64, at]);
+    module.HEAPU8.copyWithin(command + 8, cell, cell + 16);
+    calls.words(command + 24, [count32(parameter, 'parameter')]);
+    calls.view().setBigUint64(command + 32, count64(number, 'number'), true);
+    calls.view().setBigUint64(command + 40, count64(notBefore, 'notBefore'), true);
+    calls.words(command + 48, [
+      dtype === undefined ? 0 : args.text(dtype), granularity === undefined ? 0 : args.text(granularity),
+      given.length ? args.floats(given) : 0, given.length,
+    ]);
+    calls.check(module._weft_mesh_command(this._handle, command, out));
+    this._description = undefined;
+    return calls.Answer._of(calls.readU32(out));
   }
 
   /** All that ticks change, in memory; `restore` goes on there, to the bit. */
@@ -550,6 +608,32 @@ class MeshOf extends Handle {
   restoreSnapshot(from) {
     const { calls, module } = this.calls;
     calls.check(module._weft_mesh_restore_snapshot(this._handle, from._handle));
+  }
+}
+
+/** Commands, in the order of weft.h. */
+const COMMANDS = [
+  'enable', 'disable', 'set_period', 'set_weights', 'reset', 'probe', 'snapshot', 'morph', 'set_rate',
+];
+
+/** The fate of a command. */
+class AnswerOf extends Handle {
+  static _of(handle) {
+    return new this(handle, this.calls.module._weft_answer_destroy);
+  }
+  /** The tick before which it was executed; null: not yet. Throws what went wrong. */
+  get doneAt() {
+    const { calls, args, module } = this.calls;
+    args.begin(64);
+    const isDone = args.zeroed(8), tick = args.zeroed(8);
+    calls.check(module._weft_answer_status(this._handle, isDone, tick));
+    return calls.readU32(isDone) ? calls.readU64(tick) : null;
+  }
+  /** Of "probe" and "snapshot". "not_found": not yet. */
+  get values() {
+    const { calls, module } = this.calls;
+    return calls.readFloats(64, (buffer, capacity, out) =>
+      module._weft_answer_values(this._handle, buffer, capacity, out));
   }
 }
 
@@ -579,6 +663,21 @@ class LearnerOf extends Handle {
   static #made = {};
   static _of(handle, mesh) {
     return new this({ handle, mesh }, LearnerOf.#made);
+  }
+  /** A learner and its mesh (`.mesh`) from the bytes of a file that was saved live while it learned: they go on to the bit.
+   *  "not_found": there is no learner in it. */
+  static fromBytes(bytes, options = {}) {
+    const { calls, args, module } = this.calls;
+    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(options.executor ?? '') + 512);
+    const mesh = args.zeroed(8), learner = args.zeroed(8);
+    calls.check(module._weft_learner_load_bytes(
+      args.bytes(bytes), bytes.length, calls.meshOptions(options), mesh, learner));
+    const handle = calls.readU32(learner);
+    return this._of(handle, calls.Mesh._of(calls.readU32(mesh)));
+  }
+  /** The file's bytes of the mesh with this learner. */
+  toBytes() {
+    return this.mesh.toBytes();
   }
   #targets(targets, gradients = {}, weights = undefined) {
     const { calls, args, module } = this.calls;
@@ -666,9 +765,11 @@ class LearnerOf extends Handle {
   /** Answers to rows of inputs: nothing is learned, nothing changes. `session`: as it stands; undefined: at zero. */
   predict(inputs, rows = 1, session) {
     const { calls, module } = this.calls;
+    count32(rows, 'rows');
     return calls.exchange(inputs, this.mesh._counts(undefined, rows), (from, to) =>
       module._weft_learner_predict(
-        this._handle, from.at, from.count, rows, to.at, to.count, session ?? NO_SESSION));
+        this._handle, from.at, from.count, rows, to.at, to.count,
+        session === undefined ? NO_SESSION : count32(session, 'session')));
   }
   /** For networks of one input, one output and one session. */
   predictOne(x) {
@@ -704,9 +805,104 @@ class LearnerOf extends Handle {
     ];
     return Object.fromEntries(names.map((name, i) => [name, calls.readU64(at + 8 + 8 * i)]));
   }
+  /** Predictions before they were learned from, since they were last cleared. */
+  scores() {
+    const { calls, module } = this.calls;
+    const { buffer, count } = calls.read(64, 32, (to, capacity, out) =>
+      module._weft_learner_scores(this._handle, to, capacity, out));
+    const data = calls.view();
+    return Array.from({ length: count }, (_, i) => {
+      const at = buffer + 32 * i;
+      return {
+        sample: calls.readU64(at), session: data.getUint32(at + 8, true), prediction: data.getUint32(at + 12, true),
+        label: data.getUint32(at + 16, true), loss: data.getFloat32(at + 20, true), token: data.getUint32(at + 24, true),
+      };
+    });
+  }
   clearScores() {
     const { calls, module } = this.calls;
     calls.check(module._weft_learner_clear_scores(this._handle));
+  }
+}
+
+/** A world to act in, to the bits of every machine: episodes are functions of seed and number. */
+class EnvironmentOf extends Handle {
+  #seed = 0;
+  #episode = -1;
+
+  /** `length`: steps between bit and question of memory_chain. */
+  constructor(name, { length = 16 } = {}) {
+    const { calls, args, module } = new.target.calls;
+    args.begin(bytesOf(name) + 128);
+    const out = args.zeroed(8);
+    const options = args.zeroed(12);
+    calls.words(options, [12, count32(length, 'length')]);
+    calls.check(module._weft_environment_create(args.text(name), options, out));
+    super(calls.readU32(out), module._weft_environment_destroy);
+    this.name = name;
+    const shape = args.begin(128).zeroed(24);
+    calls.words(shape, [24]);
+    calls.check(module._weft_environment_describe(this._handle, shape));
+    /** Numbers of an observation; of an action that is one of several; of one that is values; steps at most, 0: any. */
+    [this.observations, this.choices, this.values] = [4, 8, 12].map((at) => calls.readU32(shape + at));
+    this.limit = calls.readU64(shape + 16);
+  }
+
+  /** Begins an episode: its observation. With a seed the first one of that seed, or number `episode`; without, the next. */
+  reset({ seed, episode } = {}) {
+    const { calls, module } = this.calls;
+    const from = seed === undefined ? this.#seed : seed;
+    const number = episode ?? (seed === undefined ? this.#episode + 1 : 0);
+    calls.check(module._weft_environment_reset(this._handle, seed64(from, 'seed'), count64(number, 'episode')));
+    this.#seed = from;
+    this.#episode = number;
+    return this.observation();
+  }
+  /** Acts: by a number, or, where `choices` is 0, by values. */
+  step(action) {
+    const { calls, args, module } = this.calls;
+    const choice = this.choices > 0 ? count32(action, 'action') : 0;
+    const values = this.choices > 0 ? new Float32Array(0) : asFloats(typeof action === 'number' ? [action] : action);
+    args.begin(4 * values.length + 128);
+    const result = args.zeroed(32);
+    calls.words(result, [32]);
+    const given = values.length ? args.floats(values) : 0;
+    calls.check(module._weft_environment_step(this._handle, choice, given, values.length, result));
+    const data = calls.view();
+    const [reward, terminated, truncated] = [
+      data.getFloat64(result + 8, true), data.getInt32(result + 16, true) !== 0, data.getInt32(result + 20, true) !== 0,
+    ];
+    return { observation: this.observation(), reward, terminated, truncated };
+  }
+  observation() {
+    const { calls, module } = this.calls;
+    return calls.readFloats(64, (buffer, capacity, out) =>
+      module._weft_environment_observation(this._handle, buffer, capacity, out));
+  }
+  /** The numbers that the world consists of, for a picture of it. */
+  state() {
+    const { calls, module } = this.calls;
+    const { buffer, count } = calls.read(64, 8, (to, capacity, out) =>
+      module._weft_environment_state(this._handle, to, capacity, out));
+    const data = calls.view();
+    return Float64Array.from({ length: count }, (_, i) => data.getFloat64(buffer + 8 * i, true));
+  }
+  /** 32 hex digits: equal worlds, equal text. */
+  stateHash() {
+    const { calls, module } = this.calls;
+    return calls.readString(64, (buffer, capacity, out) =>
+      module._weft_environment_hash(this._handle, buffer, capacity, out));
+  }
+  /** The world as bytes; `restore` goes on with it. */
+  toBytes() {
+    const { calls, module } = this.calls;
+    return calls.readBytes(64, (buffer, capacity, out) =>
+      module._weft_environment_save(this._handle, buffer, capacity, out));
+  }
+  restore(bytes) {
+    const { calls, args, module } = this.calls;
+    args.begin(bytesGiven(bytes, 'bytes').length + 64);
+    calls.check(module._weft_environment_restore(this._handle, args.bytes(bytes), bytes.length));
   }
 }
 
@@ -740,7 +936,8 @@ class AgentOf extends Handle {
       if (error.kind !== 'not_found') throw error;  // it does not learn
     }
   }
-  static #open(calls, directory, network, { keep = 0, checkpointEvery = 0, salvage = false }) {
+  static #open(calls, directory, network, options) {
+    const { keep = 0, checkpointEvery = 0, checkpointBytes = 0, identity, learns = true, salvage = false, mesh = {} } = options;
     const { args, module } = calls;
     let description = 0;
     if (network !== undefined) {
@@ -751,12 +948,16 @@ class AgentOf extends Handle {
       description = calls.readU32(out);
     }
     try {
-      args.begin(512);
+      args.begin(bytesOf(identity ?? '') + bytesOf(mesh.executor ?? '') + 512);
       const out = args.zeroed(8);
       const at = args.zeroed(48);
-      calls.words(at, [48, 0, args.text('tick'), 0, Number(count64(keep, 'keep'))]);
+      calls.words(at, [
+        48, calls.meshOptions(mesh), args.text('tick'), identity === undefined ? 0 : args.text(identity),
+        count32(keep, 'keep'),
+      ]);
       calls.view().setBigUint64(at + 24, count64(checkpointEvery, 'checkpointEvery'), true);
-      calls.words(at + 44, [salvage ? 1 : 0]);
+      calls.view().setBigUint64(at + 32, count64(checkpointBytes, 'checkpointBytes'), true);
+      calls.words(at + 40, [learns ? 0 : 1, salvage ? 1 : 0]);
       calls.check(module._weft_agent_open(args.text(directory), description, at, out));
       return calls.readU32(out);
     } finally {
@@ -773,6 +974,10 @@ class AgentOf extends Handle {
   /** Takes a checkpoint: journals before the oldest one kept end. */
   checkpoint() {
     this.calls.check(this.calls.module._weft_agent_checkpoint(this._handle));
+  }
+  /** Acts so many times in the environment of the network's section "reinforcement", and learns from it. */
+  act(steps = 1) {
+    this.calls.check(this.calls.module._weft_agent_act(this._handle, count64(steps, 'steps')));
   }
   /** An annotation of yours; a replay passes it. */
   note(topic, text) {
@@ -825,10 +1030,18 @@ function bind(module) {
     return type;
   };
   calls.Snapshot = owned(class Snapshot extends SnapshotOf {});
+  calls.Answer = owned(class Answer extends AnswerOf {});
   const Mesh = (calls.Mesh = owned(class Mesh extends MeshOf {}));
   const Learner = (calls.Learner = owned(class Learner extends LearnerOf {}));
   const Agent = owned(class Agent extends AgentOf {});
+  const Environment = owned(class Environment extends EnvironmentOf {});
   const replay = (files, options) => replayFiles(calls, files, options);
+  const environments = () =>
+    JSON.parse(calls.readString(64, (buffer, capacity, out) => module._weft_environments(buffer, capacity, out)));
+  const takeFlushedResults = () => calls.give((out) => module._weft_take_flushed_results(out)) !== 0;
   const version = calls.readText(module._weft_version());
-  return { Mesh, Learner, Agent, replay, Snapshot: calls.Snapshot, WeftError, NO_LABEL, version, module };
+  return {
+    Mesh, Learner, Agent, Environment, Snapshot: calls.Snapshot, Answer: calls.Answer, WeftError, COMMANDS, NO_LABEL,
+    environments, replay, takeFlushedResults, version, module,
+  };
 }

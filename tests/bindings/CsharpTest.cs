@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C# binding: a golden hash, errors, snapshots, files, agents. CsharpTest.exe NETWORK.json SAMPLES.txt HASH FOLDER
+// The C# binding: a golden hash, errors, snapshots, files, agents, networks built layer by layer, environments, models.
+//   CsharpTest.exe NETWORK.json SAMPLES.txt HASH FOLDER WORLDS.txt LATE_HASH [MODEL IDS]
 
 using System;
 using System.Collections.Generic;
@@ -223,8 +224,188 @@ internal static class CsharpTest
             Expect(mesh.Description.Contains("int8"), "morphed");
             Expect(mesh.AttachSession(mesh.DetachSession()) == 1, "a session");
         }
-        Library.SetLog((level, text) => { }, 2);
+        Library.SetLog((level, text) => { throw new FormatException("it must not cross the library"); }, 0);
+        using (var mesh = new Mesh(Xor, 2)) mesh.Tick();
         Library.SetLog(null);
+    }
+
+    private static void Builder(string folder)
+    {
+        const string layers = "{\"type\": \"dense\", \"at\": [0,0,0,0], \"out\": 16, \"activation\": \"tanh\"," +
+            " \"from\": [\"bits\", [0,0,2,0]]}";
+        var learning = "{\"optimizer\": {\"type\": \"sgd\", \"lr\": 0.1}}";
+        using (var read = Network.Read("{\"weft\": 2, \"name\": \"xor\", \"seed\": 3, \"grid\": {\"x\": 3}, \"inputs\": " +
+            "{\"bits\": [2]}, \"layers\": [" + layers + ", {\"type\": \"dense\", \"at\": [0,0,1,0], \"out\": 2}, {\"type\": " +
+            "\"dense\", \"at\": [0,0,2,0], \"out\": 8, \"activation\": \"tanh\", \"from\": [[0,0,0,0]]}], \"outputs\": " +
+            "{\"answer\": [0,0,1,0]}, \"learning\": " + learning + "}"))
+        using (var built = new Network("xor", x: 3))
+        {
+            built.Input("bits", 2).Layer(layers).Layer("{\"type\": \"dense\", \"at\": [0,0,1,0], \"out\": 2}")
+                .Layer("{\"type\": \"dense\", \"at\": [0,0,2,0], \"out\": 8, \"activation\": \"tanh\", \"from\": [[0,0,0,0]]}")
+                .Output("answer", new Place(0, 0, 1)).Set("seed", "3").Set("learning", learning);
+            Expect(built.Text == read.Text, built.Text + " against " + read.Text);
+            Fails(() => built.Layer("{"), "parse_failed", "layer:1");
+            Fails(() => built.Layer("{\"type\": \"dense\", \"at\": [0,0,0,0], \"out\": 0}"), "out_of_range", "out");
+            Fails(() => built.Set("sed", "3"), "unknown_name", "'sed'");
+            Fails(() => built.Input("z", 0), "out_of_range", "extent of 0");
+            Throws<ArgumentOutOfRangeException>(() => built.Input("z", -1), "negative");
+            Throws<ArgumentNullException>(() => built.Input("z", null), "shape");
+            Throws<ArgumentNullException>(() => built.Layer(null), "json");
+            Throws<ArgumentException>(() => built.Output("y\0", new Place()), "NUL");
+            Throws<ArgumentNullException>(() => new Network(null), "name");
+            Throws<ArgumentNullException>(() => Network.Read(null), "json");
+            Expect(built.Text == read.Text, "what failed changed nothing");
+            using (var a = built.Build(new MeshOptions { Threads = 1 }))
+            using (var b = new Mesh(read.Text, 1))
+            using (var learner = new Learner(a))
+            using (var same = new Learner(b))
+            {
+                foreach (var each in new[] { learner, same })
+                    each.Learn(One<float>("bits", 0, 1, 1, 0), One<uint>("answer", 1, 0), 2);
+                Expect(a.StateHash() == b.StateHash() && learner.Counts.Scored == 2, "one network");
+                var said = One<float>("answer", new float[4]);
+                var session = One<float>("answer", new float[4]);
+                var x = One<float>("bits", 0, 1, 1, 0);
+                learner.Predict(x, 2, said);
+                learner.Predict(x, 2, session, 0);
+                Expect(!said["answer"].SequenceEqual(session["answer"]), "a copy begins as its session stands");
+                Fails(() => learner.Predict(x, 2, said, 1), "out_of_range", "session 1");
+                Throws<ArgumentOutOfRangeException>(() => learner.Predict(x, 2, said, -2), "negative");
+            }
+            using (var agent = new Agent(Path.Combine(folder, "built"), built.Text)) Expect(agent.Learner != null, "it learns");
+        }
+        Fails(() => Network.Load("/no/where.json"), "not_found", "/no/where.json");
+        using (var empty = new Network("empty")) Fails(() => empty.Build(), "invalid_argument", "");
+        Expect(!Library.TakeFlushedResults() || IntPtr.Size == 4, "no result differs from x86-64's");
+    }
+
+    /// <summary>The calls of csharp_test.py, to the hash that they have there.</summary>
+    private static void Gradients(string hash)
+    {
+        using (var mesh = new Mesh(Xor, 1))
+        using (var learner = new Learner(mesh, "{\"rule\": \"backprop\", \"late\": \"meet\", \"patience\": 2}"))
+        {
+            for (var i = 0; i < 12; ++i)
+            {
+                var ticket = learner.Observe(One<float>("x", i & 1, 1));
+                if (i % 4 == 0) learner.TeachGradients(ticket, One<float>("y", 0.25f, -0.25f), new[] { 0.5f });
+                else if (i % 4 == 1) learner.Teach(ticket, One<uint>("y", 1), new[] { 0.5f });
+                else if (i % 4 == 2) learner.TeachGradients(ticket, One<float>("y", -1, 2));
+                else learner.Teach(ticket, One<uint>("y", 0));
+            }
+            Expect(mesh.StateHash() == hash, mesh.StateHash() + " is Python's " + hash);
+            var last = learner.Observe(One<float>("x", 1, 1));
+            Fails(() => learner.TeachGradients(last, One<float>("y", float.NaN, 1)), "not_finite", "");
+            Fails(() => learner.TeachGradients(last, One<float>("y", 1)), "shape_mismatch", "1");
+            Fails(() => learner.Teach(last, One<uint>("y", 1), new[] { float.NaN }), "not_finite", "");
+            Fails(() => learner.Teach(last, One<uint>("y", 1), new float[2]), "shape_mismatch", "2");
+            Throws<ArgumentNullException>(() => learner.TeachGradients(last, null), "targets");
+            Throws<ArgumentNullException>(() => learner.TeachGradients(last, One<float>("y", (float[])null)), "y");
+        }
+    }
+
+    /// <summary>Trajectories of C++, a line a step: world, length, seed, observation and reward as bits, how it ended.
+    /// </summary>
+    private static void Worlds(string file)
+    {
+        LearningEnvironment world = null;
+        var name = "";
+        int step = 0, steps = 0;
+        ulong episode = 0;
+        foreach (var line in File.ReadLines(file))
+        {
+            var words = line.Split(' ');
+            if (words[0] != name)
+            {
+                world?.Dispose();
+                name = words[0];
+                world = new LearningEnvironment(name, uint.Parse(words[1]));
+                world.Reset(ulong.Parse(words[2]));
+                step = 0;
+                episode = 0;
+                Expect(LearningEnvironment.All.Contains("\"" + name + "\""), name);
+            }
+            var bits = world.Observation.Select(value => BitConverter.ToUInt32(BitConverter.GetBytes(value), 0));
+            Expect(string.Join(",", bits) == words[3], line);
+            var saved = world.ToBytes();
+            var hash = world.StateHash;
+            var choice = world.Choices > 0 ? (uint)(step * 7 / 3 % world.Choices) : 0;
+            var values = new[] { step % 9 / 2f - 2 };
+            var first = world.Choices > 0 ? world.Step(choice) : world.Step(values);
+            world.Restore(saved);
+            Expect(world.StateHash == hash, "a world goes back");
+            var outcome = world.Choices > 0 ? world.Step(choice) : world.Step(values);
+            Expect(outcome.Equals(first), "to the bit");
+            Expect(BitConverter.DoubleToInt64Bits(outcome.Reward) == (long)ulong.Parse(words[4]) &&
+                outcome.Terminated == (words[5] == "1") && outcome.Truncated == (words[6] == "1"), line);
+            if (outcome.Terminated || outcome.Truncated)
+            {
+                Fails(() => world.Step(choice), "invalid_argument", "ended");
+                world.Reset(ulong.Parse(words[2]), ++episode);
+            }
+            ++step;
+            ++steps;
+        }
+        Expect(steps == 360, steps + " steps");
+        world.Dispose();
+        using (var cartpole = new LearningEnvironment("cartpole"))
+        {
+            Fails(() => cartpole.Step(0), "invalid_argument", "no episode");
+            cartpole.Reset(ulong.MaxValue);
+            Expect(cartpole.State.Length == 4 && cartpole.Limit == 500, "cartpole");
+            Fails(() => cartpole.Step(2), "out_of_range", "2");
+            Fails(() => cartpole.Step(new float[1]), "shape_mismatch", "1");
+            Throws<ArgumentNullException>(() => cartpole.Step(null), "values");
+            Throws<ArgumentNullException>(() => cartpole.Restore(null), "bytes");
+            Fails(() => cartpole.Restore(new byte[9]), "corrupt", "9 bytes");
+        }
+        Fails(() => new LearningEnvironment("chess"), "unknown_name", "chess");
+        Throws<ArgumentNullException>(() => new LearningEnvironment(null), "name");
+    }
+
+    private static void Writes(string path, string ids)
+    {
+        Fails(() => new LanguageModel("/no/where"), "not_found", "/no/where");
+        Throws<ArgumentNullException>(() => new LanguageModel(null), "path");
+        if (path == null) return;
+        using (var model = new LanguageModel(path, null, new MeshOptions { Threads = 1 }))
+        {
+            var greedy = new GenerateOptions { Tokens = 30, Temperature = 0, IgnoresEnds = true };
+            var heard = new List<string>();
+            var text = model.Generate("", greedy, part => { heard.Add(part); return true; });
+            Expect(string.Concat(heard) == text && heard.Count > 5, text);
+            var result = model.Result;
+            Expect(result.Contains("\"ids\":[" + ids + "]"), "ids of the reference, " + ids + " against " + result);
+            var tokens = model.Tokenize("Once upon a time");
+            Expect(model.Detokenize(tokens).Contains("Once upon a time"), "there and back");
+            Fails(() => model.Generate("Once", greedy, part => false), "interrupted", "stopped");
+            Throws<FormatException>(() => model.Generate("Once", greedy, part => { throw new FormatException("mine"); }), "mine");
+            Expect(model.Result == result, "as it was");
+            var seeded = new GenerateOptions { Tokens = 20, Seed = 3 };
+            var drawn = model.Generate("Once", seeded);
+            Expect(drawn == model.Generate("Once", seeded), "a function of its seed");
+            Expect(drawn == model.Generate("Once", new GenerateOptions
+            {
+                Tokens = 20, Seed = 3, Temperature = 0.8, TopK = 40, TopP = 0.95, MinP = 0.05
+            }), "defaults are those of weft generate");
+            greedy.Tokens = 20;
+            Expect(model.Generate("Once", new GenerateOptions { Tokens = 20, TopP = 0 }) ==
+                model.Generate("Once", new GenerateOptions { Tokens = 20, Temperature = 0 }), "top_p 0");
+            Expect(model.Generate("Once", new GenerateOptions { Grammar = "root ::= \" hi\"" }) == " hi", "a grammar");
+            model.Generate("Once", new GenerateOptions
+            {
+                Tokens = 3, Temperature = 0, LogitBias = new Dictionary<uint, float> { { 77, 1e6f }, { 78, float.NegativeInfinity } }
+            });
+            Expect(model.Result.Contains("\"ids\":[77,77,77]"), "a bias");
+            var stopped = model.Generate("Once", new GenerateOptions { Tokens = 60, Temperature = 0, Stops = new[] { "was" } });
+            Expect(!stopped.Contains("was") && model.Result.Contains("\"end\":\"stop\""), stopped);
+            Fails(() => model.Generate("", new GenerateOptions { TopP = 1.5 }), "out_of_range", "top_p");
+            Throws<ArgumentNullException>(() => model.Generate(null), "prompt");
+            Throws<ArgumentNullException>(() => model.Generate("", new GenerateOptions { Stops = new string[1] }), "Stops");
+            Throws<ArgumentException>(() => model.Generate("", new GenerateOptions { Grammar = "a\0" }), "NUL");
+            Throws<ArgumentNullException>(() => model.Tokenize(null), "text");
+            Throws<ArgumentNullException>(() => model.Detokenize(null), "ids");
+        }
     }
 
     private static int Main(string[] words)
@@ -233,7 +414,12 @@ internal static class CsharpTest
         Calls(words[3]);
         Nonsense();
         Later();
-        Console.WriteLine("Weft " + Library.Version + " from C#: the program's hash, " + words[2]);
+        Builder(words[3]);
+        Worlds(words[4]);
+        Gradients(words[5]);
+        Writes(words.Length > 6 ? words[6] : null, words.Length > 7 ? words[7] : "");
+        Console.WriteLine("Weft " + Library.Version + " from C#: the program's hash, " + words[2] +
+            (words.Length > 6 ? "" : "; no model: no ../shared/data"));
         return 0;
     }
 }

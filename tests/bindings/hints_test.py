@@ -5,6 +5,7 @@
 """
 import ast
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,5 +33,10 @@ assert not found, f"without a docstring: {found}"
 if not shutil.which("mypy"):
     print("no mypy here")
     sys.exit(77)
-sys.exit(subprocess.run(["mypy", "--ignore-missing-imports", "--disallow-untyped-defs", "--cache-dir=/dev/null", PACKAGE],
-                        check=False).returncode)
+# As the oldest Python that the package says it runs on, too.
+oldest = re.search(r'^requires-python = ">=(3\.\d+)"$', (PACKAGE.parent / "pyproject.toml").read_text(), re.M)[1]
+checks = ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs", "--cache-dir=/dev/null", PACKAGE]
+for version in ([], [f"--python-version={oldest}"]):
+    done = subprocess.run([*checks, *version], check=False)
+    if done.returncode != 0:
+        sys.exit(done.returncode)

@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import pickle
+import platform
 import signal
 import tempfile
 import threading
@@ -244,6 +245,13 @@ class Calls(unittest.TestCase):
         self.assertEqual(weft.devices()[0]["selector"], "cpu")
         weft.set_log(lambda level, text: None)
         weft.set_log(None)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "what others flush may differ")
+    def test_tells_that_no_result_differs(self):
+        mesh = weft.Mesh(XOR, threads=1)
+        mesh.set_input(mesh.description["inputs"][0]["name"], [2.0 ** -126] * 2)
+        mesh.tick(3)
+        self.assertIs(weft.take_flushed_results(), False)
 
 
 if __name__ == "__main__":

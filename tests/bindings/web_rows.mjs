@@ -19,7 +19,7 @@ function late(learner, steps) {
 }
 
 /** Names of rows whose hash is another one, and how many there were. */
-export function compare({ Mesh, Learner, WeftError, replay }, expected) {
+export function compare({ Mesh, Learner, Agent, WeftError, replay }, expected) {
   const wrong = [];
   let count = 0;
   const check = (row, got) => {
@@ -66,6 +66,14 @@ export function compare({ Mesh, Learner, WeftError, replay }, expected) {
       const hash = mesh.stateHash();
       learner.destroy();
       mesh.destroy();
+      return hash;
+    });
+  for (const row of expected.acted)
+    attempt(row, () => {
+      const agent = new Agent({}, row.network);
+      agent.act(row.steps);
+      const hash = agent.mesh.stateHash();
+      agent.destroy();
       return hash;
     });
   for (const row of expected.directories)

@@ -25,6 +25,9 @@ for (const simd of [true, false]) {
   assert.deepEqual(wrong, []);
   console.log(`${count} hashes equal the native ones`);
   calls(weft);
+  commands(weft);
+  learners(weft);
+  environments(weft);
   lateMisuse(weft);
   await agents(weft);
 }
@@ -89,6 +92,174 @@ function calls({ Mesh, Learner, Snapshot }) {
   assert.ok(new Snapshot() instanceof Snapshot);
   writeFileSync(file, again.toBytes());  // read natively
   writeFileSync(`${file}.hash`, again.stateHash());
+}
+
+/** Commands change what they should, and cells' answers are those of the calls beside them. */
+function commands({ Mesh, Learner, Answer, COMMANDS, takeFlushedResults }) {
+  assert.equal(COMMANDS.length, 9);
+  const mesh = new Mesh(XOR);
+  mesh.setInput('x', [1, -1]);
+  const probe = mesh.command('probe', [0, 0, 0, 1]);
+  assert.ok(probe instanceof Answer);
+  assert.equal(probe.doneAt, null);
+  throws(() => probe.values, 'not_found');
+  mesh.tick();
+  assert.deepEqual([probe.doneAt, [...probe.values]], [0, [0, 0]]);
+  mesh.tick();
+  const stored = mesh.command('snapshot', [0, 0, 0, 0], { notBefore: 4 });
+  mesh.tick();
+  assert.equal(stored.doneAt, null);
+  mesh.tick(2);
+  assert.equal(stored.doneAt, 4);
+  assert.deepEqual([...stored.values].slice(0, 32), [...mesh.weights([0])]);
+  const written = Float32Array.from({ length: 4 }, (_, i) => i - 1.5);
+  const small = new Mesh({ weft: 2, inputs: { x: [2] }, chain: [{ type: 'dense', out: 2 }] });
+  small.command('set_weights', [0], { values: written }).destroy();
+  small.tick();
+  assert.deepEqual([...small.weights([0])], [...written]);
+  small.command('morph', [0], { dtype: 'int8', granularity: 'channel' });
+  small.tick();
+  assert.equal(small.description.layers[0].dtype, 'int8');
+  small.morph([0], 'int4', 'tensor');
+  assert.equal(small.description.layers[0].dtype, 'int4');
+  throws(() => small.morph([0], 'int4', 'rows'), 'unknown_name');
+
+  const still = () => {
+    const before = mesh.output('y').join();
+    mesh.setInput('x', [Math.random(), Math.random()]);
+    mesh.tick(2);
+    return mesh.output('y').join() === before;
+  };
+  assert.ok(!still());
+  mesh.command('disable', [0]);
+  assert.ok(still());
+  mesh.command('enable', [0]);
+  mesh.command('reset', [0]);
+  assert.ok(!still());
+  mesh.command('set_period', [0], { number: 1000 });
+  mesh.tick();
+  assert.ok(still());
+  const none = mesh.command('set_period', [0], { number: 0 });
+  mesh.tick();
+  throws(() => none.doneAt, 'invalid_argument');
+
+  const learning = new Mesh(XOR);
+  learning.command('set_rate', [0, 0, 0, 0], { values: [0] });
+  const [first, second] = [[...learning.weights([0])], [...learning.weights([0, 0, 0, 1])]];
+  const learner = new Learner(learning);
+  for (let i = 0; i < 20; i++) learner.learnOne(x[i % 4], [0, 1, 1, 0][i % 4]);
+  assert.deepEqual([...learning.weights([0])], first, 'frozen');
+  assert.notDeepEqual([...learning.weights([0, 0, 0, 1])], second);
+
+  throws(() => mesh.command('fly', [0]), 'invalid_argument');
+  throws(() => mesh.command('probe', [9, 0, 0, 0]), 'out_of_range');
+  throws(() => mesh.command('probe', [0], { number: -1 }), 'invalid_argument');
+  throws(() => mesh.command('morph', [0], { dtype: 'int8\0' }), 'invalid_argument');
+  const gone = mesh.command('probe', [0]);
+  gone.destroy();
+  throws(() => gone.doneAt, 'bad_handle');
+  assert.equal(takeFlushedResults(), true);
+
+  const size = { weft: 2, inputs: { x: [1000] }, chain: [{ type: 'dense', out: 1000 }] };
+  assert.throws(() => new Mesh(size, { maxMemory: 1000 }), (error) => {
+    assert.equal(error.kind, 'too_large');
+    assert.match(error.text, /needs 3\.\d+ MiB of memory.*1000 (B|bytes) are allowed/);
+    return true;
+  });
+  new Mesh(size, { maxMemory: 8e6 }).destroy();
+  for (const maxMemory of [-1, 0.5, NaN]) throws(() => new Mesh(size, { maxMemory }), 'invalid_argument');
+}
+
+/** Learners from files, scores, sessions that move. */
+function learners({ Mesh, Learner }) {
+  const options = { rule: 'backprop', late: 'meet', patience: 4 };
+  const learner = new Learner(new Mesh(XOR), options);
+  const open = learner.observe({ x: [0, 1] });
+  for (let i = 0; i < 6; i++) learner.teach(learner.observe({ x: x[i % 4] }), { y: [i % 2] });
+  const scores = learner.scores();
+  assert.equal(scores.length, 6);
+  assert.deepEqual(scores.map(({ label }) => label), [0, 1, 0, 1, 0, 1]);
+  assert.ok(scores.every(({ loss, prediction, session, token }) => loss > 0 && prediction < 2 && !session && !token));
+  learner.clearScores();
+  assert.deepEqual(learner.scores(), []);
+  const young = new Learner(new Mesh(XOR), options);
+  const later = young.observe({ x: [0, 1] });
+  const again = Learner.fromBytes(young.toBytes());
+  for (const each of [young, again]) {
+    each.teach(later, { y: [1] });
+    for (let i = 0; i < 6; i++) each.teach(each.observe({ x: x[i % 4] }), { y: [i % 2] });
+  }
+  assert.equal(again.mesh.stateHash(), young.mesh.stateHash(), 'a learner goes on to the bit');
+  throws(() => Learner.fromBytes(new Mesh(XOR).toBytes()), 'not_found');
+  throws(() => Learner.fromBytes('text'), 'invalid_argument');
+  assert.ok(open >= 0);
+
+  const mesh = new Mesh(XOR, { sessions: 2 });
+  mesh.setInput('x', [1, 0.5], 1);
+  mesh.tick(4);
+  const session = mesh.detachSession(1);
+  const other = new Mesh(XOR);
+  assert.equal(other.attachSession(session), 1);
+  assert.equal(mesh.attachSession(session), 2);
+  assert.equal(mesh.sessions, 3);
+  for (const [of, number] of [[mesh, 1], [mesh, 2], [other, 1]])
+    assert.deepEqual([...of.output('y', number)], [...mesh.output('y', 1)]);
+  mesh.tick(3);
+  assert.deepEqual([...mesh.output('y', 2)], [...mesh.output('y', 1)]);
+  const trained = new Mesh({ ...XOR, seed: 9 });
+  throws(() => trained.attachSession(session), 'invalid_argument');
+  assert.equal(trained.attachSession(session, { otherWeights: true }), 1);
+  throws(() => mesh.attachSession(session.slice(0, 40)), 'parse_failed');
+  throws(() => mesh.detachSession(7), 'out_of_range');
+  throws(() => mesh.detachSession(-1), 'invalid_argument');
+}
+
+/** Trajectories are those of C++, to the bit (tests/data/environment_trajectories.json). */
+function environments({ Environment, environments: listed, Agent }) {
+  const file = JSON.parse(readFileSync(new URL('../data/environment_trajectories.json', import.meta.url), 'utf8'));
+  assert.deepEqual(listed().map(({ name }) => name).sort(), Object.keys(file.worlds).sort());
+  let count = 0;
+  const bits = (reward) => `${new BigUint64Array(Float64Array.of(reward).buffer)[0]}`;
+  for (const [name, rows] of Object.entries(file.worlds)) {
+    const world = new Environment(name, { length: file.length });
+    const { observations, choices, values, limit } = listed().find((row) => row.name === name);
+    assert.deepEqual([world.observations, world.choices, world.values], [observations, choices, values]);
+    if (name !== 'memory_chain') assert.equal(world.limit, limit);
+    let observation = world.reset({ seed: file.seed });
+    rows.forEach((row, step) => {
+      assert.deepEqual([...new Uint32Array(observation.buffer)], row.observation, `${name} ${step}`);
+      const action = choices > 0 ? Math.floor(step * 7 / 3) % choices : [step % 9 / 2 - 2];
+      const saved = world.toBytes(), hash = world.stateHash();
+      const answer = world.step(action);
+      const other = new Environment(name, { length: file.length });
+      other.restore(saved);
+      assert.equal(other.stateHash(), hash);
+      assert.deepEqual(other.step(action), answer);
+      assert.deepEqual([bits(answer.reward), answer.terminated, answer.truncated],
+                       [row.reward, row.terminated, row.truncated]);
+      ({ observation } = answer);
+      if (answer.terminated || answer.truncated) {
+        throws(() => world.step(action), 'invalid_argument');
+        observation = world.reset();
+      }
+      other.destroy();
+      count++;
+    });
+  }
+  assert.equal(count, 60 * Object.keys(file.worlds).length);
+  const world = new Environment('cartpole');
+  throws(() => world.step(0), 'invalid_argument');
+  assert.deepEqual(world.reset({ seed: 2n ** 64n - 1n }), world.reset({ seed: 2n ** 64n - 1n, episode: 0 }));
+  assert.equal(world.state().length, 4);
+  throws(() => world.step(2), 'out_of_range');
+  throws(() => world.step(0.5), 'invalid_argument');
+  throws(() => world.reset({ seed: -1 }), 'invalid_argument');
+  throws(() => new Environment('chess'), 'unknown_name');
+  throws(() => world.restore(new Uint8Array(8)), 'corrupt');
+  throws(() => new Environment('pendulum').restore(world.toBytes()), 'invalid_argument');
+  const still = new Agent({}, XOR);
+  throws(() => still.act(1), 'unsupported');
+  still.destroy();
 }
 
 function lateMisuse({ Mesh, Learner }) {

@@ -7,8 +7,11 @@ counts, where there is no node or no package (`tools/build_web.sh` builds one, C
   WEFT_LIBRARY=.../libweft.so web_test.py PACKAGE [WEFT]
 """
 import base64
+import gzip
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -93,10 +96,34 @@ def expected():
         rows["learned"].append(learned(activation, network, {"x": random.randn(20, 20)}, values={"y": random.randn(20, 2)},
                                        options={"loss": "mse", "optimizer": {"type": "adamw"}}))
     rows["learned"] += list(all_layers(random))
+    rows["learned"] += list(tiny(random))
+    rows["acted"] = [acted(kind) for kind in ("cartpole", "acrobot")]
     rows["late"] = [late_run(name, options, random) for name, options in (
         ("meets", {"late": "meet", "patience": 4}), ("shows again", {"late": "again", "patience": 4}),
         ("meets, pipelined", {"late": "meet", "patience": 8, "schedule": "pipelined"}))]
     return rows
+
+
+def tiny(random):
+    """Inputs of 2^-126 to 2^-124, so that many products, and some sums, of them are flushed."""
+    for activation in ("linear", "relu", "tanh", "sigmoid", "gelu"):
+        network = {"weft": 2, "inputs": {"x": [21]}, "chain": [
+            {"type": "dense", "out": 37, "activation": activation}, {"type": "dense", "out": 5}]}
+        x = np.ldexp(random.uniform(1, 4, (12, 21)) * random.choice([-1, 1], (12, 21)), -126).astype(np.float32)
+        yield learned(f"flushed results, {activation}", network, {"x": x}, {"y": random.randint(0, 5, 12)},
+                      options={"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}})
+
+
+def acted(kind):
+    """An agent that acts in an environment and learns from it."""
+    network = json.loads((ROOT / "examples/cartpole.json").read_text())
+    world = weft.Environment(kind)
+    network["reinforcement"]["environment"] = {"type": kind}
+    network["inputs"] = {"observation": list(world.observation_space.shape)}
+    network["layers"][0]["layers"][-1]["out"] = world.action_space.n
+    with tempfile.TemporaryDirectory() as folder, weft.Agent(folder + "/agent", network, threads=1) as agent:
+        agent.act(300)
+        return {"name": f"acts in {kind}", "network": network, "steps": 300, "hash": agent.mesh.state_hash()}
 
 
 def all_layers(random):
@@ -207,7 +234,33 @@ def directories(folder):
         for path in sorted(place.rglob("*")) if path.is_file() and path.name != "lock"}} for name, place, tick, state in made]
 
 
+PROGRAM = re.compile(r"<!-- run: prints (.*?) -->\n```js\n(.*?)```", re.DOTALL)
+
+
+def documented(folder):
+    """Programs of the documents in node, the package as npm would have it beside them: they print what is said."""
+    place = pathlib.Path(folder) / "documents"
+    (place / "node_modules").mkdir(parents=True)
+    os.symlink(package.resolve(), place / "node_modules/weft")
+    count = 0
+    for document in ("docs/web.md", "bindings/web/README.md"):
+        text = (ROOT / document).read_text()
+        programs = PROGRAM.findall(text)
+        assert programs and len(programs) == text.count("```js\n"), f"{document}: a program without what it prints"
+        for printed, program in programs:
+            (place / "program.mjs").write_text(program)
+            done = subprocess.run([node, place / "program.mjs"], cwd=place, capture_output=True, text=True, check=False)
+            assert done.returncode == 0 and " ".join(done.stdout.split()) == printed, f"{program}\n{done.stdout}{done.stderr}"
+            count += 1
+    print(f"{count} programs of documents print what they say")
+
+
+for module in ("simd", "scalar"):  # what a visitor loads is one of them, and weft.mjs
+    size = sum(len(gzip.compress((package / name).read_bytes(), 9)) for name in (f"weft_{module}.wasm", "weft.mjs"))
+    print(f"{module}: {size} bytes gzipped")
+    assert size <= 1_500_000, size
 with tempfile.TemporaryDirectory() as folder:
+    documented(folder)
     path, file = pathlib.Path(folder) / "expected.json", pathlib.Path(folder) / "web.entity"
     rows = expected()
     rows["directories"] = directories(folder)

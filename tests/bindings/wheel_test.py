@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, installed by pip into an environment of its own without a network: weft learns, welvet is there, and it is
-removed again. Skipped (77) without numpy or python3-venv.
+removed again. docs/python.md and make_wheel.py name all that the library needs. Skipped (77) without numpy or python3-venv.
 
   wheel_test.py LIBRARY
 """
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,25 @@ network = welvet.Network.deserialize_entity(mesh.to_bytes(live=False))
 assert network.forward_polymorphic([1.0, 0.0], [2]) == mesh.forward({"x": [[1, 0]]})["y"][0].tolist()
 print(weft.__version__)
 """
+NEEDS = {"tbb": "oneTBB", "hwloc": "hwloc", "spdlog": "spdlog", "fmt": "fmt", "zstd": "zstd", "z": "zlib",
+         "xxhash": "xxhash", "icui18n": "ICU", "icuuc": "ICU", "icudata": "ICU"}
+
+
+def check_needs(library):
+    """Libraries that it is linked with, but for the compiler's and libc's, stand in both lists, and nothing else does."""
+    told = subprocess.run(["readelf", "-d", library], check=True, capture_output=True, text=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout
+    linked = set(re.findall(r"\(NEEDED\).*\[lib([a-z0-9_]*)[-.].*\]", told.replace("libtbb12", "libtbb")))
+    others = linked - {"c", "m", "stdc++", "gcc_s", "pthread", "dl"} - NEEDS.keys()
+    assert not others, f"{library} needs {sorted(others)} too: name it in docs/python.md and make_wheel.py"
+    wanted = {NEEDS[name] for name in linked & NEEDS.keys()}
+    for file, pattern in (("docs/python.md", r"what that needs: ([^.]*?),[^,.]*packages"),
+                          ("bindings/python/make_wheel.py", r"own needs \((.*?)\)")):
+        text = " ".join((ROOT / file).read_text().split())
+        named = {name.removesuffix(" 72") for name in re.split(r", | and ", re.search(pattern, text)[1])}
+        assert named == wanted, f"{file} names {sorted(named)}, {library} needs {sorted(wanted)}"
+
+
 try:
     import ensurepip  # noqa: F401
     import numpy  # noqa: F401
@@ -31,6 +52,8 @@ try:
 except ImportError as missing:
     print(f"{missing}: python3-venv and python3-numpy are needed")
     sys.exit(77)
+if shutil.which("readelf"):
+    check_needs(sys.argv[1])
 with tempfile.TemporaryDirectory() as folder:
     place = pathlib.Path(folder)
 

@@ -9,6 +9,7 @@
 
 #include "calls.hpp"
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 
 namespace weft::capi::mesh_test {
@@ -19,6 +20,18 @@ using namespace testing_support;
 mesh::Mesh native(const char* json = kXor) {
   return mesh::Mesh::build(mesh::read_network(json, "test").value(), {.threads = 1}).value();
 }
+
+/// What weft_take_flushed_results tells of a tick without a flushed result, and of one with some.
+struct Told {
+  int without, with;
+};
+#if defined(__x86_64__)
+constexpr Told kTold{0, 0};
+#elif defined(__aarch64__)
+constexpr Told kTold{0, 1};
+#else
+constexpr Told kTold{1, 1};
+#endif
 
 TEST(CMesh, TicksAreTheBitsOfCpp) {
   mesh::Mesh expected = native();
@@ -254,6 +267,49 @@ TEST(CMesh, LogLinesGoToAFunction) {
   WEFT_ASSERT_OK(weft_set_log(nullptr, nullptr, WEFT_LOG_WARN));
   WEFT_EXPECT_FAILS(weft_set_log(keep, &lines, 7), WEFT_OUT_OF_RANGE, "level");
   EXPECT_EQ(lines, (std::vector<std::string>{"3 told", "4 told too"}));
+}
+
+TEST(CMesh, MoreMemoryThanAllowedIsRefusedWithBothNumbers) {
+  constexpr const char* kLarge =
+      R"({"weft": 2, "inputs": {"x": [1000]}, "chain": [{"type": "dense", "out": 1000}], "learning": {}})";
+  weft_network* network = nullptr;
+  WEFT_ASSERT_OK(weft_network_read(kLarge, std::strlen(kLarge), nullptr, &network));
+  weft_mesh_options options{};
+  options.size = sizeof options;
+  options.threads = 1;
+  options.max_memory = 1000;
+  weft_mesh* mesh = nullptr;
+  WEFT_EXPECT_FAILS(weft_mesh_build(network, &options, &mesh), WEFT_TOO_LARGE, "1000");
+  // A million weights of 4 bytes: 3.8 MiB, and what goes with them.
+  const std::string text = weft_last_error()->message;
+  const std::size_t needs = text.find(" needs ");
+  ASSERT_NE(needs, std::string::npos) << text;
+  const double mebibytes = std::strtod(text.c_str() + needs + 7, nullptr);
+  EXPECT_TRUE(mebibytes >= 3.8 && mebibytes < 12 && text.find(" MiB of memory", needs) != std::string::npos) << text;
+  EXPECT_EQ(mesh, nullptr);
+  WEFT_EXPECT_FAILS(weft_mesh_load_bytes(kLarge, std::strlen(kLarge), &options, &mesh), WEFT_TOO_LARGE, "max_memory");
+  options.max_memory = 64 << 20;
+  WEFT_ASSERT_OK(weft_mesh_build(network, &options, &mesh));
+  WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+  WEFT_EXPECT_OK(weft_network_destroy(network));
+}
+
+// On x86-64 nothing differs whatever is flushed; on AArch64 a product below 2^-126 is told, once.
+TEST(CMesh, FlushedResultsAreTold) {
+  int flushed = 7;
+  WEFT_ASSERT_OK(weft_take_flushed_results(&flushed));  // those of tests before
+  weft_mesh* const mesh = make_mesh(R"({"weft": 2, "inputs": {"bits": [2]}, "chain": [{"type": "dense", "out": 2}]})");
+  const auto tick = [&](float value) {
+    const float bits[2] = {value, -value};
+    WEFT_EXPECT_OK(weft_mesh_set_input(mesh, "bits", 0, bits, 2));
+    WEFT_EXPECT_OK(weft_mesh_tick(mesh, 1));
+    WEFT_EXPECT_OK(weft_take_flushed_results(&flushed));
+    return flushed;
+  };
+  EXPECT_EQ(tick(1), kTold.without);
+  EXPECT_EQ(tick(0x1p-126f), kTold.with);
+  WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+  WEFT_EXPECT_FAILS(weft_take_flushed_results(nullptr), WEFT_INVALID_ARGUMENT, "out_flushed");
 }
 
 TEST(CMesh, DevicesAreListed) {

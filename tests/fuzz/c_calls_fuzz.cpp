@@ -555,8 +555,11 @@ void Session::reads() {
       return ask<std::uint64_t>(program_, [&](std::uint64_t* to, std::size_t capacity, std::size_t* needed) {
         return weft_learner_expired(learner(), to, capacity, needed);
       });
-    case 2:
+    case 2: {
+      int flushed = 0;
+      check(weft_take_flushed_results(program_.byte() % 8 == 0 ? nullptr : &flushed));
       return ask<char>(program_, weft_devices);
+    }
     default: {
       const Values values(program_);
       std::vector<float> buffer(program_.byte() % 16);

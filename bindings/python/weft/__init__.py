@@ -7,7 +7,7 @@ from .errors import WeftError, WeftFileError, WeftMemoryError, WeftValueError
 from .language_model import LanguageModel
 from .learner import NO_LABEL, Agent, Learner
 from .mesh import COMMANDS, Answer, Mesh, Snapshot
-from .network import Network, devices, set_log
+from .network import Network, devices, set_log, take_flushed_results
 from .online import OnlineClassifier, OnlineRegressor
 from .progressive import Progress, progressive_validation
 
@@ -16,4 +16,4 @@ __all__ = ["Agent", "Answer", "COMMANDS", "Environment", "LanguageModel", "Learn
            "OnlineClassifier", "OnlineRegressor", "Progress", "Snapshot",
            "WeftError", "WeftFileError", "WeftMemoryError", "WeftValueError", "devices", "environments",
            "progressive_validation",
-           "set_log", "__version__"]
+           "set_log", "take_flushed_results", "__version__"]

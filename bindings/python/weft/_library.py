@@ -122,7 +122,7 @@ _TYPES: Dict[str, Any] = {"H": c_void_p, "T": c_char_p, "Z": c_size_t, "Q": c_ui
                           "C": Coord, "h": POINTER(c_void_p), "z": POINTER(c_size_t), "q": POINTER(c_uint64),
                           "i": POINTER(c_int)}
 _FUNCTIONS = {
-    "set_log": "HHI", "devices": "HZz",
+    "set_log": "HHI", "devices": "HZz", "take_flushed_results": "i",
     "network_read": "TZTh", "network_load": "Th", "network_create": "TUUUUh", "network_add_input": "HTHZ",
     "network_add_layer": "HT", "network_add_output": "HTC", "network_set": "HTT", "network_text": "HHZz",
     "network_destroy": "H",

@@ -29,7 +29,7 @@ def coord(at: Place) -> _library.Coord:
 
 class Handle:
     """Something of the library's; destroyed with its Python object, or by `close`."""
-    _destroy: Callable[[c_void_p], int]
+    _destroy: Any  # takes the handle
 
     def __init__(self, handle: c_void_p) -> None:
         self._handle: Optional[c_void_p] = handle
@@ -149,6 +149,14 @@ class Network(Handle):
 def devices() -> List[Dict[str, Any]]:
     """Every device of this machine, the CPU first; `missing` says why Weft cannot use one."""
     return json.loads(_library.read_text(lib.devices))
+
+
+def take_flushed_results() -> bool:
+    """Whether results since the last call of this may differ from x86-64's: never there, on ARM where some were flushed to
+    zero (docs/numerics.md)."""
+    flushed = ctypes.c_int()
+    lib.take_flushed_results(flushed)
+    return bool(flushed.value)
 
 
 _kept: List[Tuple[Any, ...]] = []
