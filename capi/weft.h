@@ -107,7 +107,7 @@ WEFT_API weft_status weft_set_log(weft_log_function function, void* user, int le
 WEFT_API weft_status weft_devices(char* buffer, size_t capacity, size_t* out_needed);
 
 /*
- * Whether results of this process may differ from x86-64's, of all calls since the last one of this (docs/numerics.md,
+ * Tells if results of this process may differ from x86-64's, of all calls since the last one of this (docs/numerics.md,
  * the tininess corner). 0: none does; so always on x86-64, and on AArch64 where nothing was flushed to zero. 1: one in
  * a great many may; so on AArch64 where something was, and always on RISC-V and in WebAssembly, where subnormal numbers
  * stay and nothing tells of them.

@@ -42,7 +42,7 @@ namespace Weft
         public static string Devices =>
             Native.ReadText((buffer, capacity, needed) => Native.weft_devices(buffer, capacity, needed));
 
-        /// <summary>Whether results since the last call of this may differ from x86-64's: never there, on ARM where some
+        /// <summary>True where results since the last call of this may differ from x86-64's: never there, on ARM where some
         /// were flushed to zero (docs/numerics.md).</summary>
         public static bool TakeFlushedResults()
         {
@@ -631,7 +631,7 @@ namespace Weft
         }
     }
 
-    /// <summary>What a learner has done.</summary>
+    /// <summary>Numbers of what a learner has done.</summary>
     [StructLayout(LayoutKind.Sequential)]
     public struct Counts
     {
@@ -826,7 +826,7 @@ namespace Weft
             Native.Given(bytes, nameof(bytes)), (UIntPtr)bytes.Length));
     }
 
-    /// <summary>What came of an action.</summary>
+    /// <summary>Reward and end of an action.</summary>
     public struct Outcome
     {
         public double Reward { get; }
@@ -845,7 +845,7 @@ namespace Weft
         }
     }
 
-    /// <summary>How a model writes; null is the default of `weft generate` (docs/cli.md).</summary>
+    /// <summary>Ways of a model to write; null is the default of `weft generate` (docs/cli.md).</summary>
     public sealed class GenerateOptions
     {
         /// <summary>To write, at most.</summary>

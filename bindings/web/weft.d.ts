@@ -146,7 +146,7 @@ export declare class Learner {
   destroy(): void;
 }
 
-/** What an environment is, by `environments()`. */
+/** Form of an environment, as `environments()` lists it. */
 export interface EnvironmentShape {
   name: string;
   /** Numbers of an observation. */
@@ -239,7 +239,7 @@ export interface Weft {
   Environment: typeof Environment;
   /** Worlds that there are. */
   environments(): EnvironmentShape[];
-  /** Whether results may differ from x86-64's (docs/numerics.md): always true here, since nothing tells of subnormal
+  /** True where results may differ from x86-64's (docs/numerics.md): always true here, since nothing tells of subnormal
       numbers. */
   takeFlushedResults(): boolean;
   WeftError: typeof WeftError;

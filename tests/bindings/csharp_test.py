@@ -26,7 +26,7 @@ import weft  # noqa: E402
 
 
 def late_hash():
-    """What CsharpTest.Gradients does, through Python."""
+    """The hash of what CsharpTest.Gradients does, through Python."""
     mesh = weft.Mesh({"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 16, "activation": "tanh"},
                                                                  {"type": "dense", "out": 2}]}, threads=1)
     learner = weft.Learner(mesh, rule="backprop", late="meet", patience=2)

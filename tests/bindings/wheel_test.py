@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The wheel, installed by pip into an environment of its own without a network: weft learns, welvet is there, and it is
-removed again. docs/python.md and make_wheel.py name all that the library needs. Skipped (77) without numpy or python3-venv.
+removed again; the one that brings what the library needs takes it from there. docs/python.md and make_wheel.py name all of
+that. Skipped (77) without numpy or python3-venv.
 
   wheel_test.py LIBRARY
 """
@@ -72,3 +73,17 @@ with tempfile.TemporaryDirectory() as folder:
     gone = subprocess.run([python, "-c", "import weft"], capture_output=True, cwd=folder, env=environment, check=False)
     assert gone.returncode != 0
     print(f"{pathlib.Path(wheel).name}: installed, used and removed")
+
+    if shutil.which("ldd"):
+        wheel = pathlib.Path(run(sys.executable, "-B", ROOT / "bindings/python/make_wheel.py",
+                                 pathlib.Path(sys.argv[1]).resolve(), place / "bundled", "--bundle"))
+        assert re.fullmatch(rf"weft-{version}-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name), wheel
+        run(python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", wheel)
+        # Each library that it brought is mapped from there, and none of that name from elsewhere.
+        mapped = run(python, "-c", PROGRAM + "print(*{line.split()[-1] for line in open('/proc/self/maps') if '.so' in line})")
+        paths = [pathlib.Path(path) for path in mapped.split()[1:]]
+        names = {path.name for path in (place / "env").rglob("weft/libs/*.so*")}
+        assert names >= {"libtbb.so.12"} and not any(name.startswith(("libc.", "libm.", "libstdc++")) for name in names), names
+        assert {path.name for path in paths if "weft/libs" in str(path)} == names, (mapped, names)
+        assert not [path for path in paths if path.name in names and "weft/libs" not in str(path)], mapped
+        print(f"{wheel.name}: {wheel.stat().st_size} bytes, with {len(names)} libraries")

@@ -21,7 +21,7 @@ mesh::Mesh native(const char* json = kXor) {
   return mesh::Mesh::build(mesh::read_network(json, "test").value(), {.threads = 1}).value();
 }
 
-/// What weft_take_flushed_results tells of a tick without a flushed result, and of one with some.
+/// Answers of weft_take_flushed_results after a tick without a flushed result, and of one with some.
 struct Told {
   int without, with;
 };

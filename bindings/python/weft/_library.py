@@ -161,11 +161,22 @@ def _find() -> str:
     return str(beside) if beside.exists() else (ctypes.util.find_library("weft") or "libweft.so.0")
 
 
+_bundled: List[ctypes.CDLL] = []
+
+
+def _load_bundled(folder: pathlib.Path) -> None:
+    """Libraries that a wheel brings along, in their order: the loader takes what is there already by its name."""
+    listed = folder / "order.txt"
+    if listed.exists():
+        _bundled.extend(ctypes.CDLL(str(folder / name)) for name in listed.read_text().split())
+
+
 class Library:
     """Functions of libweft.so without their `weft_`; a status that is not 0 is raised as a WeftError."""
 
     def __init__(self, path: str) -> None:
         try:
+            _load_bundled(pathlib.Path(path).parent / "libs")
             self.dll = ctypes.CDLL(path)
         except OSError as error:
             raise ImportError(f"libweft.so was not found: {error}. Install Weft, or set WEFT_LIBRARY to its path") \

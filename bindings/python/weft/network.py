@@ -152,8 +152,8 @@ def devices() -> List[Dict[str, Any]]:
 
 
 def take_flushed_results() -> bool:
-    """Whether results since the last call of this may differ from x86-64's: never there, on ARM where some were flushed to
-    zero (docs/numerics.md)."""
+    """True where results since the last call of this may differ from x86-64's: never there, on ARM where some were flushed
+    to zero (docs/numerics.md)."""
     flushed = ctypes.c_int()
     lib.take_flushed_results(flushed)
     return bool(flushed.value)
