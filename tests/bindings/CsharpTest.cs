@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C# binding: a golden hash, errors, snapshots, files, agents, networks built layer by layer, environments, models.
-//   CsharpTest.exe NETWORK.json SAMPLES.txt HASH FOLDER WORLDS.txt LATE_HASH [MODEL IDS]
+//   CsharpTest.exe NETWORK.json SAMPLES.txt HASH FOLDER WORLDS.txt LATE_HASH [MODEL PROMPT_IDS IDS]
 
 using System;
 using System.Collections.Generic;
@@ -363,7 +363,7 @@ internal static class CsharpTest
         Throws<ArgumentNullException>(() => new LearningEnvironment(null), "name");
     }
 
-    private static void Writes(string path, string ids)
+    private static void Writes(string path, string promptIds, string ids)
     {
         Fails(() => new LanguageModel("/no/where"), "not_found", "/no/where");
         Throws<ArgumentNullException>(() => new LanguageModel(null), "path");
@@ -372,7 +372,10 @@ internal static class CsharpTest
         {
             var greedy = new GenerateOptions { Tokens = 30, Temperature = 0, IgnoresEnds = true };
             var heard = new List<string>();
-            var text = model.Generate("", greedy, part => { heard.Add(part); return true; });
+            var given = promptIds.Split(',').Select(id => uint.Parse(id, CultureInfo.InvariantCulture)).ToArray();
+            var prompt = model.Detokenize(given.Skip(1).ToArray());  // the first one begins a text
+            Expect(model.Tokenize(prompt).SequenceEqual(given), "the prompt's ids: " + prompt);
+            var text = model.Generate(prompt, greedy, part => { heard.Add(part); return true; });
             Expect(string.Concat(heard) == text && heard.Count > 5, text);
             var result = model.Result;
             Expect(result.Contains("\"ids\":[" + ids + "]"), "ids of the reference, " + ids + " against " + result);
@@ -417,7 +420,8 @@ internal static class CsharpTest
         Builder(words[3]);
         Worlds(words[4]);
         Gradients(words[5]);
-        Writes(words.Length > 6 ? words[6] : null, words.Length > 7 ? words[7] : "");
+        if (words.Length > 6) Writes(words[6], words[7], words[8]);
+        else Writes(null, null, null);
         Console.WriteLine("Weft " + Library.Version + " from C#: the program's hash, " + words[2] +
             (words.Length > 6 ? "" : "; no model: no ../shared/data"));
         return 0;

@@ -139,6 +139,17 @@ class Online(unittest.TestCase):
 
 
 class Models(unittest.TestCase):
+    @unittest.skipUnless((SHARED / "language/tinystories-656k").exists(), "no ../shared/data")
+    def test_writes_the_text_of_a_reference_in_binary64(self):
+        golden = json.loads((SHARED / "language/tinystories-656k-golden_greedy.json").read_text())
+        heard = []
+        with weft.LanguageModel(SHARED / "language/tinystories-656k", threads=1) as model:
+            prompt = model.detokenize(golden["prompt_ids"][1:])  # the first one begins a text
+            self.assertEqual(model.tokenize(prompt), golden["prompt_ids"])
+            made = model.generate(prompt, tokens=30, temperature=0, ignores_ends=True, on_text=heard.append)
+            self.assertEqual(made["prompt_ids"] + made["ids"], golden["ids"][:len(golden["prompt_ids"]) + 30])
+            self.assertEqual("".join(heard), made["text"])
+
     @unittest.skipUnless((SHARED / "stories260K").exists(), "no ../shared/data")
     def test_writes_the_text_of_the_reference(self):
         golden = json.loads((SHARED / "stories260K/derived/golden_greedy.json").read_text())

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SHARED = ROOT.parent / "shared/data/stories260K/derived"
+SHARED = ROOT.parent / "shared/data/language"
 sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/bindings")]
 if not shutil.which("mcs") or not shutil.which("mono"):
     print("no mcs and mono here: Debian's mono-mcs, mono-runtime")
@@ -54,8 +54,10 @@ def trajectories():
 
 model = []
 if SHARED.exists():
-    ids = json.loads((SHARED / "golden_greedy.json").read_text())["ids"]
-    model = [SHARED, ",".join(map(str, ids[1:31]))]  # the first one begins a text
+    golden = json.loads((SHARED / "tinystories-656k-golden_greedy.json").read_text())
+    begin = len(golden["prompt_ids"])
+    lists = golden["prompt_ids"], golden["ids"][begin:begin + 30]
+    model = [SHARED / "tinystories-656k", *(",".join(map(str, ids)) for ids in lists)]
 
 x, y = digits_stream(300)
 network = json.loads((ROOT / "examples/digits.json").read_text())
