@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""All layers and numeric types through C, Python and C#: each replays what the native program did (conformance_rows.py),
+"""All layers and numeric types through C, Python, C# and JavaScript: each replays what the native program did (conformance_rows.py),
 and ends in its state. A language that is not here is left out and named. Skipped (77) without numpy.
 
-  WEFT_LIBRARY=.../libweft.so conformance_test.py CONFORMANCE_TESTS CAPI_TESTS
+  WEFT_LIBRARY=.../libweft.so conformance_test.py CONFORMANCE_TESTS CAPI_TESTS [NPM_PACKAGE]
 """
 import json
 import os
@@ -60,7 +60,15 @@ def through_csharp(rows, folder):
                           env={**os.environ, "LD_LIBRARY_PATH": path}).stdout
 
 
-program, c_program = sys.argv[1:]
+def through_javascript(package, rows, module):
+    """The same in node, in the package's module with vectors or the one without."""
+    done = subprocess.run(["node", ROOT / "tests/bindings/web_conformance.mjs", package, rows, module], check=False,
+                          capture_output=True, text=True)
+    sys.stderr.write(done.stderr[:4000])
+    return done.stdout
+
+
+program, c_program, package = *sys.argv[1:3], pathlib.Path(*sys.argv[3:])
 with tempfile.TemporaryDirectory() as place:
     folder = pathlib.Path(place)
     layers = write_rows(program, folder / "rows")
@@ -75,6 +83,11 @@ with tempfile.TemporaryDirectory() as place:
         counts["C#"] = count_of(through_csharp(rows, folder))
     else:
         print("C#: no mcs and mono here")
+    if shutil.which("node") and (package / "weft_simd.wasm").exists():
+        for module in ("simd", "scalar"):
+            counts[f"JavaScript, {module}"] = count_of(through_javascript(package, folder / "rows", module))
+    else:
+        print("JavaScript: no node, or no package (tools/build_web.sh)")
 for language, (count, mismatches) in counts.items():
     print(f"{language}: {layers} layers, {len(dtypes)} types, {count} rows, {mismatches} mismatches")
 assert all(count == (len(rows), 0) for count in counts.values()), counts

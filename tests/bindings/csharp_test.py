@@ -69,9 +69,9 @@ with tempfile.TemporaryDirectory() as folder:
         f"{label} {' '.join(format(value, '.9g') for value in values)}\n" for values, label in zip(x, y)))
     (place / "worlds.txt").write_text("".join(trajectories()))
     os.symlink(pathlib.Path(os.environ["WEFT_LIBRARY"]).resolve(), place / "libweft.so")
-    # C# 7.2 is what Unity 2018 compiles; 7 is enough.
+    # C# 7 is enough, and the core library alone: nothing that .NET Standard 2.0 lacks comes from elsewhere.
     for version in ("7", "7.2"):
-        subprocess.run(["mcs", "-warnaserror+", f"-langversion:{version}", "-target:library", f"-out:{place}/Weft.dll",
+        subprocess.run(["mcs", "-noconfig", "-warnaserror+", f"-langversion:{version}", "-target:library", f"-out:{place}/Weft.dll",
                         ROOT / "bindings/csharp/Weft.cs"], check=True)
     subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{place}/CsharpTest.exe",
                     ROOT / "bindings/csharp/Weft.cs", ROOT / "tests/bindings/CsharpTest.cs"], check=True)
