@@ -275,7 +275,7 @@ internal static class CsharpTest
             using (var agent = new Agent(Path.Combine(folder, "built"), built.Text)) Expect(agent.Learner != null, "it learns");
         }
         Fails(() => Network.Load("/no/where.json"), "not_found", "/no/where.json");
-        using (var empty = new Network("empty")) Fails(() => empty.Build(), "invalid_argument", "");
+        using (var empty = new Network("empty")) Fails(() => empty.Build(), "parse_failed", "at least one layer");
         Expect(!Library.TakeFlushedResults() || IntPtr.Size == 4, "no result differs from x86-64's");
     }
 
