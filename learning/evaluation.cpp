@@ -29,9 +29,7 @@ void ValueErrors::add(double answer, double target) noexcept {
 
 double ValueErrors::mse() const noexcept { return samples_ ? squares_ / static_cast<double>(samples_) : 0.0; }
 double ValueErrors::mae() const noexcept { return samples_ ? distances_ / static_cast<double>(samples_) : 0.0; }
-double ValueErrors::relative_score() const noexcept {
-  return samples_ ? scores_ / static_cast<double>(samples_) : 0.0;
-}
+double ValueErrors::relative_score() const noexcept { return samples_ ? scores_ / static_cast<double>(samples_) : 0.0; }
 std::optional<double> ValueErrors::r2() const noexcept {
   if (!(variation_ > 0)) return std::nullopt;
   return 1 - squares_ / variation_;

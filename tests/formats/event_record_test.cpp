@@ -25,9 +25,10 @@ TEST(EventRecord, BeginsAFileByItsVersion) {
 
 TEST(EventRecord, HoldsTheScalarsOfAStep) {
   const std::array<TaggedScalar, 2> scalars{{{"mean_loss", 0.25f}, {"ticks", -3.0f}}};
-  EXPECT_EQ(hex(event_scalars_record(1700000000.5, 300, scalars)),
-            "2e00000000000000c5cb57fa0900002040fc54d94110ac022a200a100a096d65616e5f6c6f7373150000803e0a0c0a057469636b7315"
-            "000040c0b119e18e");
+  EXPECT_EQ(
+      hex(event_scalars_record(1700000000.5, 300, scalars)),
+      "2e00000000000000c5cb57fa0900002040fc54d94110ac022a200a100a096d65616e5f6c6f7373150000803e0a0c0a057469636b7315"
+      "000040c0b119e18e");
 }
 
 }  // namespace
