@@ -3,7 +3,6 @@
 #include "agent/diff.hpp"
 
 #include "agent/replay.hpp"
-#include "learning/learner_snapshot.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -93,17 +92,6 @@ Status check_alike(Side& a, Side& b, const std::string& a_path, const std::strin
   return {};
 }
 
-/// True where the two learners hold other things than the meshes' hashes are of, such as labels of samples under way.
-bool do_learners_differ(Side& a, Side& b) {
-  learning::Learner* const one = a.replayable().learner();
-  learning::Learner* const other = b.replayable().learner();
-  if (!one || !other) return one != other;
-  const auto tensors = learning::learner_tensors(*one), others = learning::learner_tensors(*other);
-  return !std::ranges::equal(tensors, others, [](const formats::Tensor& x, const formats::Tensor& y) {
-    return x.name == y.name && std::ranges::equal(x.bytes, y.bytes);
-  });
-}
-
 std::vector<Coord> unequal_cells(Side& a, Side& b) {
   std::vector<Coord> cells;
   const auto& one = a.replayable().mesh();
@@ -140,14 +128,11 @@ Result<Comparison> diff(storage::FileSystem& files, const std::string& a_path, c
   const bool compares_outside = from && a.has_outside() && b.has_outside();
   Comparison comparison;
   comparison.from = a.tick();
-  // Other labels and samples were under way where they begin, which have not reached the cells yet.
-  const bool began_apart = compares_outside && do_learners_differ(a, b);
   std::optional<std::uint64_t> external_since;
   for (;;) {
     ++comparison.compared;
     if (compares_outside && !external_since && a.outside() != b.outside()) external_since = a.tick();
     if (auto cells = unequal_cells(a, b); !cells.empty()) {
-      if (!external_since && began_apart) external_since = comparison.from;
       comparison.divergence = Divergence{a.tick(), std::move(cells), external_since.has_value(), external_since};
       return comparison;
     }

@@ -20,11 +20,9 @@ namespace weft::agent {
 /// The first tick and the cells in which two runs differ.
 struct Divergence {
   std::uint64_t tick = 0;
-  std::vector<Coord> cells;       ///< whose states differ then, in coordinate order; the level is 0
-  bool external_differs = false;  ///< whether what came from outside had differed by then
-  /// The first tick by which inputs, targets or commands differed. Where the learners held other samples under way at
-  /// the checkpoint that the comparison began from, and nothing else explains it: that checkpoint's.
-  std::optional<std::uint64_t> external_since;
+  std::vector<Coord> cells;                     ///< whose states differ then, in coordinate order; the level is 0
+  bool external_differs = false;                ///< whether what came from outside had differed by then
+  std::optional<std::uint64_t> external_since;  ///< the first tick with other inputs, targets or commands
 };
 
 struct Comparison {
