@@ -137,7 +137,10 @@ void print(const agent::Comparison& found) {
   if (divergence.cells.size() > kShown) cells += " and " + grouped(divergence.cells.size() - kShown) + " more";
   std::printf("differ at tick %s, cell%s%s\n", grouped(divergence.tick).c_str(), divergence.cells.size() > 1 ? "s" : "",
               cells.c_str());
-  if (divergence.tick > found.from) std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
+  if (divergence.tick > found.from)
+    std::printf("equal from tick %s on until then\n", grouped(found.from).c_str());
+  else
+    std::printf("no earlier tick is kept by both, so what led there is not known\n");
   if (divergence.external_since)
     std::printf("external inputs differ since tick %s\n", grouped(*divergence.external_since).c_str());
 }
