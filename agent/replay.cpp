@@ -55,7 +55,13 @@ Result<Replay> Replay::open(storage::FileSystem& files, const std::string& direc
     }
     WEFT_TRY(spec, mesh::read_network(network, "changed network"));
   }
-  WEFT_TRY(ReplayableMesh replayable, ReplayableMesh::restore(found.file, spec, options.mesh));
+  auto restored = ReplayableMesh::restore(found.file, spec, options.mesh);
+  if (!restored && !options.set.empty())
+    return fail(Errc::unsupported, "--set: what the checkpoint at tick " + std::to_string(found.tick) +
+                                       " keeps does not fit the changed network (" + restored.error().text() +
+                                       "); a rule, schedule, optimiser or horizon that keeps other state has to learn "
+                                       "from the beginning: weft run with the same data");
+  WEFT_TRY(ReplayableMesh replayable, std::move(restored));
   if (options.set.empty()) WEFT_CHECK(found.check_hash(replayable.hash(), directory));
   replayable.compare_marks(options.verifies && options.set.empty());
   Replay replay(files, directory, found.place, std::move(replayable));

@@ -210,7 +210,8 @@ Status Feed::skip(std::uint64_t rows) {
 }
 
 Status Feed::pass_over(const Error& why) {
-  if (options_.json) print_json({{"event", "skipped"}, {"row", place_.rows()}, {"text", why.text()}});
+  if (options_.json)
+    print_json({{"event", "skipped"}, {"row", place_.rows() + batch_.rows + batch_.skipped}, {"text", why.text()}});
   if (told_++ < kToldBad) log_warn("passed over: " + why.text());
   return skip(1);
 }
@@ -421,7 +422,9 @@ Status Feed::answer() {
   WEFT_CHECK(stream_.outputs().ask(1, output_, [&](std::span<const mesh::RunOutput> to) {
     return learner_.predict({&input, 1}, 1, to, 0);
   }));
-  Json line{{"event", "answer"}, {"row", place_.rows()}};
+  // Its own row is the last of the batch, if it is there already.
+  const std::uint64_t waiting = batch_.rows + batch_.skipped - (reader_->has_target() ? 1 : 0);
+  Json line{{"event", "answer"}, {"row", place_.rows() + waiting}};
   if (const std::string& id = reader_->table().id(); !id.empty()) line["id"] = *parse_json(id, "id");
   const auto& parts = stream_.outputs().parts();
   std::vector<std::string> classes;

@@ -18,6 +18,7 @@
 #include "kernels/isa.hpp"
 
 #include "core/json.hpp"
+#include "core/log.hpp"
 #include "core/printable.hpp"
 
 #include <algorithm>
@@ -121,6 +122,9 @@ class Live {
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
     if (ran && agent_) ran = agent_->checkpoint_and_wait();
+    // Keeps what was learned until then, whatever ended it.
+    if (!ran && agent_)
+      if (const Status kept = agent_->acknowledge(); !kept) log_warn(kept.error().text());
     progress_.clear();
     tell_end(loop().steps() - begin, seconds);
     if (!ran || (!noted_signal() && !stdout_is_broken())) return ran;

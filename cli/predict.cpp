@@ -174,6 +174,9 @@ class Prediction {
     do {
       WEFT_TRY(const bool has_sample, samples_.next());
       if (!has_sample) return false;
+      if (request_.data == "-" && samples_.table().is_cut())
+        return samples_.table().refuse(Errc::parse_failed,
+                                       "the data end inside this line, without a line break; nothing of it is used");
       if (request_.report) {
         WEFT_CHECK(labels_.take(samples_, expected_));
         const auto values = samples_.target_values();

@@ -70,6 +70,7 @@ class Run {
       monitor_.enters("finishing");
       if (Status finished = timed([&] { return state_.finish(); }); !finished) {
         if (finished.error().code() == Errc::interrupted) return stop();
+        acknowledge_before_failing();
         return fail(explained(std::move(finished).error()));
       }
       if (store_) kept_ = checkpoint();
@@ -203,7 +204,10 @@ class Run {
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
       if (!advanced && state_.feed() && Feed::is_of_a_row(advanced.error().code())) return refuse_row(advanced.error());
-      if (!advanced) return fail(explained(std::move(advanced).error()));
+      if (!advanced) {
+        acknowledge_before_failing();
+        return fail(explained(std::move(advanced).error()));
+      }
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
       for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
@@ -246,6 +250,14 @@ class Run {
     monitor_.saved(bytes.size(), Clock::now() - begin);
     last_saved_ = at;
     return {};
+  }
+
+  /// Keeps what was learned until the mesh halted, so that the next start goes on behind it. The halt is what is told;
+  /// that the disk fails too is a warning.
+  void acknowledge_before_failing() {
+    if (!agent_) return;
+    if (const Status kept = agent_->acknowledge(); !kept) log_warn(kept.error().text());
+    report_agent();
   }
 
   /// The whole run is on disk, in a checkpoint.

@@ -199,6 +199,51 @@ TEST(Feed, LearnersThatTakeARowEachLoseNoneWhenKilled) {
   expect_verified(folder / "a");
 }
 
+// Each answer and each row that is passed over has its own number, also while others wait for their minibatch.
+TEST(Feed, RowsAreCountedWhileOthersWaitForTheirUpdate) {
+  Folder folder;
+  const std::string net = network(folder, "pipelined");
+  std::string text;
+  for (const Row& r : rows(10)) text += text.empty() ? json(r) + "no row\n" : json(r);
+  for (const char* const learners : {"1", "4"})
+    for (const bool answers : {true, false}) {
+      Words more{"--learners", learners, "--bad-rows", "skip"};
+      if (answers) more.push_back("--answers");
+      const Outcome outcome = fed(net, text, more);
+      ASSERT_EQ(outcome.exit, 0) << outcome.told();
+      std::vector<std::uint64_t> answered;
+      for (const Json& event : outcome.events()) {
+        if (event["event"] == "answer") answered.push_back(event["row"]);
+        if (event["event"] == "skipped") {
+          EXPECT_EQ(event["row"], 1) << learners;
+        }
+      }
+      const std::vector<std::uint64_t> all{0, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+      EXPECT_EQ(answered, answers ? all : std::vector<std::uint64_t>()) << learners;
+    }
+}
+
+// The step that overflows is not made, and what was learned before it is not lost with it.
+TEST(Feed, RowsBeforeAHaltAreKept) {
+  Folder folder;
+  const std::string net = network(folder, "settle", "meet");
+  const auto all = rows(41);
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += json(all[static_cast<std::size_t>(i)]);
+  text += observed(all[40], 40);
+  const std::string huge = R"({"id":40,"gradient":[3e38,-3e38]})"
+                           "\n";
+  for (int trial = 0; trial < 5; ++trial) {
+    const std::string state = folder / ("s" + std::to_string(trial));
+    const Outcome halted = fed(net, text + huge + json(all[0]), {"--state", state});
+    EXPECT_EQ(halted.exit, 1) << halted.told();
+    const Outcome rest = fed(net, "", {"--state", state});
+    EXPECT_EQ(rest.exit, 0) << rest.told();
+    EXPECT_EQ(rest.last()["rows"], 41) << trial;
+    EXPECT_EQ(rest.last()["samples"], 41);
+  }
+}
+
 // Taught before the next sample enters, an observed sample is one that is learned.
 TEST(Feed, TargetsThatComeLater) {
   for (const char* const late : {"meet", "again"}) {

@@ -160,6 +160,22 @@ TEST(PredictRows, EachLineOfAPipeIsAnsweredBeforeTheNext) {
   EXPECT_EQ(csv.hear(), "virginica");
 }
 
+// A part of a line may be half a number; a file's last line needs no end.
+TEST(PredictRows, APipeThatEndsInsideALineIsRefused) {
+  Folder folder;
+  const std::string model = iris(folder);
+  Conversation asked({"predict", model, "--data", "-"});
+  asked.say("5.0,3.4,1.5,0.2\n7.2,3.2,6.0,1.");
+  const Outcome told = asked.end();
+  EXPECT_EQ(told.exit, 3);
+  EXPECT_TRUE(holds(told.err, "standard input:2: the data end inside this line")) << told.err;
+  Conversation evaluated({"eval", model, "--data", "-"});
+  evaluated.say("5.0,3.4,1.5,0.2,setosa\n7.2,3.2,6.0,1.8,virg");
+  EXPECT_EQ(evaluated.end().exit, 3);
+  write_file(folder / "t.csv", "5.0,3.4,1.5,0.2\n7.2,3.2,6.0,1.8");
+  EXPECT_EQ(weft({"predict", model, "--data", folder / "t.csv"}).out, "class\nsetosa\nvirginica\n");
+}
+
 TEST(PredictRows, ADataDirectoryIsAModel) {
   Folder folder;
   const std::string model = iris(folder), csv = source_path("examples/data/iris.csv"), net = folder / "iris.json";
