@@ -325,11 +325,9 @@ void add_choosing(std::vector<Case>& all) {
   }
   for (const Schedule schedule : kSchedules)
     add(joined({"dropout", name(schedule)}), choosing("dropout", {{"rate", 0.3}}), 0.8, 0.02f, schedule);
-  for (const Schedule schedule : kSchedules) {
+  for (const Schedule schedule : kSchedules)
     add(joined({"running_standardize", name(schedule)}), choosing("running_standardize", {{"decay", 0.999}}), 0.8,
         0.03f, schedule);
-    all.back().is_mixed = true;
-  }
 }
 
 /// A watcher morphs a layer while all of it learns.
