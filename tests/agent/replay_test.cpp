@@ -200,7 +200,7 @@ TEST(Replay, AsksWhatIf) {
                                       {"nowhere.at.all=1", "no 'nowhere'"},
                                       {"=1", "PATH=VALUE"},
                                       {"layers[x].out=3", "PATH=VALUE"},
-                                      {"learning.optimizer.type=adamw", "does not fit"}}) {
+                                      {"learning.rule=dtp", "does not fit"}}) {
     wanted.set = {change};
     const auto refused = Replay::open(files, "agent", wanted);
     ASSERT_FALSE(refused) << change;
