@@ -13,15 +13,16 @@ const { Mesh, Learner } = await load({ simd: module === 'simd' });
 function replay({ network, learning, x, labels }) {
   const mesh = new Mesh(network);
   const inputs = { x: Float32Array.from(x) };
+  let learner;
   if (learning === undefined) {
     mesh.run(inputs, x.length / mesh.description.inputs[0].width);
   } else {
-    const learner = new Learner(mesh, learning);
+    learner = new Learner(mesh, learning);
     learner.learn(inputs, { y: Uint32Array.from(labels) }, labels.length);
     learner.drain();
-    learner.destroy();
   }
-  const hash = mesh.stateHash();
+  const hash = mesh.stateHash();  // a learner's state is a part of it
+  learner?.destroy();
   mesh.destroy();
   return hash;
 }
