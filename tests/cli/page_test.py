@@ -142,7 +142,20 @@ def check_generate(address, run, until):
     assert run("return document.getElementById('generated').textContent") == wanted
     assert run("return window.parts_") > 20, "it came as a whole"
     assert "ms to the first" in run("return document.getElementById('generate-speed').textContent")
-    run("""document.getElementById('max-tokens').value = '400'; document.querySelector('#generate form').requestSubmit();
+    # A busy machine may get all parts in one piece, before anybody could press the button: here they come one by one.
+    run("""const real = window.fetch;
+      window.fetch = async (path, given) => {
+        const answer = await real(path, given);
+        const slow = new TransformStream({async transform(bytes, to) {
+          for (let at = 0; at < bytes.length; at += 64) {
+            given.signal?.throwIfAborted();
+            to.enqueue(bytes.slice(at, at + 64));
+            await new Promise(go => setTimeout(go, 10));
+          }
+        }});
+        return path === '/v1/completions' ? new Response(answer.body.pipeThrough(slow), answer) : answer;
+      };
+      document.getElementById('max-tokens').value = '400'; document.querySelector('#generate form').requestSubmit();
       new MutationObserver(() => document.getElementById('generate-stop').click())
         .observe(document.getElementById('generated'), {childList: true});""")
     until("return document.getElementById('generate-stop').disabled")
