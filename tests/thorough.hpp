@@ -23,6 +23,16 @@ inline std::size_t test_slice(std::size_t slices) {
   return asked ? std::strtoull(asked, nullptr, 10) % slices : 0;
 }
 
+/// Of all calls that a fault may strike, one in so many is struck, from another one on in each run (first_struck());
+/// sanitizers take ten times as long for each.
+inline std::uint64_t struck_stride(std::uint64_t stride) {
+#ifdef WEFT_SANITIZED
+  stride *= 5;
+#endif
+  return is_thorough() ? 1 : stride;
+}
+inline std::uint64_t first_struck(std::uint64_t stride) { return 1 + test_slice(struck_stride(stride)); }
+
 /// The rows of this run's slice, one in `slices`; all of them where tests are to be thorough.
 template <typename Row>
 std::vector<Row> in_slice(const std::vector<Row>& rows, std::size_t slices) {

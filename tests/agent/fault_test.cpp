@@ -97,13 +97,8 @@ std::string describe(Mode mode, FaultKind kind, std::uint64_t n, std::uint64_t s
   return text.str();
 }
 
-// Of the calls every so many is struck, from another one on in each run (WEFT_TEST_SLICE); sanitizers take their time.
-#ifdef WEFT_SANITIZED
-const std::uint64_t kStride = 22;
-#else
-const std::uint64_t kStride = is_thorough() ? 1 : 9;
-#endif
-const std::uint64_t kFirst = 1 + test_slice(kStride);
+constexpr std::uint64_t kOneIn = 9;  // calls is struck
+const std::uint64_t kStride = struck_stride(kOneIn), kFirst = first_struck(kOneIn);
 
 class AgentFaults : public testing::TestWithParam<Mode> {};
 

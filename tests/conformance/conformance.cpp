@@ -76,13 +76,13 @@ constexpr Stored kNarrow[] = {{.outputs = Dtype::bfloat16, .errors = Dtype::bflo
                               {.outputs = Dtype::int8, .errors = Dtype::int8}};
 
 /// Types that a device tries each time, and those that the CPU does: a type takes a device ten times as long. To both
-/// come, in turn, a sixth of all types (WEFT_TEST_SLICE).
+/// come, in turn, a twelfth of all types (WEFT_TEST_SLICE).
 constexpr Dtype kOnDevice[] = {Dtype::float32, Dtype::int8};
 constexpr Dtype kOnCpu[] = {Dtype::float32, Dtype::bfloat16, Dtype::fp8_e4m3, Dtype::int8, Dtype::uint4, Dtype::binary};
 
 /// Types of the slice, or all.
 std::vector<Stored> types(std::span<const Dtype> always = kOnCpu) {
-  constexpr std::size_t kSlices = 6;
+  constexpr std::size_t kSlices = 12;
   std::vector<Stored> all;
   for (std::size_t i = 0; i < std::size_t{kDtypeCount}; ++i) {
     const auto dtype = static_cast<Dtype>(i);

@@ -55,12 +55,12 @@ struct Placed : Case {
   bool is_mixed = false;
 };
 
-/// Every case, on a device or beside the host, in turns; those of the rules on one with this slice (WEFT_TEST_SLICE),
-/// on the other with the next, or on both if all are wanted. And layers of a registered type. Of the others a twelfth.
+/// Cases in turns: of the rules' a quarter on a device with this slice (WEFT_TEST_SLICE) and a quarter beside the host,
+/// or each on both if all are wanted; of the others a twelfth, on one or the other. And layers of a registered type.
 std::vector<Placed> placed_cases() {
-  constexpr std::size_t kSlices = 12;
+  constexpr std::size_t kSlices = 12, kTurns = 4;
   std::vector<Placed> all;
-  std::size_t number = test_slice(kSlices), other = 0;
+  std::size_t whole = test_slice(kSlices), chosen = whole, other = 0;
   for (Case& row : cases()) {
     if (row.is_on_cpu) continue;
     if (!row.is_whole && other++ % kSlices != test_slice(kSlices) && !is_thorough()) continue;
@@ -69,11 +69,13 @@ std::vector<Placed> placed_cases() {
       all.push_back({row, true});
       continue;
     }
-    const bool is_odd = ++number % 2;
+    const std::size_t number = ++(row.is_whole ? whole : chosen), turn = number % kTurns;
     const bool takes_both = row.is_whole && is_thorough();
-    if (is_odd || takes_both) all.push_back({row, false});
-    if (is_odd && !takes_both) continue;
-    row.spec = checkered(row.spec, number / 2 % 2);
+    const bool is_alone = row.is_whole ? turn == 1 : turn % 2 == 1;
+    const bool is_beside = row.is_whole ? turn == 2 : turn % 2 == 0;
+    if (is_alone || takes_both) all.push_back({row, false});
+    if (!is_beside && !takes_both) continue;
+    row.spec = checkered(row.spec, number / kTurns % 2);
     row.name += "_mixed";
     all.push_back({row, true});
   }
@@ -220,10 +222,10 @@ TEST_F(DeviceRunTest, HasLabelsOfSamplesThatAreUnderWayWhenABlockEnds) {
 // Inputs of megabytes reach the device in parts of a block of steps, each with a program of its own: the first block
 // begins before samples reach the output, so its parts stand elsewhere in the window of samples than later ones'.
 TEST_F(DeviceRunTest, IsFedWideInputsInParts) {
-  constexpr std::size_t kSessions = 64, kSteps = 24;
+  constexpr std::size_t kSessions = 64, kSteps = 16;
   const mesh::NetworkSpec wide = mesh::NetworkBuilder("wide", GridShape{1, 1, 2, 1})
                                      .input("pixels", 8192)
-                                     .dense({0, 0, 0, 0}, 3, Activation::tanh)
+                                     .dense({0, 0, 0, 0}, 1, Activation::tanh)
                                      .dense({0, 0, 1, 0}, 3)
                                      .output("digit", {0, 0, 1, 0})
                                      .seed(9)

@@ -8,6 +8,7 @@
 #include "tests/support/fault_file_system.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include "tests/support/recording_file_system.hpp"
+#include "tests/thorough.hpp"
 #include <atomic>
 #include <thread>
 
@@ -97,7 +98,7 @@ Trial try_fault(const Fault& fault, std::uint64_t checkpoint_after, const std::s
 
 void try_everywhere(FaultKind kind, std::uint64_t more) {
   for (const std::uint64_t checkpoint_after : {0, 4, 7}) {
-    for (std::uint64_t at = 1;; ++at) {
+    for (std::uint64_t at = first_struck(1);; at += struck_stride(1)) {
       const std::string what = "fault " + std::to_string(static_cast<int>(kind)) + " in calls " + std::to_string(at) +
                                " to " + std::to_string(at + more) + ", checkpoint after " +
                                std::to_string(checkpoint_after);
