@@ -53,7 +53,8 @@ Status check_batch(const std::string& directory, const Agent::Options& options, 
   std::uint64_t size = 0;
   for (const mesh::RunInput& input : inputs) size += input.values.size_bytes();
   for (const learning::Target& target : targets)
-    size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes();
+    size += target.labels.size_bytes() + target.values.size_bytes() + target.gradient.size_bytes() +
+            target.weights.size_bytes();
   return check_size(directory, options, "a batch", size);
 }
 

@@ -58,9 +58,12 @@ Result<std::string> with_change(std::string_view network, std::string_view chang
   for (std::size_t i = 0; i < path->size(); ++i) {
     const bool is_last = i + 1 == path->size();
     if (const auto* const key = std::get_if<std::string>(&(*path)[i])) {
-      if (!place->is_object() || (!is_last && !place->contains(*key)))
+      const bool is_missing = place->is_object() && !place->contains(*key);
+      if (!place->is_object() || (is_missing && i == 0 && !is_last))
         return fail(Errc::invalid_argument, quoted + ": the network has no '" + *key + "' there");
       place = &(*place)[*key];
+      // A section that the network leaves to its defaults; what may be there is the reader's matter.
+      if (is_missing && !is_last) *place = Json::object();
     } else {
       const std::size_t index = std::get<std::size_t>((*path)[i]);
       if (!place->is_array() || index >= place->size())

@@ -21,7 +21,7 @@ constexpr std::array kNames{
 
 constexpr std::uint64_t kMaxNames = 65536;
 // Of a target's first byte.
-constexpr std::uint8_t kHalted = 1, kHasSignals = 2;
+constexpr std::uint8_t kHalted = 1, kHasSignals = 2, kHasWeights = 2;
 enum FloatForm : std::uint8_t { kWhole = 0, kHighHalves = 1 };
 
 /// Walks a payload; after the first thing that does not fit, every getter gives nothing and `is_good` is false.
@@ -109,12 +109,15 @@ class Reader {
 LearnRecord read_learn(Reader& in) {
   LearnRecord record;
   record.samples = in.number<std::uint64_t>();
-  record.halted = in.boolean();
+  const std::uint8_t flags = in.flags(kHalted | kHasWeights);
+  record.halted = (flags & kHalted) != 0;
   // Each takes its name's length and its values' form and length at least.
   for (std::uint64_t i = 0, n = std::min(in.count(17), kMaxNames); i < n && in.is_good(); ++i)
     record.inputs.push_back({in.text(), in.floats()});
   for (std::uint64_t i = 0, n = std::min(in.count(26), kMaxNames); i < n && in.is_good(); ++i)
     record.targets.push_back({in.text(), in.labels(), in.floats()});
+  for (LearnRecord::Output& target : record.targets)
+    if (flags & kHasWeights) target.weights = in.floats();
   return record;
 }
 
@@ -320,8 +323,10 @@ void RecordBytes::put_ticks(std::uint64_t ticks, bool halted) {
 
 void RecordBytes::put_learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                             std::uint64_t samples, bool halted) {
+  const bool has_weights =
+      std::any_of(targets.begin(), targets.end(), [](const auto& t) { return !t.weights.empty(); });
   number(samples);
-  number(std::uint8_t{halted});
+  number(static_cast<std::uint8_t>((halted ? kHalted : 0) | (has_weights ? kHasWeights : 0)));
   number(std::uint64_t{inputs.size()});
   for (const mesh::RunInput& input : inputs) {
     text(input.port);
@@ -333,6 +338,8 @@ void RecordBytes::put_learn(std::span<const mesh::RunInput> inputs, std::span<co
     labels(target.labels);
     floats(target.values);
   }
+  for (const learning::Target& target : targets)
+    if (has_weights) floats(target.weights);
 }
 
 void RecordBytes::put_drain(bool halted) { number(std::uint8_t{halted}); }

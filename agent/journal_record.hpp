@@ -50,7 +50,7 @@ struct LearnRecord {
   struct Output {
     std::string name;
     std::vector<std::uint32_t> labels;
-    std::vector<float> values;
+    std::vector<float> values, weights{};
   };
   std::uint64_t samples = 0;
   bool halted = false;

@@ -35,6 +35,19 @@ Result<internal::Found> find_start(storage::CheckpointStore& store, std::optiona
                                    (tick ? " at or before tick " + std::to_string(*tick) : std::string()) + reasons);
 }
 
+/// State of the checkpoint, for its network or for the changed one. `anew`: see restore_changed.
+Result<ReplayableMesh> restore(const internal::Found& found, const ReplayOptions& options,
+                               std::vector<std::string>& anew) {
+  WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(found.file));
+  if (options.set.empty()) return ReplayableMesh::restore(found.file, spec, options.mesh);
+  WEFT_TRY(std::string network, mesh::write_network(spec, -1));
+  for (const std::string& change : options.set) {
+    WEFT_TRY(network, with_change(network, change));
+  }
+  WEFT_TRY(const mesh::NetworkSpec changed, mesh::read_network(network, "changed network"));
+  return ReplayableMesh::restore_changed(found.file, spec, changed, options.mesh, anew);
+}
+
 }  // namespace
 
 Replay::Replay(storage::FileSystem& files, const std::string& directory, storage::JournalPlace place,
@@ -47,25 +60,13 @@ Replay::Replay(storage::FileSystem& files, const std::string& directory, storage
 Result<Replay> Replay::open(storage::FileSystem& files, const std::string& directory, ReplayOptions options) {
   WEFT_TRY(auto store, storage::CheckpointStore::look(files, directory));
   WEFT_TRY(const internal::Found found, find_start(store, options.from));
-  WEFT_TRY(mesh::NetworkSpec spec, mesh::network_of(found.file));
-  if (!options.set.empty()) {
-    WEFT_TRY(std::string network, mesh::write_network(spec, -1));
-    for (const std::string& change : options.set) {
-      WEFT_TRY(network, with_change(network, change));
-    }
-    WEFT_TRY(spec, mesh::read_network(network, "changed network"));
-  }
-  auto restored = ReplayableMesh::restore(found.file, spec, options.mesh);
-  if (!restored && !options.set.empty())
-    return fail(Errc::unsupported, "--set: what the checkpoint at tick " + std::to_string(found.tick) +
-                                       " keeps does not fit the changed network (" + restored.error().text() +
-                                       "); a rule, schedule, optimiser or horizon that keeps other state has to learn "
-                                       "from the beginning: weft run with the same data");
-  WEFT_TRY(ReplayableMesh replayable, std::move(restored));
+  std::vector<std::string> anew;
+  WEFT_TRY(ReplayableMesh replayable, restore(found, options, anew));
   if (options.set.empty()) WEFT_CHECK(found.check_hash(replayable.hash(), directory));
   replayable.compare_marks(options.verifies && options.set.empty());
   Replay replay(files, directory, found.place, std::move(replayable));
   replay.start_ = {found.place.number, found.tick, found.hash};
+  replay.anew_ = std::move(anew);
   replay.number_ = found.place.number;
   replay.verifies_ = options.verifies;
   replay.watch_ = std::move(options.watch);
@@ -158,6 +159,7 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
       for (const auto& target : learned->targets) {
         add(target.labels, sample);
         add(target.values, sample);
+        add(target.weights, sample);
       }
       outside_ = hasher.digest();
       hasher.reset();

@@ -21,7 +21,8 @@ namespace weft::agent {
 struct ReplayOptions {
   /// From the newest checkpoint at or before this tick; none: from the oldest there is.
   std::optional<std::uint64_t> from;
-  /// Changes of the network, "layers[3].dtype=int8": what would have been. No hashes are compared then.
+  /// Changes of the network, "layers[3].dtype=int8", "learning.rule=dtp": what would have been. No hashes are compared
+  /// then.
   std::vector<std::string> set;
   /// True to compare tick and hash with every marker and checkpoint.
   bool verifies = false;
@@ -55,6 +56,9 @@ class Replay {
   Result<bool> step();
 
   const CheckpointInfo& start() const noexcept { return start_; }
+  /// State of the checkpoint that the changed network has no use for, and that begins anew; see
+  /// ReplayableMesh::restore_changed.
+  const std::vector<std::string>& anew() const noexcept { return anew_; }
   std::uint64_t records() const noexcept { return records_; }
   std::uint64_t compared() const noexcept { return compared_; }
   /// Hash over all external inputs since the start, in order: inputs, targets, commands, sessions; independent of their
@@ -90,6 +94,7 @@ class Replay {
   RecordSource source_;
   std::string directory_;
   CheckpointInfo start_;
+  std::vector<std::string> anew_;
   std::optional<Record> record_;  // being replayed
   std::vector<std::byte> payload_;
   std::uint64_t number_ = 0, done_ = 0;  // its number, parts replayed

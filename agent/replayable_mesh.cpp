@@ -7,6 +7,7 @@
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/mesh_load.hpp"
 #include "mesh/persistence/session_file.hpp"
 #include "mesh/runtime/command.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -19,12 +20,29 @@
 namespace weft::agent {
 namespace {
 
-/// A call halts the mesh exactly when it did in the recorded run.
-Status as_told(Status status, bool halted) {
+/// A tensor of each file with a learner's state.
+constexpr const char* kLearnerTensor = "learning/in_flight";
+
+Status restore_loop(EnvironmentLoop* loop, const formats::EntityFile& file) {
+  if (!loop) return {};
+  WEFT_TRY(const auto state, file.values<std::byte>(kLoopTensor));
+  return loop->load(state);
+}
+
+/// A call halts the mesh exactly when it did in the recorded run, or when it does in a changed one.
+Status as_told(Status status, bool halted, bool is_changed) {
   if (!status && status.error().code() != Errc::halted) return status;
   if (!status == halted) return {};
+  if (is_changed) return status;
   if (halted) return fail(Errc::corrupt, "a fault halted the mesh here, and now none does");
   return fail(Errc::corrupt, "no fault halted the mesh here, and now one does: " + status.error().text());
+}
+
+/// Leaves out, and counts, what comes too late for a sample of a changed run.
+Status unless_expired(Status status, bool is_changed, std::uint64_t& left_out) {
+  if (status || !is_changed || status.error().code() != Errc::timed_out) return status;
+  ++left_out;
+  return {};
 }
 
 Failure no_learner_for(std::string_view what) {
@@ -37,27 +55,65 @@ Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool
   ReplayableMesh replayable;
   WEFT_TRY(auto mesh, mesh::Mesh::build(spec, std::move(options)));
   replayable.mesh_ = std::make_unique<mesh::Mesh>(std::move(mesh));
-  if (!learns) return replayable;
-  WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
-  WEFT_TRY(replayable.learner_, learning::Learner::build(*replayable.mesh_, learning));
-  if (spec.reinforcement.empty()) return replayable;
-  WEFT_TRY(const auto reinforcement, read_reinforcement(spec.reinforcement));
-  WEFT_TRY(replayable.loop_, EnvironmentLoop::build(*replayable.learner_, reinforcement));
+  if (learns) WEFT_CHECK(replayable.begin_learning(spec));
   return replayable;
+}
+
+Status ReplayableMesh::begin_learning(const mesh::NetworkSpec& spec) {
+  WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
+  WEFT_TRY(learner_, learning::Learner::build(*mesh_, learning));
+  if (spec.reinforcement.empty()) return {};
+  WEFT_TRY(const auto reinforcement, read_reinforcement(spec.reinforcement));
+  WEFT_TRY(loop_, EnvironmentLoop::build(*learner_, reinforcement));
+  return {};
 }
 
 Result<ReplayableMesh> ReplayableMesh::restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
                                                mesh::MeshOptions options) {
   options.sessions = mesh::sessions_of(file);
-  const bool learns = file.contains("learning/in_flight");
+  const bool learns = file.contains(kLearnerTensor);
   WEFT_TRY(ReplayableMesh replayable, begin(spec, learns, std::move(options)));
   WEFT_CHECK(mesh::restore_weights(*replayable.mesh_, file));
   WEFT_CHECK(mesh::restore_live(*replayable.mesh_, file));
   if (learns) WEFT_CHECK(learning::restore_learner(*replayable.learner_, file));
-  if (!replayable.loop_) return replayable;
-  WEFT_TRY(const auto state, file.values<std::byte>(kLoopTensor));
-  WEFT_CHECK(replayable.loop_->load(state));
+  WEFT_CHECK(restore_loop(replayable.loop_.get(), file));
   return replayable;
+}
+
+Result<ReplayableMesh> ReplayableMesh::restore_changed(const formats::EntityFile& file, const mesh::NetworkSpec& was,
+                                                       const mesh::NetworkSpec& spec, const mesh::MeshOptions& given,
+                                                       std::vector<std::string>& anew) {
+  if (!file.contains(kLearnerTensor)) {
+    WEFT_TRY(ReplayableMesh other, restore(file, spec, given));
+    other.is_changed_ = true;
+    return other;
+  }
+  mesh::MeshOptions options = given;
+  options.sessions = mesh::sessions_of(file);
+  learning::LearnerBefore before;
+  WEFT_TRY(before.options, learning::read_learning(was.learning));
+  WEFT_TRY(const learning::LearningOptions now, learning::read_learning(spec.learning));
+  if (learning::keeps_meaning(before.options, now)) {
+    WEFT_TRY(ReplayableMesh same, begin(spec, true, options));
+    WEFT_CHECK(mesh::restore_weights(*same.mesh_, file));
+    if (mesh::restore_live(*same.mesh_, file) && learning::restore_learner(*same.learner_, file)) {
+      WEFT_CHECK(restore_loop(same.loop_.get(), file));
+      same.is_changed_ = true;
+      return same;
+    }
+  }
+  if (before.options.late != learning::Late::none) {
+    WEFT_TRY(ReplayableMesh unchanged, restore(file, was, given));
+    before.next_ticket = unchanged.learner_->next_ticket();
+    before.open = unchanged.learner_->late_counts().open();
+  }
+  WEFT_TRY(ReplayableMesh changed, begin(spec, false, options));
+  WEFT_CHECK(mesh::load_state(*changed.mesh_, file));
+  WEFT_CHECK(changed.begin_learning(spec));
+  WEFT_TRY(anew, learning::take_over(*changed.learner_, before, file));
+  WEFT_CHECK(restore_loop(changed.loop_.get(), file));
+  changed.is_changed_ = true;
+  return changed;
 }
 
 Result<ReplayableMesh> ReplayableMesh::copy(mesh::MeshOptions options) {
@@ -74,6 +130,8 @@ Result<ReplayableMesh> ReplayableMesh::copy(mesh::MeshOptions options) {
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
   WEFT_TRY(ReplayableMesh made, restore(file, spec, std::move(options)));
   made.compares_ = compares_;
+  made.is_changed_ = is_changed_;
+  made.left_out_ = left_out_;
   return made;
 }
 
@@ -82,6 +140,8 @@ void ReplayableMesh::swap(ReplayableMesh& other) noexcept {
   std::swap(learner_, other.learner_);
   std::swap(loop_, other.loop_);
   std::swap(compares_, other.compares_);
+  std::swap(is_changed_, other.is_changed_);
+  std::swap(left_out_, other.left_out_);
 }
 
 Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::size_t)>& hash_of) {
@@ -124,7 +184,10 @@ Status ReplayableMesh::learn(const LearnRecord& record, std::uint64_t first, std
   for (const LearnRecord::Port& port : record.inputs) inputs.push_back({port.name, part(port.values)});
   std::vector<learning::Target> targets;
   for (const LearnRecord::Output& target : record.targets)
-    targets.push_back({target.name, part(target.labels), part(target.values)});
+    targets.push_back({.output = target.name,
+                       .labels = part(target.labels),
+                       .values = part(target.values),
+                       .weights = part(target.weights)});
   return learner_->learn(inputs, targets, count);
 }
 
@@ -133,16 +196,16 @@ Status ReplayableMesh::apply_one(const InputRecord& record) {
 }
 
 Status ReplayableMesh::apply_one(const TicksRecord& record) {
-  return as_told(mesh_->tick(record.ticks), record.halted);
+  return as_told(mesh_->tick(record.ticks), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const LearnRecord& record) {
-  return as_told(learn(record, 0, record.samples), record.halted);
+  return as_told(learn(record, 0, record.samples), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const DrainRecord& record) {
   if (!learner_) return no_learner_for("drain");
-  return as_told(learner_->drain(), record.halted);
+  return as_told(learner_->drain(), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const ObserveRecord& record) {
@@ -150,23 +213,24 @@ Status ReplayableMesh::apply_one(const ObserveRecord& record) {
   std::vector<mesh::RunInput> inputs;
   for (const LearnRecord::Port& port : record.inputs) inputs.push_back({port.name, port.values});
   const auto ticket = learner_->observe(inputs);
-  return as_told(ticket ? Status() : Status(fail(ticket.error())), record.halted);
+  return as_told(ticket ? Status() : Status(fail(ticket.error())), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const TeachRecord& record) {
   if (!learner_) return no_learner_for("teach");
-  return as_told(learner_->teach(record.ticket, record.views()), record.halted);
+  return unless_expired(as_told(learner_->teach(record.ticket, record.views()), record.halted, is_changed_),
+                        is_changed_, left_out_);
 }
 
 Status ReplayableMesh::apply_one(const ForgoRecord& record) {
   if (!learner_) return no_learner_for("forgo");
-  return learner_->forgo(record.ticket);
+  return unless_expired(learner_->forgo(record.ticket), is_changed_, left_out_);
 }
 
 Status ReplayableMesh::apply_one(const ActRecord& record) {
   if (!loop_)
     return fail(Errc::corrupt, "act: this mesh has no environment; the network has no section \"reinforcement\"");
-  return as_told(loop_->run(record.steps), record.halted);
+  return as_told(loop_->run(record.steps), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const ReactRecord&) { return compares_ ? react() : Status(); }
@@ -234,7 +298,8 @@ Status ReplayableMesh::apply_one(const ResetSessionRecord& record) { return mesh
 
 Status ReplayableMesh::apply_one(const AttachSessionRecord& record) {
   WEFT_TRY(const auto file, formats::decode_entity(record.file, "session"));
-  WEFT_TRY([[maybe_unused]] const std::size_t session, mesh::attach_session(*mesh_, file, record.allow_other_weights));
+  const bool allows_others = record.allow_other_weights || is_changed_;
+  WEFT_TRY([[maybe_unused]] const std::size_t session, mesh::attach_session(*mesh_, file, allows_others));
   return {};
 }
 

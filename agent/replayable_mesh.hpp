@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace weft::agent {
 
@@ -40,6 +42,14 @@ class ReplayableMesh {
   /// As a file with live state holds it; `spec` is the file's network, or one changed in types or rates.
   static Result<ReplayableMesh> restore(const formats::EntityFile& file, const mesh::NetworkSpec& spec,
                                         mesh::MeshOptions options);
+
+  /// The same for a network that is changed in how it learns too. Where the state of the file's learner (section
+  /// "learning" of `was`) means nothing to the changed one, or does not fit, a new learner goes on with the mesh
+  /// (learning::take_over): `anew` names what begins anew. Calls may end otherwise than they did when they were
+  /// recorded, and what is taught too late is left out. @error as `restore`, of the changed one
+  static Result<ReplayableMesh> restore_changed(const formats::EntityFile& file, const mesh::NetworkSpec& was,
+                                                const mesh::NetworkSpec& spec, const mesh::MeshOptions& options,
+                                                std::vector<std::string>& anew);
 
   /// The same mesh, learner and loop once more, built with other options: other cores, other memory. Goes on to the
   /// same bits. @pre quiesce was called for this state
@@ -76,9 +86,13 @@ class ReplayableMesh {
   /// itself, rather than where its journal says so.
   void compare_marks(bool compare) noexcept { compares_ = compare; }
   bool compares_marks() const noexcept { return compares_; }
+  /// Targets of samples that were still open when they were recorded, and had expired in a changed run: left out.
+  std::uint64_t left_out() const noexcept { return left_out_; }
 
  private:
   ReplayableMesh() = default;
+  /// Learner and loop, by the sections of the network.
+  Status begin_learning(const mesh::NetworkSpec& spec);
   Status apply_one(const InputRecord& record);
   Status apply_one(const TicksRecord& record);
   Status apply_one(const LearnRecord& record);
@@ -106,6 +120,8 @@ class ReplayableMesh {
   std::unique_ptr<learning::Learner> learner_;  // after the mesh: it goes first
   std::unique_ptr<EnvironmentLoop> loop_;       // after the learner
   bool compares_ = true;
+  bool is_changed_ = false;
+  std::uint64_t left_out_ = 0;
 };
 
 }  // namespace weft::agent

@@ -76,6 +76,17 @@ Result<ShortList<mesh::RunOutput>> outputs_of(const weft_output* outputs, std::s
   return list;
 }
 
+Result<std::size_t> stride_in(const void* array, std::size_t capacity, std::size_t alignment, std::string_view what) {
+  WEFT_CHECK(check_array(array, capacity, sizeof(std::size_t), alignment, what));
+  if (capacity == 0) return std::size_t{0};
+  std::size_t stride = 0;
+  std::memcpy(&stride, array, sizeof stride);
+  if (stride < sizeof stride || stride > kMostStructBytes || stride % alignment != 0 || capacity > PTRDIFF_MAX / stride)
+    return fail(Errc::invalid_argument, std::string(what) + ": " + std::to_string(capacity) + " of " +
+                                            std::to_string(stride) + " bytes; the size of the first is that of each");
+  return stride;
+}
+
 Result<ShortList<learning::Target>> targets_of(const weft_target* targets, std::size_t count) {
   ShortList<learning::Target> list(count);
   if (count == 0) return list;

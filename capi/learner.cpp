@@ -8,8 +8,10 @@
 #include "learning/one_sample.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace weft::capi {
 namespace {
@@ -170,5 +172,40 @@ weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_c
     counts.latency = learned.latency();
     counts.ticks_per_sample = learned.ticks_per_sample();
     return give_struct(counts, out_counts, "out_counts");
+  });
+}
+
+weft_status weft_learner_measure(weft_learner* learner, int is_on) {
+  return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
+    auto& monitor = of.state.monitor;
+    if (is_on && !monitor) monitor.emplace(of.learner());
+    if (monitor) monitor->measure(is_on != 0);
+    return {};
+  });
+}
+
+weft_status weft_learner_diagnostics(weft_learner* learner, weft_layer_diagnostics* layers, size_t capacity,
+                                     size_t* out_needed) {
+  return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
+    std::vector<learning::LayerDiagnostics> found;
+    if (of.state.monitor) found = of.state.monitor->read();
+    Outcome outcome;
+    WEFT_TRY(const std::size_t stride, stride_of(layers, capacity, "layers"));
+    if (is_size_only(found.size(), layers, capacity, out_needed, outcome)) return outcome;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const learning::LayerDiagnostics& layer = found[i];
+      weft_layer_diagnostics own{};
+      own.at = {layer.at.z, layer.at.y, layer.at.x, layer.at.l};
+      own.error = layer.error;
+      own.budget = layer.budget.value_or(-1.0f);
+      own.update = layer.update;
+      own.relative_update = layer.relative_update;
+      own.weight = layer.weight;
+      own.error_age = layer.error_age;
+      auto* const to = reinterpret_cast<char*>(layers) + i * stride;
+      std::memcpy(to, &stride, sizeof stride);
+      WEFT_CHECK(give_bytes(&own, to, sizeof own, "layers"));
+    }
+    return {};
   });
 }

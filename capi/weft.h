@@ -298,7 +298,7 @@ typedef struct weft_target {
   size_t value_count;
   const float* gradient; /* of weft_learner_teach: instead of either, dLoss/d output */
   size_t gradient_count;
-  const float* weights; /* of weft_learner_teach: factors of the gradients; NULL: 1 */
+  const float* weights; /* of teach, and of learn with "weights": factors of the gradients; NULL: 1 */
   size_t weight_count;
 } weft_target;
 
@@ -317,6 +317,18 @@ typedef struct weft_learner_counts {
   uint64_t observed, taught, forgone, expired; /* of observe; the others are open */
   uint64_t hold, latency, ticks_per_sample;    /* ticks */
 } weft_learner_counts;
+
+/* Measurements of a layer's last update; means are over sessions that learn (docs/learning.md). */
+typedef struct weft_layer_diagnostics {
+  size_t size;
+  weft_coord at;
+  float error;                   /* rms of what reached it: target - output, or of backprop the loss's gradient */
+  float budget;                  /* link budget, 0 to 1; -1: the rule has no targets */
+  float update, relative_update; /* rms of the change of its weights, and over that of the weights */
+  float weight;                  /* rms of its weights after that */
+  float reserved;
+  uint64_t error_age; /* ticks since the layer published what the error speaks of */
+} weft_layer_diagnostics;
 
 /* `json`: a network file's section "learning"; NULL: the network's own. It drives the mesh until it is destroyed. */
 WEFT_API weft_status weft_learner_build(weft_mesh* mesh, const char* json, weft_learner** out_learner);
@@ -368,6 +380,17 @@ WEFT_API weft_status weft_learner_scores(weft_learner* learner, weft_score* scor
 WEFT_API weft_status weft_learner_clear_scores(weft_learner* learner);
 /* Fills as much as `out_counts->size` says. */
 WEFT_API weft_status weft_learner_count(weft_learner* learner, weft_learner_counts* out_counts);
+/*
+ * 1: layers are measured as they learn, from now on, which takes time and a copy of all weights; 0: no more. The bits
+ * stay. Steps that a device runs are not measured.
+ */
+WEFT_API weft_status weft_learner_measure(weft_learner* learner, int is_on);
+/*
+ * The layers that an error has reached since, in the network's order. The size of layers[0] is that of each;
+ * `capacity` and `out_needed` count layers.
+ */
+WEFT_API weft_status weft_learner_diagnostics(weft_learner* learner, weft_layer_diagnostics* layers, size_t capacity,
+                                              size_t* out_needed);
 
 /* ---- Agents ---- */
 

@@ -243,6 +243,7 @@ Status Feed::add_to_batch() {
   batch_.inputs.insert(batch_.inputs.end(), reader_->values().begin(), reader_->values().end());
   batch_.labels.insert(batch_.labels.end(), labels.begin(), labels.end());
   if (has_values) batch_.values.insert(batch_.values.end(), target_.begin(), target_.end());
+  if (reader_->has_weights()) batch_.weights.push_back(reader_->weight());
   if (++batch_.rows % learners != 0) return {};
   const std::size_t first = batch_.inputs.size() - learners * width;
   batch_.inputs.resize(first + learner_.mesh().sessions() * width);
@@ -276,11 +277,12 @@ Status Feed::flush() {
   const auto first = [&](auto& values, std::size_t each) { return std::span(values).first(updates * each); };
   const std::size_t targets = stream_.data().targets * stream_.at_once();
   const bool has_values = stream_.data().has_values();
+  const std::size_t weights = batch_.weights.empty() ? 0 : stream_.at_once();
   const std::size_t inputs = learner_.mesh().sessions() * stream_.data().features;
   const mesh::RunInput input{stream_.options().input, first(batch_.inputs, inputs)};
   const Status learned = counted(rows, rows, [&] {
     return stream_.outputs().teach(first(batch_.labels, has_values ? 0 : targets),
-                                   first(batch_.values, has_values ? targets : 0),
+                                   first(batch_.values, has_values ? targets : 0), first(batch_.weights, weights),
                                    [&](std::span<const learning::Target> all) {
                                      return learn({&input, 1}, all, updates);
                                    });
@@ -290,6 +292,7 @@ Status Feed::flush() {
   };
   drop(batch_.inputs, inputs);
   has_values ? drop(batch_.values, targets) : drop(batch_.labels, targets);
+  drop(batch_.weights, weights);
   batch_.rows -= rows;
   return learned;
 }
@@ -375,7 +378,7 @@ Status Feed::take_target() {
     if (stream_.data().has_values()) values.insert(values.end(), target_.begin(), target_.end());
   }
   return refused_by_id(counted(1, 0, [&] {
-    return stream_.outputs().teach(labels, values, [&](std::span<const learning::Target> targets) {
+    return stream_.outputs().teach(labels, values, {}, [&](std::span<const learning::Target> targets) {
       if (!reader_->table().weight()) return teach(ticket, targets);
       std::vector<learning::Target> weighted(targets.begin(), targets.end());
       for (learning::Target& each : weighted) each.weights = weights;

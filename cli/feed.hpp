@@ -101,7 +101,7 @@ class Feed {
   struct Batch {
     std::uint64_t rows = 0;     // those of whole updates, and the beginning of one more
     std::uint64_t skipped = 0;  // rows that are passed over among the latter
-    std::vector<float> inputs, values;
+    std::vector<float> inputs, values, weights;
     std::vector<std::uint32_t> labels;
   } batch_;
   std::vector<float> output_, target_;

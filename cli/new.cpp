@@ -234,6 +234,7 @@ Json learning_json(const NewRequest& request, const std::optional<Found>& found)
   Json out{{"rule", request.rule}, {"schedule", request.schedule}};
   out.update(loss_json(request, found));
   out["optimizer"] = optimizer;
+  if (request.table.weight) out["weights"] = true;
   return out;
 }
 
@@ -242,8 +243,8 @@ Json stream_json(const NewRequest& request, const learning::StreamOptions& strea
   const auto path = request.output.empty() ? std::nullopt : path_from(request.output, request.from);
   Json out{{"csv", path.value_or(request.from)}};
   const Json all = *parse_json(learning::write_stream(stream), "stream");
-  for (const char* key : {"label", "labels", "targets", "target_mean", "target_deviation", "skip", "separator",
-                          "header", "missing", "fill", "classes", "head_classes"})
+  for (const char* key : {"label", "labels", "targets", "target_mean", "target_deviation", "weight", "skip",
+                          "separator", "header", "missing", "fill", "classes", "head_classes"})
     if (all.contains(key)) out[key] = all[key];
   if (stream.table.scale != 1.0f) out["scale"] = as_written(stream.table.scale);
   const std::uint64_t train = found.split.train.size();

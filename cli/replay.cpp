@@ -83,6 +83,8 @@ Status replay(const ReplayRequest& request) {
                 {"records", replayed.records()},
                 {"compared", replayed.compared()},
                 {"state_hash", hash},
+                {"anew", replayed.anew()},
+                {"targets_left_out", replayed.replayable().left_out()},
                 {"device", where_it_ran(replayed.replayable().mesh().device_statistics())},
                 {"torn_bytes", findings.torn_bytes},
                 {"damages", damages},
@@ -96,6 +98,9 @@ Status replay(const ReplayRequest& request) {
     else if (request.verify)
       std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
+    for (const std::string& part : replayed.anew()) std::printf("anew        %s\n", part.c_str());
+    if (const std::uint64_t left_out = replayed.replayable().left_out())
+      std::printf("left out    %s targets of samples that had expired\n", grouped(left_out).c_str());
     if (findings.torn_bytes) std::printf("torn        %s bytes at the end\n", grouped(findings.torn_bytes).c_str());
     for (const std::string& damage : damages) std::printf("damaged     %s\n", escaped(damage).c_str());
     if (const auto* const device = replayed.replayable().mesh().device_statistics())

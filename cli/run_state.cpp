@@ -121,6 +121,20 @@ Result<std::unique_ptr<RunState>> RunState::open(const Model& model, RunSetup se
 
 namespace {
 
+/// "gru at [0,0,0,0]", "2 layers, the first gru at [0,0,0,0]".
+std::string layers_text(const mesh::Graph& graph, const std::vector<mesh::NodeId>& nodes) {
+  const std::string place = graph.layer_spec(nodes[0]).type + " at " + to_string(graph.nodes()[nodes[0]].at);
+  return nodes.size() == 1 ? place : std::to_string(nodes.size()) + " layers, the first " + place;
+}
+
+/// Layers that a stated horizon keeps from learning, in words; empty: there are none.
+std::string layers_without_errors_text(const learning::Learner& learner) {
+  const std::vector<mesh::NodeId> nodes = layers_without_errors(learner);
+  if (nodes.empty()) return {};
+  return layers_text(learner.mesh().graph(), nodes) + ": no error gets there, and nothing is learned, since " +
+         "learning.horizon " + std::to_string(learner.options().horizon) + " ends before";
+}
+
 /// Layers whose hidden state gets no errors from the next tick, in words; empty: there are none.
 std::string states_without_errors_text(const learning::Learner& learner) {
   const std::vector<mesh::NodeId> nodes = states_without_errors(learner);
@@ -129,9 +143,7 @@ std::string states_without_errors_text(const learning::Learner& learner) {
   const learning::LearningOptions& options = learner.options();
   const auto is_cut = [&](mesh::NodeId node) { return carries_error(graph, node, learning::rule_of(options)); };
   const bool is_rule = std::none_of(nodes.begin(), nodes.end(), is_cut);
-  const std::string place = graph.layer_spec(nodes[0]).type + " at " + to_string(graph.nodes()[nodes[0]].at);
-  return (nodes.size() == 1 ? place : std::to_string(nodes.size()) + " layers, the first " + place) +
-         ": learning gets no errors from later ticks through hidden state, since " +
+  return layers_text(graph, nodes) + ": learning gets no errors from later ticks through hidden state, since " +
          (is_rule ? "the rule '" + std::string(name(options.rule)) + "' sends none there"
                   : "learning.horizon " + std::to_string(options.horizon) + " ends before");
 }
@@ -140,7 +152,8 @@ std::string states_without_errors_text(const learning::Learner& learner) {
 
 Status RunState::begin(agent::ReplayableMesh& replayable) {
   learner_ = replayable.learner();
-  if (std::string text = states_without_errors_text(*learner_); !text.empty()) notes_.push_back(std::move(text));
+  for (std::string text : {layers_without_errors_text(*learner_), states_without_errors_text(*learner_)})
+    if (!text.empty()) notes_.push_back(std::move(text));
   // Of open samples, and of as many closed ones.
   arriving_.place = FeedPlace(2 * std::size_t{learner_->options().patience} + 4096);
   auto stream = setup_.feed.is_on() ? learning::SampleStream::build_fed(*learner_, *std::move(data_), setup_.stream)

@@ -188,6 +188,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   setup.sessions = request.learning.sessions;
   if (request.learning.seed) setup.spec.seed = *request.learning.seed;
   apply(request, setup.stream);
+  if (!setup.stream.table.weight.empty()) setup.learning.weights = true;
   WEFT_CHECK(apply_encoding(request.learning, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   if (!request.sample.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.sample.data;

@@ -17,6 +17,8 @@ void add_table_flags(CLI::App& verb, TableFlags& flags) {
   add_option(verb, "target", flags.targets, "Columns of values to learn instead of a class; several with commas")
       .type_name("COLUMN")
       .between_commas();
+  add_option(verb, "weight", flags.weight, "Column of each sample's weight, a factor of its gradients")
+      .type_name("COLUMN");
   add_option(verb, "skip", flags.skip, "Columns left out, by name or number; several with commas")
       .type_name("COLUMN")
       .between_commas();
@@ -37,6 +39,7 @@ void apply(const TableFlags& flags, learning::TableOptions& o) {
     o.targets.clear();
   }
   if (!flags.targets.empty()) o.targets = flags.targets;
+  if (flags.weight) o.weight = *flags.weight;
   if (!flags.skip.empty()) o.skip = flags.skip;
   if (flags.separator) o.separator = *learning::parse_separator(*flags.separator);
   if (flags.header) o.header = *formats::parse_csv_header(*flags.header);

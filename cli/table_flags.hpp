@@ -14,10 +14,10 @@ class App;
 
 namespace weft::cli {
 
-/// `--label`, `--target`, `--skip`, `--separator`, `--header`, `--missing`: samples as a table's rows; empty: as the
-/// network says.
+/// `--label`, `--target`, `--weight`, `--skip`, `--separator`, `--header`, `--missing`: samples as a table's rows;
+/// empty: as the network says.
 struct TableFlags {
-  std::optional<std::string> separator, header, missing;
+  std::optional<std::string> weight, separator, header, missing;
   std::vector<std::string> labels, targets, skip;
 };
 /// `--format`: of rows that come one by one; else it is seen from how they begin.

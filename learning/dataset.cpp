@@ -75,6 +75,7 @@ Result<Dataset> read_dataset(storage::FileSystem& files, const std::string& path
     if (data.inputs.size() + data.features + data.values.size() + data.labels.size() > kMaxSampleValues)
       return reader.table().refuse(Errc::too_large, "more than " + std::to_string(kMaxSampleValues) + " values");
     data.inputs.insert(data.inputs.end(), reader.values().begin(), reader.values().end());
+    if (reader.has_weights()) data.weights.push_back(reader.weight());
     if (has_values)
       data.values.insert(data.values.end(), reader.target_values().begin(), reader.target_values().end());
     else

@@ -42,6 +42,7 @@ struct Dataset {
   std::vector<std::string> class_names{};   // [classes]; empty: the labels of the table are the numbers
   std::vector<ClassSet> heads{};            // of each target that has classes of its own, instead of the two above
   std::vector<float> values{};              // [size][targets], in the table's units; empty: labels
+  std::vector<float> weights{};             // [size], factors of gradients; empty: all are 1
   std::vector<std::string> names{};         // of the features; empty without a header
   std::vector<std::string> target_names{};  // empty without a header
   std::size_t validated = 0, tested = 0;    // last rows, of files of their own: first the one, then the other

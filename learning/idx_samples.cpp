@@ -99,6 +99,8 @@ Result<std::string> read_unpacked(storage::FileSystem& files, const std::string&
 
 Result<Dataset> read_idx_samples(storage::FileSystem& files, ByteSpan bytes, const std::string& path,
                                  const TableOptions& options, const LabelBounds& bounds, Dataset data) {
+  if (!options.weight.empty())
+    return fail(Errc::unsupported, path + ": weight '" + options.weight + "': an IDX file has no weights of samples");
   WEFT_TRY(const auto samples, formats::IdxArray::open(bytes, path, kMaxSampleValues));
   const auto beside = label_file(path);
   if (!beside)

@@ -125,7 +125,7 @@ template <class Object>
 Status check_weights(const Target& target, std::size_t learners, const Object& object) {
   if (target.weights.size() != learners)
     return fail(Errc::shape_mismatch, object() + std::to_string(target.weights.size()) + " weights where " +
-                                          std::to_string(learners) + " are expected, one of each learner");
+                                          std::to_string(learners) + " are expected, one of each sample and learner");
   for (const float weight : target.weights)
     if (!std::isfinite(weight) || weight < 0.0f)
       return fail(std::isfinite(weight) ? Errc::out_of_range : Errc::not_finite,
@@ -203,13 +203,16 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
     const std::size_t width = output.width, tokens = starts.size() - 1;
     const auto object = [&] { return "target of '" + std::string(target.output) + "': "; };
     WEFT_CHECK(check_signal(target, options, object));
-    if (is_late && !target.weights.empty()) WEFT_CHECK(check_weights(target, options.learners, object));
+    if (!is_late && !target.weights.empty() && !options.weights)
+      return fail(Errc::invalid_argument,
+                  object() + "weights, and learning.weights is false; with it Learner::learn takes them too");
+    if (!target.weights.empty()) WEFT_CHECK(check_weights(target, samples * options.learners, object));
     if (is_late && !target.gradient.empty()) {
       WEFT_CHECK(check_gradient(target, options, options.learners * width, object));
       continue;
     }
-    if (!is_late && !(target.weights.empty() && target.gradient.empty()))
-      return fail(Errc::invalid_argument, object() + "weights and gradients go with Learner::teach");
+    if (!is_late && !target.gradient.empty())
+      return fail(Errc::invalid_argument, object() + "gradients go with Learner::teach");
     const bool takes_labels = targets_of(options.loss) != LossTargets::values;
     if (is_late && !target.labels.empty() && !target.values.empty())
       return fail(Errc::invalid_argument, object() + std::to_string(target.labels.size()) + " labels beside " +
@@ -383,6 +386,18 @@ std::vector<NodeId> states_without_errors(const Learner& learner) {
     const std::vector<Hop>& hops = learner.parts_->plan.layers[node].hops;
     if (hops.empty() || graph.nodes()[node].layer->state_errors() == mesh::StateErrors::none) continue;
     if (std::none_of(hops.begin(), hops.end(), [](const Hop& hop) { return hop.state_out != kNoMessage; }))
+      nodes.push_back(node);
+  }
+  return nodes;
+}
+
+std::vector<NodeId> layers_without_errors(const Learner& learner) {
+  const mesh::Graph& graph = learner.parts_->mesh.graph();
+  std::vector<NodeId> nodes;
+  for (NodeId node = static_cast<NodeId>(graph.port_count()); node < learner.parts_->plan.layers.size(); ++node) {
+    const mesh::Node& layer = graph.nodes()[node];
+    const bool has_weights = !layer.layer->parameters().empty() && !layer.is_frozen;
+    if (learner.options().horizon != 0 && has_weights && learner.parts_->plan.layers[node].hops.empty())
       nodes.push_back(node);
   }
   return nodes;

@@ -38,8 +38,8 @@ struct Target {
   /// Instead of either: the caller's own gradient of its loss by the output's values, [learners][width]. It has no
   /// loss of Weft's. Of `teach` alone.
   std::span<const float> gradient{};
-  /// [learners]: factors, >= 0, of the gradients; empty: 1. A sample with none above 0 is scored and not learned from.
-  /// Of `teach` alone.
+  /// [samples][learners]: factors, >= 0, of the gradients; empty: 1. A sample with none above 0 is scored and not
+  /// learned from. Of `teach`, and of `learn` where the option `weights` is on.
   std::span<const float> weights{};
   /// Beside a gradient, where `traces` is on: the step that the output's layers make. Of `teach` alone.
   std::optional<TraceSignal> signal{};
@@ -166,7 +166,9 @@ class Learner final : public mesh::StepRule {
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
   friend std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
   friend std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
+  friend std::vector<mesh::NodeId> layers_without_errors(const Learner& learner);
   friend std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
+  friend void number_from(Learner& learner, Ticket next) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;
@@ -190,8 +192,12 @@ std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
 /// Layers that learn and whose hidden state could pass errors to the tick before, but gets none: the rule sends none
 /// there, or `horizon` ends before. They learn from each tick by itself. Ascending.
 std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
+/// Layers with weights that no error reaches, since a stated `horizon` ends before: they learn nothing. Ascending.
+std::vector<mesh::NodeId> layers_without_errors(const Learner& learner);
 /// Numbers of the samples that `replay` has stored, among those that came, by place.
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
+/// Numbers the samples of a learner into which none has entered from `next` on; those before have expired.
+void number_from(Learner& learner, Ticket next) noexcept;
 /// Bytes that stored samples take, once there are as many as there may be.
 std::uint64_t stored_sample_bytes(const Learner& learner) noexcept;
 /// Rows of a sample's inputs: one a session, without those where stored samples are.

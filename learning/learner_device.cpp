@@ -143,6 +143,7 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
     for (const OutputRing& output : parts_.rings.outputs())
       for (const std::uint32_t label : parts_.rings.labels(output, static_cast<std::uint64_t>(sample)))
         key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
+    if (parts_.options.weights) key.add(std::uint64_t{parts_.rings.teaches(static_cast<std::uint64_t>(sample))});
     key.add(std::uint64_t{parts_.late.is_observed(static_cast<std::uint64_t>(sample))});
     key.add(std::uint64_t{parts_.late.is_shown_again(static_cast<std::uint64_t>(sample))});
   };
@@ -175,6 +176,7 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
       for (const OutputRing& output : parts_.rings.outputs())
         for (const std::uint32_t label : parts_.rings.labels(output, entry.position))
           key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
+      if (parts_.options.weights) key.add(std::uint64_t{parts_.rings.teaches(entry.position)});
     }
   }
   return key.digest();

@@ -178,6 +178,7 @@ Status Learner::forgo(Ticket ticket) {
 
 LateCounts Learner::late_counts() const noexcept { return parts_->late.counts(); }
 Ticket Learner::next_ticket() const noexcept { return parts_->late.entered(); }
+void number_from(Learner& learner, Ticket next) noexcept { number_from(learner.parts_->late, next); }
 std::span<const Ticket> Learner::expired() const noexcept { return parts_->late.expired(); }
 
 /// The steps of a settled sample after its ticks, at the activations of then.

@@ -2,7 +2,9 @@
 
 #include "learning/learner_snapshot.hpp"
 
+#include "learning/internal/learner_parts.hpp"
 #include "learning/internal/word_archives.hpp"
+#include "learning/rules/rule.hpp"
 
 #include "mesh/memory/byte_archive.hpp"
 #include "mesh/mesh_access.hpp"
@@ -12,7 +14,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace weft::learning {
@@ -64,11 +68,21 @@ class OpenArchive final : public OutArchive {
 /// Fields out of tensors.
 class FileArchive final : public InArchive {
  public:
-  explicit FileArchive(const formats::TensorFile& file) : InArchive(kBeside), file_(file) {}
+  /// Takes a field, or leaves it as it is.
+  using Takes = std::function<bool(const Field& field)>;
+  explicit FileArchive(const formats::TensorFile& file, Takes takes = {})
+      : InArchive(kBeside), file_(file), takes_(std::move(takes)) {}
   Status take_status() { return std::move(status_); }
+  /// Arrays to be taken that the file does not have, or not of that size.
+  std::size_t missing() const noexcept { return missing_; }
 
  protected:
   bool get(const Field& field, Element element, std::span<std::byte> to) override {
+    if (takes_ && !takes_(field)) return false;
+    if (takes_ && !fits(field, element, to)) {
+      missing_ += !to.empty();
+      return false;
+    }
     status_ = read(field, element, to);
     if (!status_) fail();
     return true;
@@ -76,6 +90,10 @@ class FileArchive final : public InArchive {
   std::uint64_t left() const noexcept override { return UINT64_MAX; }
 
  private:
+  bool fits(const Field& field, Element element, ByteSpan to) const {
+    const Tensor wanted = tensor_of(field, element, to);
+    return bool(file_.check(wanted.name, wanted.type, wanted.shape));
+  }
   Status read(const Field& field, Element element, std::span<std::byte> to) {
     const Tensor wanted = tensor_of(field, element, to);
     WEFT_CHECK(file_.check(wanted.name, wanted.type, wanted.shape));
@@ -93,6 +111,8 @@ class FileArchive final : public InArchive {
   }
 
   const formats::TensorFile& file_;
+  Takes takes_;
+  std::size_t missing_ = 0;
   Status status_;
 };
 
@@ -218,6 +238,72 @@ Status restore_learner(Learner& learner, const formats::EntityFile& file) {
   // The optimiser's state is part of what a cell's restart goes back to.
   mesh::MeshAccess::take_cell_snapshots(learner.mesh());
   return {};
+}
+
+namespace {
+
+/// The arrays beside the weights are the same ones, in the same order.
+bool keeps_arrays(const LearningOptions& was, const LearningOptions& now) {
+  const auto has = [](const LearningOptions& options) {
+    return std::tuple(options.optimizer.kind, kernels::arrays_of(options.optimizer), options.optimizer.centered,
+                      options.traces, options.consolidation.method);
+  };
+  return has(was) == has(now);
+}
+
+bool has_inverses(const LearningOptions& options) { return rule_of(options).feedback == FeedbackMatrices::learned; }
+
+/// Samples that a learner had taken when it was saved.
+Result<std::uint64_t> samples_in(const formats::EntityFile& file) {
+  WEFT_TRY(const auto words, file.values<std::uint32_t>(kFlight));
+  std::uint64_t samples = 0;  // the first of its fields
+  if (words.size_bytes() < sizeof(samples)) return fail(Errc::corrupt, "learner state: too short");
+  std::memcpy(&samples, words.data(), sizeof(samples));
+  return samples;
+}
+
+}  // namespace
+
+bool keeps_meaning(const LearningOptions& was, const LearningOptions& now) {
+  const auto means = [](const LearningOptions& options) {
+    return std::tuple(options.rule, options.schedule, options.loss, options.horizon, options.hold, options.late,
+                      options.patience, options.learners, options.drift.detector.kind, options.replay.method,
+                      options.replay.samples, options.replay.capacity, options.weights);
+  };
+  return means(was) == means(now) && keeps_arrays(was, now);
+}
+
+Result<std::vector<std::string>> take_over(Learner& learner, const LearnerBefore& before,
+                                           const formats::EntityFile& file) {
+  const LearningOptions &was = before.options, &now = learner.options();
+  WEFT_TRY(const std::uint64_t samples, samples_in(file));
+  const bool takes_arrays = keeps_arrays(was, now), takes_inverses = has_inverses(was) && has_inverses(now);
+  FileArchive archive(file,
+                      [&](const Field& field) { return field.name == "inverse" ? takes_inverses : takes_arrays; });
+  mesh::MeshAccess::sync(learner.mesh(), true);
+  learner.saved()->visit(archive);
+  WEFT_CHECK(archive.take_status());
+  if (was.late != Late::none && now.late != Late::none) number_from(learner, before.next_ticket);
+  WEFT_CHECK(learner.finish_restore());
+  mesh::MeshAccess::take_cell_snapshots(learner.mesh());
+  std::vector<std::string> anew;
+  if (samples == 0) return anew;
+  const std::string optimizer(name(now.optimizer.kind));
+  if (!takes_arrays) anew.push_back("state of the optimizer '" + optimizer + "' and counts of updates");
+  if (has_inverses(now) && !takes_inverses) anew.push_back("learned inverses");
+  if (const std::size_t n = archive.missing(); n > 0)
+    anew.push_back(std::to_string(n) + (n == 1 ? " array" : " arrays") +
+                   " beside weights, which the checkpoint does not have");
+  const auto& nodes = learner.mesh().graph().nodes();
+  const bool has_state = std::any_of(nodes.begin(), nodes.end(), [](const mesh::Node& node) {
+    return !node.is_port() && node.layer->state_size() > 0;
+  });
+  if (has_state || was.schedule == Schedule::pipelined) anew.push_back("activations of earlier ticks");
+  if (was.schedule == Schedule::pipelined) anew.push_back("errors on their way");
+  if (before.open > 0) anew.push_back(std::to_string(before.open) + " open samples, which have expired");
+  if (now.drift.is_on()) anew.push_back("the detector of drift");
+  if (now.replay.is_on()) anew.push_back("stored samples");
+  return anew;
 }
 
 }  // namespace weft::learning

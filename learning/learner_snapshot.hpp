@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace weft::learning {
@@ -56,5 +57,19 @@ Status restore_rule(mesh::RuleState& rule, const formats::TensorFile& file);
 std::vector<formats::Tensor> learner_tensors(Learner& learner);
 /// Puts it back. @error not_found, shape_mismatch, corrupt; then the learner is to be thrown away
 Status restore_learner(Learner& learner, const formats::EntityFile& file);
+
+/// True where all that a learner with options `was` keeps means the same to one with options `now`, if it fits.
+bool keeps_meaning(const LearningOptions& was, const LearningOptions& now);
+/// State of a learner with other options, which a file holds.
+struct LearnerBefore {
+  LearningOptions options;
+  Ticket next_ticket = 0;  // of samples that may be taught late
+  std::uint64_t open = 0;  // samples that waited for their targets
+};
+/// Puts into a new learner what the file of one with other options has that means the same to it: arrays and counts of
+/// updates of the same optimiser, learned inverses, the number of the next ticket. The rest begins anew: returns the
+/// names of what had begun by then. @error not_found, corrupt; then the learner is to be thrown away
+Result<std::vector<std::string>> take_over(Learner& learner, const LearnerBefore& before,
+                                           const formats::EntityFile& file);
 
 }  // namespace weft::learning

@@ -39,6 +39,10 @@ class LayerUpdate {
     is_used_ |= outcome == BackwardStep::Outcome::used;
     at_.is_first = false;
   }
+  /// Of an output's error: its answer is scored, and nothing is learned from it.
+  void score(const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept {
+    parts_.backward.score(at_, hop, activation_tick, sample);
+  }
   void end() noexcept {
     if (!at_.product)
       parts_.updates.end(at_.context, at_.node, is_used_, at_.parity, parts_.sizes);
@@ -57,8 +61,7 @@ class LayerUpdate {
 bool trains(const LearnerParts& p, NodeId node, std::uint64_t step, std::uint64_t tick) noexcept {
   const std::vector<Hop>& hops = p.plan.layers[node].hops;
   if (!p.clock.is_pipelined())
-    return !hops.empty() && !p.late.is_observed(p.clock.sample_of(step)) &&
-           p.rings.is_labelled(p.clock.sample_of(step));
+    return !hops.empty() && !p.late.is_observed(p.clock.sample_of(step)) && p.rings.teaches(p.clock.sample_of(step));
   // The output committed at tick + 1 is paired with the errors of the outputs `back` ticks later.
   for (const Hop& hop : hops) {
     const Meeting meeting = p.plan.meeting(rule_of(p.options).path, node, hop, false);
@@ -66,7 +69,7 @@ bool trains(const LearnerParts& p, NodeId node, std::uint64_t step, std::uint64_
     if (meeting.back + 1 > static_cast<std::int64_t>(p.plan.latency)) break;
     const std::int64_t sample = p.clock.sample_at(tick + 1 + static_cast<std::uint64_t>(meeting.back));
     if (sample != SampleClock::kNoSample && !p.late.is_observed(static_cast<std::uint64_t>(sample)) &&
-        p.rings.is_labelled(static_cast<std::uint64_t>(sample)))
+        p.rings.teaches(static_cast<std::uint64_t>(sample)))
       return true;
     // Further hops of target rules would look at samples that may not have been given yet.
     if (rule_of(p.options).path == ErrorPath::displacements) break;
@@ -126,7 +129,7 @@ float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
 void Learner::move_together(mesh::StepContext& context, NodeId node) noexcept {
   LearnerParts& p = *parts_;
   const std::uint64_t phase = p.clock.phase(context.step);
-  if (phase < p.plan.norm_step() || !p.rings.is_labelled(p.clock.sample_of(context.step))) return;
+  if (phase < p.plan.norm_step() || !p.rings.teaches(p.clock.sample_of(context.step))) return;
   if (phase == p.plan.norm_step() && node == p.plan.adder()) p.updates.add_norms(context);
   if (phase == p.plan.move_step() && p.clock.end_tick(context.tick) >= p.plan.layers[node].reach + 1)
     p.updates.move_together(context, node);
@@ -155,11 +158,8 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
       p.records.keep(context, node, 0);
     // In a mesh's first ticks the deepest hops would read from before tick 0.
     if (!p.rings.is_labelled(sample)) return;
-    if (end < layer.reach + 1) {
-      const bool leaves = layer.output >= 0 && phase == p.plan.hold;
-      if (leaves)
-        p.backward.score({context, node, parity, p.scratch[context.region], p.options.learners}, layer.hops.front(),
-                         end, sample);
+    if (end < layer.reach + 1 || !p.rings.teaches(sample)) {
+      if (layer.output >= 0 && phase == p.plan.hold) update.score(layer.hops.front(), end, sample);
       return;
     }
     for (const Hop& hop : layer.hops) {
@@ -180,6 +180,10 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
       const auto age = static_cast<std::uint64_t>(meeting.age), back = static_cast<std::uint64_t>(meeting.back);
       const LateSamples::Entry& entry = p.late.entry(p.clock.now.steps + step - age);
       if (!entry.is_one || entry.end_tick < back + 1) continue;
+      if (!p.rings.teaches(entry.position)) {
+        if (layer.output >= 0 && hop.distance == 0) update.score(hop, entry.end_tick - back, entry.position);
+        continue;
+      }
       if (!update.is_begun()) update.begin();
       update.take(hop, entry.end_tick - back, entry.position);
       continue;
@@ -188,6 +192,10 @@ void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {
     if (tick < past + 1) continue;
     const std::int64_t sample = p.clock.sample_at(tick - static_cast<std::uint64_t>(meeting.age));
     if (sample == SampleClock::kNoSample || !p.rings.is_labelled(static_cast<std::uint64_t>(sample))) continue;
+    if (!p.rings.teaches(static_cast<std::uint64_t>(sample))) {
+      if (layer.output >= 0 && hop.distance == 0) update.score(hop, tick - past, static_cast<std::uint64_t>(sample));
+      continue;
+    }
     if (!update.is_begun()) update.begin();
     update.take(hop, tick - past, static_cast<std::uint64_t>(sample));
   }

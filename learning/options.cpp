@@ -211,6 +211,8 @@ std::vector<LearningTable::Field> sample_fields() {
               .unit = "samples",
               .meaning = "samples that may enter between an answer and its target; after them the sample expires",
               .applies = "late=meet|again"}),
+      option("weights", &O::weights,
+             {.meaning = "samples have weights: factors, not below 0, of their gradients; where `late` is off too"}),
   };
 }
 
@@ -322,6 +324,14 @@ Status check_traces(const LearningOptions& options) {
     return refuse("rate_schedule " + quoted(name(options.rate_schedule.kind)), "none: the step has a bound");
   return {};
 }
+
+/// Samples that are stored have none, and importances are of all samples alike.
+Status check_weights(const LearningOptions& options) {
+  if (!options.weights || !(options.replay.is_on() || options.consolidation.is_on())) return {};
+  return fail(Errc::invalid_argument, std::string("learning.weights: true with learning.") +
+                                          (options.replay.is_on() ? "replay" : "consolidation") +
+                                          ", whose samples have no weights; give one of the two");
+}
 }  // namespace
 
 Status check_options(const LearningOptions& options) {
@@ -365,6 +375,7 @@ Status check_options(const LearningOptions& options) {
                 "different samples at once; use 'norm', or the schedule 'settle'");
   WEFT_CHECK(check_delay_compensation(options));
   WEFT_CHECK(check_traces(options));
+  WEFT_CHECK(check_weights(options));
   WEFT_CHECK(check_drift(options.drift));
   WEFT_CHECK(check_past(options));
   if (options.plasticity.is_on() && options.late != Late::none)

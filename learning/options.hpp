@@ -91,7 +91,8 @@ struct LearningOptions {
   Late late = Late::none;           // not none: samples may be observed now and taught later
   std::uint32_t patience = 32;      // samples that may enter between an answer and its target (late)
   DelayCompensation delay_compensation = DelayCompensation::none;
-  bool traces = false;  // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
+  bool weights = false;  // samples may have weights of their own, which `learn` takes
+  bool traces = false;   // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   DriftOptions drift{};
   PlasticityOptions plasticity{};
   ReplayOptions replay{};

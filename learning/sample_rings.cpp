@@ -10,7 +10,8 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
     : learners_(options.learners),
       given_(options.learners - options.replay.rows()),
       mask_(slots - 1),
-      has_values_(targets_of(options.loss) == LossTargets::values) {
+      has_values_(targets_of(options.loss) == LossTargets::values),
+      has_weights_(options.weights) {
   for (const mesh::NodeId node : graph.outputs()) {
     const mesh::Node& made = graph.nodes()[node];
     const auto starts = parts_of(made, options);
@@ -21,7 +22,7 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
     output.losses.assign(output.labels.size(), 0.0f);
     const bool is_late = options.late != Late::none;
     if (has_values_ || is_late) output.values.assign(slots * learners_ * output.width, 0.0f);
-    if (is_late || options.replay.is_on()) output.weights.assign(slots * learners_, 1.0f);
+    if (is_late || options.replay.is_on() || has_weights_) output.weights.assign(slots * learners_, 1.0f);
     if (has_guides(options)) {
       output.guides.assign(slots * learners_ * output.width, 0.0f);
       output.guide_scales.assign(slots, 0.0f);
@@ -38,7 +39,7 @@ std::uint64_t SampleRings::bytes_for(const mesh::Graph& graph, const LearningOpt
     const mesh::Node& made = graph.nodes()[node];
     words += 4 * (parts_of(made, options).size() - 1);  // labels, classes, predictions, losses
     if (is_late || targets_of(options.loss) == LossTargets::values) words += made.width;
-    words += is_late || options.replay.is_on() ? 1 : 0;
+    words += is_late || options.replay.is_on() || options.weights ? 1 : 0;
     words += has_guides(options) ? made.width : 0;
   }
   return slots * options.learners * words * sizeof(float);
@@ -70,6 +71,8 @@ void SampleRings::stage(const mesh::Graph& graph, std::span<const Target> target
       }
       output.set_classes(at * each, each);
       if (!output.weights.empty()) std::fill_n(output.weights.data() + at * n, n, 1.0f);
+      if (target != targets.end() && !target->weights.empty())
+        std::copy_n(target->weights.data() + (first + s) * given_, given_, output.weights.data() + at * n);
       if (!output.guides.empty()) output.guide_scales[at] = 0.0f;
     }
   }

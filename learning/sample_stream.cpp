@@ -117,6 +117,9 @@ Status SampleStream::check_targets() const {
     return fail(Errc::unsupported, "learning.loss: " + std::string(name(learning.loss)) + " learns " +
                                        (data_.has_values() ? "classes, and the table's targets are values"
                                                            : "values, and the table's targets are classes"));
+  if (!options_.table.weight.empty() && !learning.weights)
+    return fail(Errc::invalid_argument,
+                "stream.weight: '" + options_.table.weight + "', and learning.weights is false; samples have none");
   if (data_.targets != outputs_.targets())
     return fail(Errc::shape_mismatch, "stream.csv: " + std::to_string(data_.targets) +
                                           (data_.has_values() ? " values" : " labels") + " to learn a sample; " +
@@ -198,12 +201,14 @@ void SampleStream::put_steps(std::uint64_t steps) {
   block_.inputs.resize(steps * sessions * data_.features);
   (data_.has_values() ? block_.values.resize(steps * learners * targets)
                       : block_.labels.resize(steps * learners * targets));
+  block_.weights.clear();
   for (std::uint64_t i = 0; i < steps * learners; ++i) {
     const std::uint64_t sample = next_ + i;
     if (!tasks_) shuffle_epoch(sample / train_.size());
     const TaskSequence::Place place =
         tasks_ ? tasks_->sequence.place(sample) : TaskSequence::Place{0, order_[sample % train_.size()]};
     put_inputs(sample, place, block_.inputs.data() + (i / learners * sessions + i % learners) * data_.features);
+    if (!data_.weights.empty()) block_.weights.push_back(data_.weights[place.row]);
     if (data_.has_values())
       put_values(place.row, block_.values.data() + i * targets);
     else
@@ -229,7 +234,7 @@ Status SampleStream::advance(std::uint64_t samples) {
     const mesh::RunInput input{options_.input, block_.inputs};
     // Counted before: an agent may take a checkpoint with the record of the samples.
     next_ += now;
-    const Status learned = outputs_.teach(block_.labels, block_.values, [&](std::span<const Target> targets) {
+    const Status learned = outputs_.teach(block_.labels, block_.values, block_.weights, [&](auto targets) {
       return training_.learn ? training_.learn({&input, 1}, targets, steps)
                              : learner_->learn({&input, 1}, targets, steps);
     });

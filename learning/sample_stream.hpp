@@ -167,7 +167,7 @@ class SampleStream {
   std::optional<Tasks> tasks_;
   /// Samples put together for one call of the learner.
   struct Block {
-    std::vector<float> inputs, values;
+    std::vector<float> inputs, values, weights;
     std::vector<std::uint32_t> labels;
   } block_;
 };

@@ -55,6 +55,7 @@ Status append_part(Dataset& data, Dataset part, Part which, const std::string& p
   data.inputs.insert(data.inputs.end(), part.inputs.begin(), part.inputs.end());
   data.labels.insert(data.labels.end(), part.labels.begin(), part.labels.end());
   data.values.insert(data.values.end(), part.values.begin(), part.values.end());
+  data.weights.insert(data.weights.end(), part.weights.begin(), part.weights.end());
   data.classes = std::max(data.classes, part.classes);
   for (std::size_t i = 0; i < data.heads.size(); ++i)
     data.heads[i].count = std::max(data.heads[i].count, part.heads[i].count);

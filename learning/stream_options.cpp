@@ -142,6 +142,11 @@ const TableTable& table_table() {
               .most = kMaxColumns,
               .fallback_words = "1 each",
               .meaning = "a number a target that it is divided by before it is learned, and answers multiplied by"}),
+      sample_option_as<ColumnCodec>("weight", &O::weight,
+                                    {.fallback_words = "none: all weigh 1",
+                                     .meaning = "column of each sample's weight, a factor of its gradients "
+                                                "(`learning.weights`): its name or its number from 1; of samples with "
+                                                "lists of values (JSON lines) any name, and the key is `weight`"}),
       sample_option_as<ColumnsCodec>("skip", &O::skip,
                                      {.most = kMaxColumns, .meaning = "columns left out: names and numbers"}),
       sample_option_as<SeparatorCodec>(

@@ -102,7 +102,7 @@ Result<std::unique_ptr<formats::RowReader>> open_rows(formats::CsvSource source,
     };
   }
   if (format == RowFormat::jsonl) {
-    formats::JsonRowsOptions json{.targets = target_columns(options), .skip = options.skip};
+    formats::JsonRowsOptions json{.targets = target_columns(options), .skip = options.skip, .weight = options.weight};
     json.features = expected.features;
     json.defers_refusal = expected.arrives;
     if (expected.longest_row) json.max_line = expected.longest_row;
@@ -180,6 +180,7 @@ Status SampleReader::choose_columns() {
     if (!found) return fail(std::move(found).error());
     skipped[*found] = true;
   }
+  WEFT_CHECK(choose_weight(skipped));
   const auto left = static_cast<std::size_t>(std::count(skipped.begin(), skipped.end(), false));
   needs_label_ = use_ != Label::optional;
   if (needs_label_ || left != features) WEFT_CHECK(choose_targets(skipped));
@@ -204,6 +205,21 @@ Status SampleReader::choose_columns() {
   return {};
 }
 
+/// The column is none of the values.
+Status SampleReader::choose_weight(std::vector<bool>& skipped) {
+  if (options_.weight.empty() || table_->has_lists()) return {};
+  auto found = find_column(options_.weight, "weight", skipped);
+  // A table to answer for need not have one.
+  if (!found && use_ == Label::optional) return {};
+  if (!found) return fail(std::move(found).error());
+  if (skipped[*found])
+    return fail(Errc::invalid_argument, table_->source_name() + ": weight: " + table_->column_name(*found) +
+                                            " is one of those left out by skip");
+  skipped[*found] = true;
+  weight_column_ = *found;
+  return {};
+}
+
 Status SampleReader::choose_targets(const std::vector<bool>& skipped) {
   const std::string key = has_values() ? "target" : "label";
   for (const std::string& column : target_columns(options_)) {
@@ -214,8 +230,9 @@ Status SampleReader::choose_targets(const std::vector<bool>& skipped) {
                     table_->source_name() + ": " + key + ": " + table_->column_name(*found) + " is named twice");
       targets_.push_back(*found);
     } else if (needs_label_ && found) {
-      return fail(Errc::invalid_argument, table_->source_name() + ": " + key + ": " + table_->column_name(*found) +
-                                              " is one of those left out by skip");
+      return fail(Errc::invalid_argument,
+                  table_->source_name() + ": " + key + ": " + table_->column_name(*found) +
+                      (weight_column_ == *found ? " is that of the weights" : " is one of those left out by skip"));
     } else if (needs_label_) {
       return fail(std::move(found).error());
     }
@@ -275,7 +292,35 @@ Result<bool> SampleReader::take_row() {
     else if (!options_.fill.empty())
       values_[j] = options_.fill[j];
   }
-  return take_targets();
+  WEFT_TRY(const bool is_taken, take_targets());
+  if (is_taken && use_ != Label::optional) WEFT_CHECK(take_weight());
+  return is_taken;
+}
+
+Status SampleReader::take_weight() {
+  weight_ = 1.0f;
+  if (!has_target_ && !table_->weight()) return {};
+  if (!has_target_)
+    return table_->refuse(Errc::invalid_argument,
+                          "'weight': beside no target; it goes with the target, when that comes");
+  const std::optional<float> own = table_->weight();  // of a row of lists
+  if (own && options_.weight.empty())
+    return table_->refuse(Errc::invalid_argument,
+                          "'weight': a sample with a weight, and samples have none; give --weight weight");
+  if (own) weight_ = *own;
+  std::string place = "'weight'", text = std::to_string(weight_);
+  if (weight_column_) {
+    const formats::CsvField& field = table_->fields()[*weight_column_];
+    place = table_->column_name(*weight_column_);
+    text = formats::csv_excerpt(field);
+    const CsvNumber number = csv_number(field);
+    if (number.kind == CsvNumber::Kind::missing) return table_->refuse(Errc::parse_failed, place + ": no weight");
+    if (number.kind == CsvNumber::Kind::text)
+      return table_->refuse(Errc::parse_failed, place + ": " + text + " is not a number, and samples have weights");
+    weight_ = number.kind == CsvNumber::Kind::too_large ? HUGE_VALF : number.value;
+  }
+  if (weight_ >= 0.0f && std::isfinite(weight_)) return {};
+  return table_->refuse(Errc::out_of_range, place + ": " + text + "; weights are finite and not below 0");
 }
 
 const formats::CsvField& SampleReader::target_field(std::size_t i) const {

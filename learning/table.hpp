@@ -35,6 +35,7 @@ struct TableOptions {
   /// Of each target. The network learns (value - mean) / deviation, and its answers are put back. Empty: values as
   /// they are.
   std::vector<float> target_mean{}, target_deviation{};
+  std::string weight{};             // column of each sample's weight: a name or a number from 1; empty: all are 1
   std::vector<std::string> skip{};  // columns left out: names, numbers from 1, first or last
   char separator = 0;               // 0: found
   formats::CsvHeader header = formats::CsvHeader::detect;
@@ -100,6 +101,9 @@ class SampleReader {
   }
   /// Values to learn, in the table's units; where they are required.
   std::span<const float> target_values() const noexcept { return target_values_; }
+  /// Factor of the sample's gradients; 1 where the table has no column of weights.
+  float weight() const noexcept { return weight_; }
+  bool has_weights() const noexcept { return !options_.weight.empty(); }
   /// False with Label::late where the row has no target.
   bool has_target() const noexcept { return has_target_; }
 
@@ -117,6 +121,7 @@ class SampleReader {
       : table_(std::move(table)), options_(options) {}
   Status begin();
   Status choose_columns();
+  Status choose_weight(std::vector<bool>& skipped);
   Status choose_targets(const std::vector<bool>& skipped);
   Result<std::size_t> find_column(std::string_view text, std::string_view key, const std::vector<bool>& skipped) const;
   bool has_values() const noexcept { return !options_.targets.empty(); }
@@ -124,6 +129,7 @@ class SampleReader {
   const formats::CsvField& target_field(std::size_t i) const;
   std::string target_name(std::size_t i) const;
   bool lacks_targets() const;
+  Status take_weight();
   Result<bool> take_targets();
   Failure refuse_target(std::size_t i, formats::CsvNumber::Kind kind) const;
   Failure refuse_value(std::size_t column, formats::CsvNumber::Kind kind) const;
@@ -134,6 +140,8 @@ class SampleReader {
   std::size_t wanted_ = 0;            // features; 0: as many as there are
   std::vector<std::size_t> columns_;  // of the features
   std::vector<std::size_t> targets_;  // of labels or targets
+  std::optional<std::size_t> weight_column_;
+  float weight_ = 1.0f;
   bool needs_label_ = false, has_target_ = false;
   std::vector<float> values_, target_values_;
   std::vector<std::string> label_texts_;

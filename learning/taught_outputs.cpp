@@ -100,9 +100,10 @@ Status TaughtOutputs::ask(std::size_t rows, std::span<float> joined,
 }
 
 Status TaughtOutputs::teach(std::span<const std::uint32_t> labels, std::span<const float> values,
+                            std::span<const float> weights,
                             const std::function<Status(std::span<const Target>)>& call) const {
   if (!has_several()) {
-    const Target target{.output = all_[0].name, .labels = labels, .values = values};
+    const Target target{.output = all_[0].name, .labels = labels, .values = values, .weights = weights};
     return call({&target, 1});
   }
   std::vector<std::vector<std::uint32_t>> own_labels;
@@ -113,7 +114,7 @@ Status TaughtOutputs::teach(std::span<const std::uint32_t> labels, std::span<con
     own_values.push_back(columns_of(values, this->targets(), one.first_target, one.targets));
   }
   for (std::size_t i = 0; i < all_.size(); ++i)
-    targets.push_back({.output = all_[i].name, .labels = own_labels[i], .values = own_values[i]});
+    targets.push_back({.output = all_[i].name, .labels = own_labels[i], .values = own_values[i], .weights = weights});
   return call(targets);
 }
 

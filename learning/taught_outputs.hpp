@@ -58,8 +58,9 @@ class TaughtOutputs {
   /// Lets `call` write the outputs' answers to some rows, and joins them. joined [rows][width()]
   Status ask(std::size_t rows, std::span<float> joined,
              const std::function<Status(std::span<const mesh::RunOutput>)>& call) const;
-  /// Hands the targets of some samples to `call`, output by output. [samples][targets()], of one of the two
-  Status teach(std::span<const std::uint32_t> labels, std::span<const float> values,
+  /// Hands the targets of some samples to `call`, output by output. [samples][targets()], of one of the two; `weights`
+  /// [samples][learners], the same at each output; empty: all are 1
+  Status teach(std::span<const std::uint32_t> labels, std::span<const float> values, std::span<const float> weights,
                const std::function<Status(std::span<const Target>)>& call) const;
 
  private:

@@ -182,6 +182,8 @@ Result<Json> replay(const ReplayRequest& request, JobTable::Progress& progress) 
               {"records", replayed.records()},
               {"compared", replayed.compared()},
               {"hash", to_string(replayed.replayable().hash())},
+              {"anew", replayed.anew()},
+              {"targets_left_out", replayed.replayable().left_out()},
               {"torn_bytes", replayed.findings().torn_bytes},
               {"damages", damages}};
 }

@@ -618,6 +618,24 @@ namespace Weft
                 Native.Given(values, nameof(values)), (UIntPtr)values.Length));
         public void ClearScores() => Native.Check(Native.weft_learner_clear_scores(Handle));
 
+        /// <summary>Layers are measured as they learn, from now on, or no more: it takes time and a copy of all
+        /// weights.</summary>
+        public void Measure(bool isOn = true) => Native.Check(Native.weft_learner_measure(Handle, isOn ? 1 : 0));
+        /// <summary>Of each layer that an error has reached since.</summary>
+        public LayerDiagnostics[] Diagnostics
+        {
+            get
+            {
+                UIntPtr needed;
+                Native.Check(Native.weft_learner_diagnostics(Handle, null, UIntPtr.Zero, out needed));
+                var layers = new Native.LayerDiagnostics[(int)needed];
+                for (var i = 0; i < layers.Length; ++i)
+                    layers[i].size = (UIntPtr)Marshal.SizeOf(typeof(Native.LayerDiagnostics));
+                Native.Check(Native.weft_learner_diagnostics(Handle, layers, needed, out needed));
+                return Array.ConvertAll(layers, layer => layer.layer);
+            }
+        }
+
         /// <summary>Samples given by Learn and LearnOne.</summary>
         public ulong Samples => Counts.Samples;
         public Counts Counts
@@ -641,6 +659,22 @@ namespace Weft
         public ulong Observed, Taught, Forgone, Expired;
         /// <summary>Ticks.</summary>
         public ulong Hold, Latency, TicksPerSample;
+    }
+
+    /// <summary>Measurements of a layer's last update.</summary>
+    [StructLayout(LayoutKind.Sequential)]
+    public struct LayerDiagnostics
+    {
+        public Place At;
+        /// <summary>Root mean square of what reached it.</summary>
+        public float Error;
+        /// <summary>Link budget, 0 to 1; -1: the rule has no targets.</summary>
+        public float Budget;
+        /// <summary>Root mean square of the change of its weights, that over the weights', and of the weights.</summary>
+        public float Update, RelativeUpdate, Weight;
+        private float reserved;
+        /// <summary>Ticks since the layer published what the error speaks of.</summary>
+        public ulong ErrorAge;
     }
 
     /// <summary>A prediction before it was learned from.</summary>
@@ -1245,6 +1279,12 @@ namespace Weft
             public Weft.Counts counts;
         }
         [StructLayout(LayoutKind.Sequential)]
+        internal struct LayerDiagnostics
+        {
+            public UIntPtr size;
+            public Weft.LayerDiagnostics layer;
+        }
+        [StructLayout(LayoutKind.Sequential)]
         internal struct EnvironmentFields { public UIntPtr size; public uint length, reserved; }
         [StructLayout(LayoutKind.Sequential)]
         internal struct EnvironmentShape { public UIntPtr size, observations, choices, values; public ulong limit; }
@@ -1488,6 +1528,10 @@ namespace Weft
         internal static extern int weft_learner_learn_one_values(LearnerHandle learner, float[] x, UIntPtr xCount,
             float[] values, UIntPtr valueCount);
         [DllImport(Name)] internal static extern int weft_learner_clear_scores(LearnerHandle learner);
+        [DllImport(Name)] internal static extern int weft_learner_measure(LearnerHandle learner, int is_on);
+        [DllImport(Name)]
+        internal static extern int weft_learner_diagnostics(LearnerHandle learner, [In, Out] LayerDiagnostics[] layers,
+            UIntPtr capacity, out UIntPtr needed);
         [DllImport(Name)] internal static extern int weft_learner_count(LearnerHandle learner, ref Counts counts);
         [DllImport(Name)]
         internal static extern int weft_agent_open(byte[] directory, IntPtr network, ref AgentFields options,

@@ -115,6 +115,19 @@ export interface Score {
   token: number;
 }
 
+/** Measurements of a layer's last update. */
+export interface LayerDiagnostics {
+  at: { z: number; y: number; x: number; layer: number };
+  /** Root mean square of what reached it: target - output, or of backprop the loss's gradient. */
+  error: number;
+  /** Link budget, 0 to 1; null: the rule has no targets. */
+  budget: number | null;
+  /** Root mean square of the change of its weights, that over the weights', and of the weights. */
+  update: number; relativeUpdate: number; weight: number;
+  /** Ticks since the layer published what the error speaks of. */
+  errorAge: number;
+}
+
 export declare class Learner {
   constructor(mesh: Mesh, options?: object);
   /** A learner and its mesh (`mesh`) from the bytes of a file that was saved live while it learned: they go on to the bit.
@@ -143,6 +156,10 @@ export declare class Learner {
   /** Of samples since they were last cleared. */
   scores(): Score[];
   clearScores(): void;
+  /** Layers are measured as they learn, from now on, or no more: it takes time and a copy of all weights. */
+  measure(isOn?: boolean): void;
+  /** Of each layer that an error has reached since. */
+  diagnostics(): LayerDiagnostics[];
   destroy(): void;
 }
 

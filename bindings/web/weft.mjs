@@ -823,6 +823,34 @@ class LearnerOf extends Handle {
     const { calls, module } = this.calls;
     calls.check(module._weft_learner_clear_scores(this._handle));
   }
+  /** Layers are measured as they learn, from now on, or no more: it takes time and a copy of all weights. */
+  measure(isOn = true) {
+    const { calls, module } = this.calls;
+    calls.check(module._weft_learner_measure(this._handle, isOn ? 1 : 0));
+  }
+  /** Of each layer that an error has reached since. */
+  diagnostics() {
+    const { calls, args, module } = this.calls;
+    const bytes = 56;
+    const out = args.begin(64).zeroed(8);
+    calls.check(module._weft_learner_diagnostics(this._handle, 0, 0, out));
+    const count = calls.readU32(out);
+    if (!count) return [];
+    const needed = args.begin(bytes * count + 64).zeroed(8), layers = args.zeroed(bytes * count);
+    calls.words(layers, [bytes]);
+    calls.check(module._weft_learner_diagnostics(this._handle, layers, count, needed));
+    const data = calls.view();
+    return Array.from({ length: count }, (_, i) => {
+      const at = layers + bytes * i;
+      const [z, y, x, layer] = [4, 8, 12, 16].map((offset) => data.getUint32(at + offset, true));
+      const [error, budget, update, relativeUpdate, weight] =
+        [20, 24, 28, 32, 36].map((offset) => data.getFloat32(at + offset, true));
+      return {
+        at: { z, y, x, layer }, error, budget: budget < 0 ? null : budget, update, relativeUpdate, weight,
+        errorAge: calls.readU64(at + 48),
+      };
+    });
+  }
 }
 
 /** A world to act in, to the bits of every machine: episodes are functions of seed and number. */

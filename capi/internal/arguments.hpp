@@ -70,6 +70,14 @@ Result<ShortList<mesh::RunInput>> inputs_of(const weft_input* inputs, std::size_
 Result<ShortList<mesh::RunOutput>> outputs_of(const weft_output* outputs, std::size_t count);
 Result<ShortList<learning::Target>> targets_of(const weft_target* targets, std::size_t count);
 
+/// Bytes from one element to the next of a caller's array of structs, which the first one's `size` says; 0: no array.
+/// @error invalid_argument: NULL with a capacity, a size that no such struct has, more than there can be
+Result<std::size_t> stride_in(const void* array, std::size_t capacity, std::size_t alignment, std::string_view what);
+template <class T>
+Result<std::size_t> stride_of(const T* array, std::size_t capacity, std::string_view what) {
+  return stride_in(array, capacity, alignof(T), what);
+}
+
 Result<mesh::MeshOptions> mesh_options_of(const weft_mesh_options* options);
 
 /// Tells the caller how much there is, and copies it where it fits. An `out_needed` of NULL is for callers who know.

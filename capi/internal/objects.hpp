@@ -6,6 +6,7 @@
 #include "capi/weft.h"
 
 #include "agent/agent.hpp"
+#include "learning/layer_monitor.hpp"
 #include "learning/learner.hpp"
 
 #include "mesh/mesh.hpp"
@@ -48,8 +49,9 @@ struct MeshState final : SharedState {
 
   std::optional<mesh::Mesh> own;
   std::unique_ptr<agent::Agent> agent;
-  learning::Learner* attached = nullptr;  // to `own`
-  std::string section;                    // "learning" as it was built with
+  learning::Learner* attached = nullptr;          // to `own`
+  std::string section;                            // "learning" as it was built with
+  std::optional<learning::LayerMonitor> monitor;  // of the learner; goes before it
 };
 
 struct MeshObject final : Object {
@@ -71,7 +73,9 @@ struct LearnerObject final : Object {
     state.section = std::move(section);
   }
   ~LearnerObject() override {
-    if (own) state.attached = nullptr;
+    if (!own) return;
+    state.monitor.reset();
+    state.attached = nullptr;
   }
   learning::Learner& learner() noexcept { return *state.learner(); }
   /// `work` on whichever has the call of that name: the agent or the learner.
@@ -92,6 +96,7 @@ struct AgentObject final : Object {
   /// An agent that goes takes its mesh and its learner along.
   ~AgentObject() override {
     shared_mesh->is_closed = true;
+    shared_mesh->monitor.reset();
     shared_mesh->agent.reset();
   }
   std::shared_ptr<MeshState> shared_mesh;

@@ -53,7 +53,9 @@ class RowReader {
   bool may_bring_targets() const noexcept { return may_bring_targets_; }
   /// Of the sample, as JSON; empty: it has none.
   const std::string& id() const noexcept { return id_; }
-  /// Of the target of an earlier sample: the factor of its gradients, where the row says one.
+  /// True where a sample's values are one list, and its weight stands beside it rather than in a column.
+  bool has_lists() const noexcept { return is_list_; }
+  /// Factor of a sample's gradients, where a row of a list, or of the target of an earlier sample, says one.
   std::optional<float> weight() const noexcept { return weight_; }
   /// In the place of its target: the slope of the caller's own loss by the outputs; empty: none.
   std::span<const float> gradient() const noexcept { return gradient_; }
@@ -77,7 +79,7 @@ class RowReader {
   std::vector<std::string> names_;
   std::size_t columns_ = 0, line_ = 0;
   RowKind kind_ = RowKind::sample;
-  bool is_cut_ = false, may_bring_targets_ = false;
+  bool is_cut_ = false, may_bring_targets_ = false, is_list_ = false;
 };
 
 }  // namespace weft::formats

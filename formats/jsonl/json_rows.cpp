@@ -150,7 +150,8 @@ bool JsonRows::brings_target(const Json& document) const {
   if (document.size() < 2) return false;
   for (const auto& [key, value] : document.members()) {
     const bool is_own = (key == "y" || key == "weight" || key == "gradient") && (is_list_ || !is_column(key));
-    if (key != "id" && !is_target(key) && !is_own) return false;
+    const bool is_weight = !options_.weight.empty() && key == options_.weight;
+    if (key != "id" && !is_target(key) && !is_own && !is_weight) return false;
   }
   return true;
 }
@@ -185,6 +186,10 @@ Status JsonRows::name_columns(const Json& document) {
       names_.push_back(key);
       skipped += std::find(options_.skip.begin(), options_.skip.end(), key) != options_.skip.end();
     }
+    if (is_bare_name(options_.weight) && !options_.weight.empty()) {
+      if (!is_column(options_.weight)) names_.push_back(options_.weight);
+      ++skipped;  // no value of a sample
+    }
     // A target that has no name of its own is the one that the first sample has beyond the network's values.
     const bool is_bare = options_.features && names_.size() - skipped == options_.features;
     for (const std::string& target : options_.targets)
@@ -202,8 +207,9 @@ Status JsonRows::take_sample(const Json& document) {
       return refuse(Errc::shape_mismatch, "'x': expected a list of " + std::to_string(width) + " values" +
                                               (x && x->is_array() ? ", found " + std::to_string(x->size()) : ""));
     for (const auto& [key, value] : document.members())
-      if (key != "x" && key != "id" && key != "y" && !is_target(key))
-        return refuse(Errc::unknown_name, "unknown key " + in_quotes(key) + "; expected x, y and id");
+      if (key != "x" && key != "id" && key != "y" && key != "weight" && !is_target(key))
+        return refuse(Errc::unknown_name, "unknown key " + in_quotes(key) + "; expected x, y, weight and id");
+    WEFT_CHECK(take_weight(document));
     for (const Json& value : *x) WEFT_CHECK(add(&value, "x"));
     WEFT_CHECK(add_targets(document));
   } else {
@@ -219,12 +225,14 @@ Status JsonRows::take_sample(const Json& document) {
   return {};
 }
 
-/// "weight", of a target.
+/// "weight", of a target or beside a list of values.
 Status JsonRows::take_weight(const Json& document) {
-  const Json* const weight = document.find("weight");
-  if (!weight || is_target("weight")) return {};
+  const bool has_column = !is_list_ && !options_.weight.empty();
+  const std::string key = has_column ? options_.weight : "weight";
+  const Json* const weight = document.find(key);
+  if (!weight || is_target(key)) return {};
   const auto number = float_of(*weight);
-  if (!number) return refuse(Errc::parse_failed, "'weight': expected a number");
+  if (!number) return refuse(Errc::parse_failed, in_quotes(key) + ": expected a number");
   weight_ = *number;
   return {};
 }

@@ -20,6 +20,7 @@ struct JsonRowsOptions {
   /// Columns of labels or targets, as the table's options name them. Lines {"x": [...], "y": ...} do not name theirs.
   std::vector<std::string> targets{"y"};
   std::vector<std::string> skip{};  ///< columns that are left out by whoever reads the rows
+  std::string weight{};             ///< column of a sample's weight; of rows of lists it is `weight`. Empty: none
   std::size_t features = 0;         ///< values of a sample; 0: not known
   bool defers_refusal = false;      ///< of the first row: `next` tells of it, not `open`
   std::size_t max_columns = 65536;
@@ -28,7 +29,8 @@ struct JsonRowsOptions {
 
 /// Reads JSON lines, an object a line, as rows (docs/formats/jsonl.md): {"column": value, ...}, or {"x": [values], "y":
 /// target}. The first sample's form and keys are those of all. Keys `id` and `forgo` are no columns: {"id": ..., "y":
-/// target} is the target of an earlier sample, {"id": ..., "forgo": true} says that none will come.
+/// target} is the target of an earlier sample, {"id": ..., "forgo": true} says that none will come. `weight` may stand
+/// beside x and y, and beside a target.
 /// @error  parse_failed: no such line; too_large: a limit passed, after which the reader is of no use any more
 /// @thread one at a time
 class JsonRows final : public RowReader {
@@ -64,7 +66,6 @@ class JsonRows final : public RowReader {
   std::size_t begin_ = 0, next_line_ = 1;
   bool at_end_ = false, holds_first_ = false;
   std::optional<Error> first_refusal_;
-  bool is_list_ = false;  // {"x": [...]}
   /// Texts of the fields of a row, one behind the other, and where each ends.
   struct Texts {
     std::string all;

@@ -184,6 +184,7 @@ class LateSamples {
   const std::vector<Ticket>& all_expired() const noexcept { return expired_; }
 
  private:
+  friend void number_from(LateSamples& late, Ticket next) noexcept { late.entered_ = next; }
   static constexpr std::uint64_t kObserved = UINT64_MAX, kShownAgain = UINT64_MAX - 1;
 
   LateSample& slot(Ticket ticket, std::uint64_t position, LateSample::Fate fate);

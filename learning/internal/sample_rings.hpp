@@ -106,6 +106,16 @@ class SampleRings {
       return std::any_of(all.begin(), all.end(), [](std::uint32_t label) { return label != kNoLabel; });
     });
   }
+  /// False for a labelled sample of which all weights are 0: it is scored, and not learned from.
+  bool teaches(std::uint64_t sample) const noexcept {
+    if (!has_weights_) return is_labelled(sample);
+    return std::any_of(outputs_.begin(), outputs_.end(), [&](const OutputRing& output) {
+      const auto all = labels(output, sample);
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (all[i] != kNoLabel && output.weights[slot(sample) * learners_ + i / output.tokens] > 0.0f) return true;
+      return false;
+    });
+  }
   /// Takes in targets [first, first + samples) of those given, for samples from `sample` on.
   void stage(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t first, std::uint64_t samples,
              std::uint64_t sample);
@@ -119,7 +129,7 @@ class SampleRings {
   std::vector<OutputRing> outputs_;
   std::size_t learners_ = 1, given_ = 1;  // given_: rows that targets are given for
   std::uint64_t mask_ = 0;
-  bool has_values_ = false;
+  bool has_values_ = false, has_weights_ = false;
 };
 
 }  // namespace weft::learning

@@ -57,7 +57,28 @@ Result<Contents> read_contents(storage::MappedFile bytes, const std::string& pat
   return contents;
 }
 
-Status restore(Mesh& mesh, const formats::EntityFile& file) {
+Result<Contents> read_file(const std::string& path) {
+  WEFT_TRY(storage::MappedFile bytes, storage::real_file_system().map(path, kMaxFileBytes));
+  return read_contents(std::move(bytes), path);
+}
+
+/// A failure with the file's name in front, unless it has it.
+template <class Loaded>
+Result<Loaded> named(Result<Loaded> loaded, std::string_view name) {
+  if (!loaded && !loaded.error().text().starts_with(name)) return fail(std::move(loaded).error().within(name));
+  return loaded;
+}
+
+Result<Mesh> build(const Contents& contents, MeshOptions options) {
+  if (contents.entity && holds_live_state(*contents.entity)) options.sessions = sessions_of(*contents.entity);
+  WEFT_TRY(Mesh mesh, Mesh::build(contents.spec, std::move(options)));
+  if (contents.entity) WEFT_CHECK(load_state(mesh, *contents.entity));
+  return mesh;
+}
+
+}  // namespace
+
+Status load_state(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_CHECK(restore_weights(mesh, file));
   if (!holds_live_state(file)) return {};
   WEFT_TRY(const LiveHistory kept, history_of(file));
@@ -74,27 +95,6 @@ Status restore(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_CHECK(MeshAccess::attach(mesh, nullptr, 2));  // what was committed stays
   return restored;
 }
-
-Result<Contents> read_file(const std::string& path) {
-  WEFT_TRY(storage::MappedFile bytes, storage::real_file_system().map(path, kMaxFileBytes));
-  return read_contents(std::move(bytes), path);
-}
-
-/// A failure with the file's name in front, unless it has it.
-template <class Loaded>
-Result<Loaded> named(Result<Loaded> loaded, std::string_view name) {
-  if (!loaded && !loaded.error().text().starts_with(name)) return fail(std::move(loaded).error().within(name));
-  return loaded;
-}
-
-Result<Mesh> build(const Contents& contents, MeshOptions options) {
-  if (contents.entity && holds_live_state(*contents.entity)) options.sessions = sessions_of(*contents.entity);
-  WEFT_TRY(Mesh mesh, Mesh::build(contents.spec, std::move(options)));
-  if (contents.entity) WEFT_CHECK(restore(mesh, *contents.entity));
-  return mesh;
-}
-
-}  // namespace
 
 Result<Mesh> Mesh::load(const std::string& path, MeshOptions options) {
   const auto load = [&]() -> Result<Mesh> {

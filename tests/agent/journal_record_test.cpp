@@ -93,7 +93,25 @@ TEST(Record, KeepsBatchesWithLabelsOfEveryWidth) {
     expect_same_bits(batch.inputs[0].values, inputs);
     ASSERT_EQ(batch.targets.size(), 2u);
     EXPECT_EQ(batch.targets[0].labels, labels) << largest;
+    EXPECT_TRUE(batch.targets[0].weights.empty());
     expect_same_bits(batch.targets[1].values, values);
+  }
+}
+
+TEST(Record, KeepsTheWeightsOfABatch) {
+  const std::vector<float> inputs{1.5f, 2.25f}, weights{0.3f, 0.0f};
+  const std::vector<std::uint32_t> labels{1, 2};
+  const mesh::RunInput input{"pixels", inputs};
+  const std::vector<learning::Target> targets{{.output = "digit", .labels = labels, .weights = weights},
+                                              {.output = "size", .labels = labels}};
+  for (const bool halted : {false, true}) {
+    RecordBytes bytes;
+    bytes.begin().put_learn({&input, 1}, targets, 2, halted);
+    const auto batch = std::get<LearnRecord>(reread(RecordKind::learn, bytes));
+    EXPECT_EQ(batch.halted, halted);
+    ASSERT_EQ(batch.targets.size(), 2u);
+    expect_same_bits(batch.targets[0].weights, weights);
+    EXPECT_TRUE(batch.targets[1].weights.empty());
   }
 }
 

@@ -19,6 +19,11 @@ struct Way {
   learning::Schedule schedule;
   learning::Late late;
   learning::Rule rule = learning::Rule::backprop;
+  /// Each in turn.
+  learning::OptimizerKind optimizer() const {
+    return static_cast<learning::OptimizerKind>(
+        (static_cast<int>(rule) + 2 * static_cast<int>(schedule) + static_cast<int>(late)) % 5);
+  }
 };
 
 /// Gradients of the caller go to rules that have a use for them.
@@ -30,7 +35,8 @@ bool takes_gradients(learning::Rule rule) {
 mesh::NetworkSpec network(const Way& way) {
   auto spec = small_network();
   spec.learning = R"({"rule":")" + std::string(name(way.rule)) + R"(","patience":16,"schedule":")" +
-                  std::string(name(way.schedule)) + R"(","late":")" + std::string(name(way.late)) + R"("})";
+                  std::string(name(way.schedule)) + R"(","late":")" + std::string(name(way.late)) +
+                  R"(","optimizer":{"type":")" + std::string(learning::name(way.optimizer())) + R"("}})";
   return spec;
 }
 

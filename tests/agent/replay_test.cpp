@@ -198,14 +198,48 @@ TEST(Replay, AsksWhatIf) {
                                       {"layers[0]dtype=int8", "PATH=VALUE"},
                                       {"dtype", "PATH=VALUE"},
                                       {"nowhere.at.all=1", "no 'nowhere'"},
+                                      {"learning.nowhere.at=1", "learning.nowhere"},
                                       {"=1", "PATH=VALUE"},
-                                      {"layers[x].out=3", "PATH=VALUE"},
-                                      {"learning.rule=dtp", "does not fit"}}) {
+                                      {"layers[x].out=3", "PATH=VALUE"}}) {
     wanted.set = {change};
     const auto refused = Replay::open(files, "agent", wanted);
     ASSERT_FALSE(refused) << change;
     EXPECT_NE(refused.error().text().find(words), std::string::npos) << refused.error().text();
   }
+}
+
+// Weights of samples are in the journal: a replay in parts is the run, and another weight is another external input.
+TEST(Replay, TakesTheWeightsOfSamples) {
+  auto spec = small_network();
+  spec.learning = R"({"rule":"fw_dtp","schedule":"pipelined","weights":true})";
+  const auto run_with = [&](MemoryFileSystem& files, const std::string& directory, float last) {
+    ScriptedAgent agent(
+        files, Durability::Mode::tick, [](Agent::Options& options) { options.keep = 1000; }, spec, directory);
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      RandomStream random(3, i, RandomPurpose::test);
+      std::vector<float> x(3 * 4);
+      for (float& value : x) value = random.next_normal();
+      const std::vector<std::uint32_t> labels{0, 1, 2};
+      const std::vector<float> weights{0.5f, 0.0f, i == 6 ? last : 3.0f};
+      const mesh::RunInput input{"x", x};
+      const learning::Target target{.output = "y", .labels = labels, .weights = weights};
+      EXPECT_TRUE(agent->learn({&input, 1}, {&target, 1}, 3));
+      agent->learner()->clear_scores();
+    }
+    return agent.hash();
+  };
+  MemoryFileSystem files;
+  const Hash128 end = run_with(files, "a", 3.0f);
+  EXPECT_NE(run_with(files, "b", 1.0f), end);
+  auto replay = Replay::open(files, "a", options());
+  ASSERT_TRUE(replay) << replay.error().text();
+  for (std::uint64_t tick = 1; tick < 36; tick += 4) ASSERT_TRUE(replay->run(tick));
+  ASSERT_TRUE(replay->run());
+  EXPECT_EQ(replay->replayable().hash(), end);
+  const auto apart = diff(files, "a", "b", {.threads = 1, .executor = mesh::ExecutorKind::deterministic});
+  ASSERT_TRUE(apart) << apart.error().text();
+  ASSERT_TRUE(apart->divergence);
+  EXPECT_EQ(apart->divergence->external_since, 21u);
 }
 
 TEST(Diff, FindsTheFirstTickAndCellWhereRunsDiffer) {

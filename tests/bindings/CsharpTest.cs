@@ -201,6 +201,7 @@ internal static class CsharpTest
                 Expect(learner.Expired.SequenceEqual(tickets.Take(2)), "two have expired");
                 Fails(() => learner.Teach(tickets[0], One<uint>("y", 1)), "timed_out", "");
                 Expect(learner.Scores.Length == 1 && learner.Scores[0].Label == 1, "one score");
+                Expect(learner.Diagnostics.Length == 0, "nobody measures yet");
                 learner.ClearScores();
                 Mesh other;
                 using (var loaded = Learner.FromBytes(mesh.ToBytes(), out other))
@@ -212,7 +213,14 @@ internal static class CsharpTest
                 }
             }
             using (var values = new Learner(mesh, "{\"loss\": \"mse\"}"))
+            {
+                values.Measure();
                 values.Learn(One<float>("x", 0, 1), One<float>("y", 0.5f, -0.5f), 1);
+                var layers = values.Diagnostics;
+                Expect(layers.Length == 2 && layers.All(layer => layer.Error > 0 && layer.Budget == -1 && layer.Update > 0
+                    && layer.Weight > layer.Update && layer.ErrorAge < 9), "measured layers");
+                Expect(layers[1].At.X != layers[0].At.X, "two places");
+            }
             Expect(mesh.OutputAt(place).Length == 16, "16 outputs");
             using (var answer = mesh.Send(Command.Probe, new Place(0, 0, 1)))
             {

@@ -46,6 +46,20 @@ class Files(unittest.TestCase):
         self.assertRaises(OSError, weft.Learner.load, "/no/where.entity")
         self.assertRaises(weft.WeftError, weft.Learner.load, b"no file")
 
+    def test_layers_are_measured(self):
+        learner = weft.Learner(weft.Mesh(NETWORK, threads=1), rule="fw_dtp")
+        self.assertEqual(len(learner.diagnostics()), 0)
+        learner.measure()
+        for number in range(6):
+            learner.learn({"x": [[number, 1]]}, {"y": [number % 2]})
+        layers = learner.diagnostics()
+        self.assertGreater(len(layers), 1)
+        self.assertEqual(layers.dtype.names, ("at", "error", "budget", "update", "relative_update", "weight", "error_age"))
+        self.assertTrue((layers["error"] > 0).all() and (layers["weight"] > 0).all())
+        self.assertTrue(((layers["budget"] >= 0) & (layers["budget"] <= 1)).all())
+        np.testing.assert_allclose(layers["relative_update"], layers["update"] / layers["weight"], rtol=1e-5)
+        self.assertEqual(len({tuple(at) for at in layers["at"]}), len(layers))
+
     def test_tickets_expire(self):
         first = weft.Learner(weft.Mesh(NETWORK, threads=1), late="again", patience=2)
         tickets = [first.observe({"x": [number, 1]}) for number in range(6)]

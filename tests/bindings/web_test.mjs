@@ -211,6 +211,16 @@ function learners({ Mesh, Learner }) {
   assert.ok(scores.every(({ loss, prediction, session, token }) => loss > 0 && prediction < 2 && !session && !token));
   learner.clearScores();
   assert.deepEqual(learner.scores(), []);
+  const measured = new Learner(new Mesh(XOR), { rule: 'fw_dtp' });
+  assert.deepEqual(measured.diagnostics(), []);
+  measured.measure();
+  for (let i = 0; i < 4; i++) measured.learnOne(x[i], i % 2);
+  const layers = measured.diagnostics();
+  assert.equal(layers.length, 2);
+  assert.ok(layers.every(({ error, budget, update, relativeUpdate, weight, errorAge }) =>
+    error > 0 && budget >= 0 && budget <= 1 && update > 0 && weight > update &&
+    Math.abs(relativeUpdate - update / weight) < 1e-6 && Number.isInteger(errorAge)));
+  assert.notDeepEqual(layers[0].at, layers[1].at);
   const young = new Learner(new Mesh(XOR), options);
   const later = young.observe({ x: [0, 1] });
   const again = Learner.fromBytes(young.toBytes());

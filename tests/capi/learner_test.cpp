@@ -3,6 +3,7 @@
 
 #include "learning/learner.hpp"
 
+#include "learning/layer_monitor.hpp"
 #include "learning/one_sample.hpp"
 
 #include "mesh/mesh.hpp"
@@ -92,6 +93,73 @@ TEST(CLearner, LearnsTheBitsOfCpp) {
   EXPECT_EQ(counts.hold, native.learner->hold());
   WEFT_EXPECT_OK(weft_learner_destroy(learner));
   WEFT_EXPECT_OK(weft_mesh_tick(mesh, 1));  // its own again
+  WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+}
+
+TEST(CLearner, MeasuresLayers) {
+  constexpr const char* kTargets = R"({"rule": "fw_dtp", "schedule": "pipelined", "weights": true})";
+  Native native(kTargets);
+  learning::LayerMonitor monitor(*native.learner);
+  monitor.measure(true);
+  weft_mesh* const mesh = make_mesh();
+  weft_learner* learner = nullptr;
+  WEFT_ASSERT_OK(weft_learner_build(mesh, kTargets, &learner));
+  std::size_t needed = 99;
+  WEFT_ASSERT_OK(weft_learner_diagnostics(learner, nullptr, 0, &needed));
+  EXPECT_EQ(needed, 0u) << "nobody measures yet";
+  WEFT_ASSERT_OK(weft_learner_measure(learner, 1));
+  const weft_input input{"bits", kBits.data(), kBits.size()};
+  const std::array<float, 4> weights{1, 0.5f, 2, 0};
+  weft_target target = target_of(kLabels.data(), 4);
+  target.weights = weights.data();
+  target.weight_count = weights.size();
+  const mesh::RunInput native_input{"bits", kBits};
+  const learning::Target native_target{.output = "answer", .labels = kLabels, .weights = weights};
+  for (int i = 0; i < 5; ++i) {
+    WEFT_ASSERT_OK(weft_learner_learn(learner, &input, 1, &target, 1, 4));
+    ASSERT_TRUE(native.learner->learn({&native_input, 1}, {&native_target, 1}, 4));
+  }
+  EXPECT_EQ(hash_of(mesh), to_string(native.mesh.state_hash()));
+  const auto wanted = monitor.read();
+  ASSERT_GT(wanted.size(), 1u);
+  WEFT_ASSERT_OK(weft_learner_diagnostics(learner, nullptr, 0, &needed));
+  ASSERT_EQ(needed, wanted.size());
+  std::vector<weft_layer_diagnostics> layers(needed);
+  WEFT_EXPECT_FAILS(weft_learner_diagnostics(learner, layers.data(), needed, nullptr), WEFT_INVALID_ARGUMENT, "size");
+  layers[0].size = sizeof layers[0];
+  WEFT_EXPECT_FAILS(weft_learner_diagnostics(learner, layers.data(), needed - 1, &needed), WEFT_TOO_SMALL, "");
+  WEFT_ASSERT_OK(weft_learner_diagnostics(learner, layers.data(), needed, nullptr));
+  for (std::size_t i = 0; i < needed; ++i) {
+    EXPECT_EQ(layers[i].size, sizeof layers[i]);
+    EXPECT_EQ((Coord{layers[i].at.z, layers[i].at.y, layers[i].at.x, layers[i].at.layer}), wanted[i].at);
+    EXPECT_EQ(layers[i].error, wanted[i].error);
+    EXPECT_EQ(layers[i].budget, wanted[i].budget.value_or(-1.0f));
+    EXPECT_GE(layers[i].budget, 0.0f);
+    EXPECT_EQ(layers[i].update, wanted[i].update);
+    EXPECT_EQ(layers[i].relative_update, wanted[i].relative_update);
+    EXPECT_EQ(layers[i].weight, wanted[i].weight);
+    EXPECT_EQ(layers[i].error_age, wanted[i].error_age);
+    EXPECT_GT(layers[i].weight, 0.0f);
+  }
+  // A caller that knows fewer fields.
+  struct Older {
+    std::size_t size;
+    weft_coord at;
+    float error, budget;
+  };
+  std::vector<Older> older(needed);
+  older[0].size = sizeof(Older);
+  WEFT_ASSERT_OK(
+      weft_learner_diagnostics(learner, reinterpret_cast<weft_layer_diagnostics*>(older.data()), needed, nullptr));
+  EXPECT_EQ(older[1].budget, layers[1].budget);
+  EXPECT_EQ(older[1].size, sizeof(Older));
+  WEFT_ASSERT_OK(weft_learner_measure(learner, 0));
+  WEFT_ASSERT_OK(weft_learner_learn(learner, &input, 1, &target, 1, 4));
+  std::vector<weft_layer_diagnostics> later = layers;
+  WEFT_ASSERT_OK(weft_learner_diagnostics(learner, later.data(), needed, nullptr));
+  EXPECT_EQ(later[1].error, layers[1].error) << "it is measured no more";
+  WEFT_EXPECT_OK(weft_learner_destroy(learner));
+  WEFT_EXPECT_FAILS(weft_learner_measure(learner, 1), WEFT_BAD_HANDLE, "");
   WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
 }
 

@@ -321,6 +321,65 @@ TEST(Feed, TargetsHaveWeightsOrAreGradients) {
   refused(R"(,"gradient":[1])", "give one of them", true);
 }
 
+// Rows with a class and a weight: of all formats the same bits, with a data directory too, and as a file of samples.
+TEST(Feed, RowsHaveWeights) {
+  for (const char* const schedule : {"settle", "pipelined"}) {
+    Folder folder;
+    const std::string net = network(folder, schedule);
+    const auto all = rows(300);
+    std::string table = "a,w,b,kind\n", lines, named, plain;
+    std::vector<std::string> single;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Row& r = all[i];
+      const std::string weight = text_of(0.25 * static_cast<double>(i % 5));
+      table += text_of(r.a) + "," + weight + "," + text_of(r.b) + "," + (r.kind ? "yes" : "no") + "\n";
+      single.push_back("{" + input(r) + "," + target(r) + ",\"weight\":" + weight + "}\n");
+      lines += single.back();
+      named += "{\"a\":" + text_of(r.a) + ",\"w\":" + weight + ",\"b\":" + text_of(r.b) + ",\"kind\":\"" +
+               (r.kind ? "yes" : "no") + "\"}\n";
+      plain += json(r);
+    }
+    const Words by_column{"--weight", "w", "--label", "kind"};
+    const Outcome one = fed(net, table, by_column);
+    ASSERT_EQ(one.exit, 0) << one.told();
+    const Json done = one.last();
+    EXPECT_EQ(done["samples"], 300);
+    EXPECT_NE(done["state_hash"], fed(net, plain).last()["state_hash"]);
+    EXPECT_EQ(fed(net, named, by_column).last()["state_hash"], done["state_hash"]);
+    const Words by_key{"--weight", "weight"};
+    EXPECT_EQ(fed(net, lines, by_key).last()["state_hash"], done["state_hash"]);
+    EXPECT_EQ(fed(net, lines, by_key + Words{"--answers"}).last()["state_hash"], done["state_hash"]);
+    // Killed and begun again.
+    const std::string state = folder / "n.agent";
+    const Outcome ended = end_of_killed(
+        Words{"run", net, "--data", "-", "--json", "--quiet", "--state", state, "--durability", "tick"} + by_key,
+        single, {7, 100, 250});
+    EXPECT_EQ(ended.last()["state_hash"], done["state_hash"]) << ended.told();
+    expect_verified(state);
+    write_file(folder / "t.csv", table);
+    const Words from_file{"run",     net,          "--data", folder / "t.csv", "--json",
+                          "--quiet", "--held-out", "0",      "--epochs",       "1"};
+    const Outcome file = weft(from_file + by_column);
+    ASSERT_EQ(file.exit, 0) << file.told();
+    EXPECT_EQ(file.last()["samples"], 300);
+    // Answers have no use for weights.
+    const Outcome answers = weft({"predict", net, "--data", folder / "t.csv", "--weight", "w", "--label", "kind"});
+    EXPECT_EQ(answers.exit, 0) << answers.told();
+    // A weight that nobody takes, and none that can be one.
+    const auto refused = [&](const std::string& text, const Words& flags, const std::string& words) {
+      const Outcome outcome = fed(net, text, flags);
+      EXPECT_EQ(outcome.exit, 3) << words;
+      EXPECT_TRUE(holds(outcome.err, words)) << outcome.err;
+    };
+    refused(lines, {}, ":1: 'weight': a sample with a weight, and samples have none; give --weight weight");
+    refused("a,w,b,kind\n1,1,1,yes\n1,-0.5,1,no\n", by_column, ":3: column 2 'w': \"-0.5\"; weights are finite");
+    refused("{\"x\":[1,1],\"y\":\"yes\",\"weight\":-2}\n", by_key, ":1: 'weight': -2");
+    const Outcome skipped = fed(net, "a,w,b,kind\n1,-1,1,yes\n" + table.substr(table.find('\n') + 1),
+                                by_column + Words{"--bad-rows", "skip"});
+    EXPECT_EQ(skipped.last()["state_hash"], done["state_hash"]);
+  }
+}
+
 TEST(Feed, SamplesThatExpireAreTold) {
   Folder folder;
   const std::string net = network(folder, "settle", "meet");

@@ -205,6 +205,10 @@ TEST(RunJson, NotesHiddenStateThatGetsNoErrors) {
             std::string::npos)
       << by_dfa;
   EXPECT_NE(cut.find("learning.horizon 2 ends before"), std::string::npos) << cut;
+  const std::string none = notes(R"({"horizon": 1})");
+  EXPECT_NE(none.find("sequential at [0,0,0,0]: no error gets there, and nothing is learned, since learning.horizon 1"),
+            std::string::npos)
+      << none;
 }
 
 TEST(RunJson, MeasuresLayersWithAProbeAndChangesNothing) {

@@ -29,6 +29,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <string>
@@ -158,7 +159,21 @@ struct RunShape {
   mesh::ExecutorKind executor = mesh::ExecutorKind::automatic;
   std::string device = "cpu";
   Late late = Late::none;
+  OptimizerKind optimizer = OptimizerKind::momentum;
+
+  std::string name() const {
+    return std::string(learning::name(rule)) + " " + std::string(learning::name(schedule)) + " " +
+           (late == Late::none ? "" : "late " + std::string(learning::name(late)) + " ") +
+           std::string(learning::name(optimizer));
+  }
 };
+
+constexpr OptimizerKind kOptimizers[] = {OptimizerKind::sgd, OptimizerKind::momentum, OptimizerKind::adamw,
+                                         OptimizerKind::rmsprop, OptimizerKind::lion};
+/// Each in turn, by the number of a run, of a row, and of the slice.
+OptimizerKind optimizer_in_turn(std::size_t number) {
+  return kOptimizers[(number + test_slice(std::size(kOptimizers))) % std::size(kOptimizers)];
+}
 
 /// Targets that come two samples late.
 const RunShape kLateRuns[] = {
@@ -168,6 +183,33 @@ const RunShape kLateRuns[] = {
     {.rule = Rule::backprop, .schedule = Schedule::settle, .late = Late::again},
     {.rule = Rule::dfa, .schedule = Schedule::pipelined, .late = Late::again},
 };
+
+/// Those of a row, each with an optimiser in turn, and its target rules too; all of them with every optimiser of the
+/// first row of `dense`, and with every rule where nothing is left out.
+std::vector<RunShape> late_runs(std::size_t row) {
+  std::vector<RunShape> runs;
+  const std::size_t rules = learning::rule_names().size();
+  for (std::size_t i = 0; i < std::size(kLateRuns); ++i)
+    for (const OptimizerKind optimizer : kOptimizers) {
+      RunShape run = kLateRuns[i];
+      run.optimizer = optimizer;
+      const bool takes_all = is_thorough() || (is_full() && row == 0);
+      if (!takes_all && optimizer != optimizer_in_turn(i + row)) continue;
+      // The rules are in the order of rules.def; of those that keep no past `meet` is refused when pipelined.
+      if (!takes_all && run.rule != Rule::backprop)
+        run.rule = static_cast<Rule>(1 + (row + test_slice(rules)) % (rules - 1));
+      if (run.rule == Rule::local_ce) run.late = Late::again;
+      runs.push_back(run);
+    }
+  for (std::size_t rule = 0; rule < rules && is_thorough(); ++rule)
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
+      for (const Late late : {Late::meet, Late::again}) {
+        RunShape run{.rule = static_cast<Rule>(rule), .schedule = schedule, .late = late};
+        run.optimizer = optimizer_in_turn(rule + row);
+        if (run.rule != Rule::local_ce || late == Late::again) runs.push_back(run);
+      }
+  return runs;
+}
 
 /// Kept open for the whole program: what it compiled is used by all runs. Null: there is no Vulkan device here.
 const gpu::Device* vulkan() {
@@ -214,7 +256,9 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   LearningOptions options;
   options.rule = run.rule;
   options.schedule = run.schedule;
-  options.optimizer.lr = 0.01f;
+  options.optimizer = kernels::default_options(run.optimizer);
+  const bool is_normalized = run.optimizer != OptimizerKind::sgd && run.optimizer != OptimizerKind::momentum;
+  options.optimizer.lr = is_normalized ? 0.001f : 0.01f;
   options.learners = run.learners;
   options.late = run.late;
   options.patience = 3;
@@ -288,18 +332,22 @@ void tell(const Json& row, const Stored& stored, std::string_view run, const std
        << run << " " << hash << "\n";
 }
 
-/// Every rule under both schedules.
-std::vector<RunShape> rule_runs() {
-  std::vector<RunShape> runs;
-  for (std::size_t i = 0; i < learning::rule_names().size(); ++i)
-    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
-      runs.push_back({static_cast<Rule>(i), schedule});
-  return runs;
-}
 /// Errors travel through stored weights under every rule alike: two runs with every type of them.
 bool is_for_every_type(const RunShape& run) {
   return (run.rule == Rule::backprop && run.schedule == Schedule::settle) ||
          (run.rule == Rule::fw_dtp && run.schedule == Schedule::pipelined);
+}
+/// Every rule under both schedules, each by an optimiser in turn: the same one on a device, where each takes time to
+/// compile.
+std::vector<RunShape> rule_runs(std::optional<std::size_t> row) {
+  std::vector<RunShape> runs;
+  for (std::size_t i = 0; i < learning::rule_names().size(); ++i)
+    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+      RunShape run{static_cast<Rule>(i), schedule};
+      if (row && !is_for_every_type(run)) run.optimizer = optimizer_in_turn(i + *row + (schedule == Schedule::settle));
+      runs.push_back(run);
+    }
+  return runs;
 }
 
 TEST(Conformance, HasRows) {
@@ -367,15 +415,17 @@ TEST(Conformance, WritesRowsForOtherLanguages) {
 }
 
 TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
+  std::size_t number = 0;
   for (const Json& row : rows_of_layer()) {
+    ++number;
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
       SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
-      for (const RunShape& base : rule_runs()) {
+      for (const RunShape& base : rule_runs(number)) {
         if (!is_for_every_type(base) && stored.dtype != Dtype::float32) continue;
         const std::string first = hash_of_run(row, stored, base);
-        tell(row, stored, std::string(name(base.rule)) + " " + std::string(name(base.schedule)), first);
+        tell(row, stored, base.name(), first);
         for (const kernels::Isa isa : kernels::available_isas()) {
           const test::ForIsa scope(isa);
           for (const std::size_t threads : {1, 2, 7})
@@ -389,7 +439,7 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
                 run.threads = threads, run.sessions = sessions, run.at_once = at_once;
                 run.executor = at_once ? mesh::ExecutorKind::graph : mesh::ExecutorKind::resident;
                 ASSERT_EQ(hash_of_run(row, stored, run), first)
-                    << name(isa) << ", " << threads << " threads, " << sessions << " sessions, "
+                    << base.name() << ", " << name(isa) << ", " << threads << " threads, " << sessions << " sessions, "
                     << (at_once ? "at once" : "one by one") << ", " << name(run.executor);
               }
         }
@@ -399,11 +449,12 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
 }
 
 TEST(Conformance, LateTargetsEndInOneStateWhateverComputesIt) {
+  std::size_t number = 0;
   for (const Json& row : rows_of_layer())
-    for (const RunShape& base : kLateRuns) {
-      SCOPED_TRACE(row.dump() + " " + std::string(name(base.rule)) + " " + std::string(name(base.late)));
+    for (const RunShape& base : late_runs(number++)) {
+      SCOPED_TRACE(row.dump() + " " + base.name());
       const std::string first = hash_of_run(row, {}, base);
-      tell(row, {}, "late " + std::string(name(base.late)), first);
+      tell(row, {}, base.name(), first);
       for (const kernels::Isa isa : kernels::available_isas()) {
         const test::ForIsa scope(isa);
         for (const std::size_t threads : {1, 2, 7}) {
@@ -537,7 +588,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       const std::string ticked = tick(row, stored, 1, false);
       ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
-      for (RunShape run : rule_runs()) {
+      for (RunShape run : rule_runs(std::nullopt)) {
         if (!is_for_every_type(run) && stored.dtype != Dtype::float32) continue;
         run.at_once = true;
         run.sessions = 3;
@@ -547,13 +598,21 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       }
     }
   }
-  for (const Json& row : rows_of_layer())
-    for (RunShape run : kLateRuns) {
-      SCOPED_TRACE(row.dump() + " " + std::string(name(run.rule)) + " " + std::string(name(run.late)));
+  std::size_t number = 0;
+  for (const Json& row : rows_of_layer()) {
+    std::vector<RunShape> runs(std::begin(kLateRuns), std::end(kLateRuns));
+    if (is_thorough()) runs = late_runs(number);
+    // Each optimiser takes time to compile.
+    for (std::size_t i = 0; i < runs.size() && is_full() && !is_thorough() && number == 0; ++i)
+      runs[i].optimizer = optimizer_in_turn(i);
+    ++number;
+    for (RunShape run : runs) {
+      SCOPED_TRACE(row.dump() + " " + run.name());
       const std::string first = hash_of_run(row, {}, run);
       run.device = device_name();
       ASSERT_EQ(hash_of_run(row, {}, run), first);
     }
+  }
   for (const std::string& error : vulkan()->validation_errors()) ADD_FAILURE() << "validation layer: " << error;
   std::printf("%s, validation %s: %llu steps on the device, %llu on the CPU\n", kConformanceLayer.c_str(),
               vulkan()->validates() ? "on" : "off", static_cast<unsigned long long>(device_steps),

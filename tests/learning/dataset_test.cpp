@@ -247,6 +247,30 @@ TEST(Dataset, ReadsSeveralLabels) {
   EXPECT_FALSE(read("1,2,n,v\n3,4,v,\n", {.labels = {"3", "4"}}));
 }
 
+TEST(Dataset, ReadsWeightsThatAreNoFeatures) {
+  const std::string table = "a,w,b,kind\n1,0.5,2,x\n3,0,4,y\n";
+  const auto data = read(table, {.weight = "w"}, {.width = 2});
+  ASSERT_TRUE(data) << data.error().text();
+  EXPECT_EQ(data->weights, (Values{0.5f, 0}));
+  EXPECT_EQ(data->inputs, (Values{1, 2, 3, 4}));
+  EXPECT_EQ(data->names, (Names{"a", "b"}));
+  EXPECT_EQ(data->labels, (Labels{0, 1}));
+  EXPECT_TRUE(read(table)->weights.empty());
+  const auto by_number = read("1,2,0.5,x\n", {.weight = "3"}, {.width = 2});
+  EXPECT_EQ(by_number->weights, Values{0.5f});
+  // The last column is that of the class, or the one before a last one of weights.
+  EXPECT_EQ(read("1,2,x,0.25\n", {.weight = "last"}, {.width = 2})->inputs, (Values{1, 2}));
+  for (const auto& lines : {R"({"x":[1,2],"y":"n","weight":0.5}
+{"x":[3,4],"y":"n"})",
+                            R"({"a":1,"kind":"n","b":2,"weight":0.5}
+{"a":3,"weight":1,"b":4,"kind":"n"})"}) {
+    const auto json = read(lines, {.label = "kind", .weight = "weight"}, {.width = 2});
+    ASSERT_TRUE(json) << json.error().text();
+    EXPECT_EQ(json->weights, (Values{0.5f, 1}));
+    EXPECT_EQ(json->inputs, (Values{1, 2, 3, 4}));
+  }
+}
+
 TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
   struct Case {
     std::string text;
@@ -281,6 +305,15 @@ TEST(Dataset, NamesColumnAndLineOfWhatItRefuses) {
            {"a,y\n1,2\n", {.targets = {"y", "2"}}, "t: target: column 2 'y' is named twice"},
            {"a,y\n1,2\n3\n", {.targets = {"y"}}, "t:3: 1 field, expected 2"},
            {"1,a\n2,b\n3,c\n", {}, "t: 3 classes (\"a\", \"b\", \"c\"); the network's output has 2 values"},
+           {"a,w,kind\n1,-1,x\n", {.weight = "w"}, "t:2: column 2 'w': \"-1\"; weights are finite and not below 0"},
+           {"a,w,kind\n1,1,x\n2,1e39,x\n", {.weight = "w"}, "t:3: column 2 'w': \"1e39\"; weights are finite"},
+           {"a,w,kind\n1,nan,x\n", {.weight = "w"}, "t:2: column 2 'w': no weight"},
+           {"a,w,kind\n1,inf,x\n", {.weight = "w"}, "t:2: column 2 'w': \"inf\" is not a number, and samples have"},
+           {"a,w,kind\n1,1,x\n", {.weight = "v"}, "t: weight: no column 'v'; there are a, w, kind"},
+           {"a,w,kind\n1,1,x\n", {.weight = "w", .skip = {"w"}}, "t: weight: column 2 'w' is one of those left out"},
+           {"a,w,kind\n1,1,x\n", {.label = "w", .weight = "w"}, "t: label: column 2 'w' is that of the weights"},
+           {"{\"x\":[1],\"y\":\"n\",\"weight\":-1}", {.weight = "weight"}, "t:1: 'weight': -1.000000; weights are"},
+           {"{\"x\":[1],\"y\":\"n\",\"weight\":1}", {}, "t:1: 'weight': a sample with a weight, and samples have none"},
            {"", {}, "t: no rows"},
        }) {
     const auto data = read(c.text, c.options, {.width = 2});

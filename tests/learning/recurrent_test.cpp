@@ -203,6 +203,41 @@ TEST(StateErrors, AreToldOfWhereThereAreNone) {
   EXPECT_EQ(told(small_network("gru"), {.horizon = 3}), Nodes{});
 }
 
+// A horizon that ends before a layer keeps it from learning: its weights stay as they are, and its name is told.
+TEST(LayerErrors, AreToldOfWhereAHorizonEndsBefore) {
+  const auto chain = [](const auto& change) {
+    mesh::NetworkSpec spec = mesh::NetworkBuilder("chain", GridShape{1, 1, 3, 1})
+                                 .input("x", 4)
+                                 .dense({0, 0, 0, 0}, 5)
+                                 .dense({0, 0, 1, 0}, 5)
+                                 .dense({0, 0, 2, 0}, 3)
+                                 .output("y", {0, 0, 2, 0})
+                                 .spec();
+    change(spec);
+    return spec;
+  };
+  const auto as_it_is = chain([](auto&) {});
+  using Nodes = std::vector<mesh::NodeId>;
+  for (const Rule rule : test::all_rules())
+    for (const std::uint32_t horizon : {0u, 1u, 2u, 3u}) {
+      LearningOptions options{.rule = rule, .horizon = horizon};
+      options.optimizer.lr = 0.01f;
+      LearningRun run(as_it_is, options);
+      const Nodes wanted = horizon == 1 ? Nodes{1, 2} : horizon == 2 ? Nodes{1} : Nodes{};
+      EXPECT_EQ(layers_without_errors(*run.learner), wanted) << name(rule) << " " << horizon;
+      const auto before = run.weights();
+      const Samples data(as_it_is, options, 8);
+      data.train(*run.learner, 0, 8);
+      const auto after = run.weights();
+      for (const mesh::NodeId node : wanted)
+        EXPECT_EQ(run.weights({0, 0, node - 1, 0}), LearningRun(as_it_is, options).weights({0, 0, node - 1, 0}));
+      EXPECT_NE(after, before) << name(rule);
+    }
+  const auto frozen = chain([](auto& spec) { spec.layers[0].is_frozen = true; });
+  const LearningRun run(frozen, {.horizon = 1});
+  EXPECT_EQ(layers_without_errors(*run.learner), Nodes{2}) << "a frozen one is not to learn";
+}
+
 /// Two layers of one type before a dense one. Four noisy patterns, each held for four ticks; the share of right answers
 /// of the last 200 of 2000 samples.
 double classify(const std::string& type, Rule rule) {

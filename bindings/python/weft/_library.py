@@ -111,6 +111,8 @@ class EnvironmentResult(Sized):
                 ("steps", c_uint64)]
 
 
+DIAGNOSTICS = np.dtype([("size", np.uintp), ("at", "u4", 4), ("error", "f4"), ("budget", "f4"), ("update", "f4"),
+                        ("relative_update", "f4"), ("weight", "f4"), ("reserved", "f4"), ("error_age", "u8")], align=True)
 SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),
                   ("token", "u4"), ("reserved", "u4")])
 LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
@@ -139,7 +141,7 @@ _FUNCTIONS = {
     "learner_predict": "HHZZHZZ", "learner_predict_one": "HHZHZ", "learner_learn_one": "HHZU",
     "learner_learn_one_values": "HHZHZ", "learner_observe": "HHZq", "learner_answer": "HQTHZz",
     "learner_teach": "HQHZ", "learner_forgo": "HQ", "learner_expired": "HHZz", "learner_scores": "HHZz",
-    "learner_clear_scores": "H", "learner_count": "HH",
+    "learner_clear_scores": "H", "learner_count": "HH", "learner_measure": "HI", "learner_diagnostics": "HHZz",
     "agent_open": "THHh", "agent_mesh": "Hh", "agent_learner": "Hh", "agent_acknowledge": "H", "agent_checkpoint": "H",
     "agent_act": "HQ", "agent_note": "HTT", "agent_mark": "H", "agent_statistics": "HHZz", "agent_close": "H",
     "environments": "HZz", "environment_create": "THh", "environment_destroy": "H", "environment_describe": "HH",

@@ -225,6 +225,22 @@ class Learner(Handle):
             lib.learner_clear_scores(self._handle)
         return made
 
+    def measure(self, is_on: bool = True) -> None:
+        """Layers are measured as they learn, from now on, or no more: it takes time and a copy of all weights."""
+        lib.learner_measure(self._handle, int(is_on))
+
+    def diagnostics(self) -> np.ndarray:
+        """Of each layer that an error has reached since `measure`: a structured array of at, error, budget, update,
+        relative_update, weight, error_age (ticks). budget is -1 where the rule has no targets.
+        """
+        needed = c_size_t()
+        lib.learner_diagnostics(self._handle, None, 0, needed)
+        made = np.zeros(needed.value, _library.DIAGNOSTICS)
+        made["size"] = made.itemsize
+        if made.size:
+            lib.learner_diagnostics(self._handle, address(made), made.size, needed)
+        return made[[name for name in made.dtype.names if name not in ("size", "reserved")]]
+
     def counts(self) -> Dict[str, int]:
         """Samples given and scored; observed, taught, forgone, expired; hold, latency, ticks_per_sample in ticks."""
         made = _library.Counts()
