@@ -19,6 +19,18 @@ using namespace test;
 
 constexpr Coord kCell{0, 0, 0, 0}, kOut{0, 0, 1, 0};
 
+mesh::NetworkSpec gated(const std::string& type, const std::string& through_time, std::uint64_t seed,
+                        std::size_t units = 32) {
+  return mesh::NetworkBuilder("memory_chain", GridShape{1, 1, 2, 1})
+      .input("x", 3)
+      .layer(kCell, type, units)
+      .option("through_time", through_time)
+      .dense(kOut, 2)
+      .output("y", kOut)
+      .seed(seed)
+      .spec();
+}
+
 mesh::NetworkSpec network(const std::string& through_time, std::uint64_t seed, std::size_t units = 32) {
   return mesh::NetworkBuilder("memory_chain", GridShape{1, 1, 2, 1})
       .input("x", 3)
@@ -102,6 +114,36 @@ TEST(ForwardMemory, IsTheSameHoweverFarBackItLearns) {
   EXPECT_GT(memory(backward, 1024), 20 * memory(backward, 2));
   // And less than a tape of as many ticks.
   EXPECT_LT(memory(forward, 1024), memory(backward, 64));
+}
+
+TEST(ForwardMemory, OfGatedCellsIsTheSameHoweverFarBackItLearns) {
+  for (const char* const type : {"gru", "lstm"}) {
+    const mesh::NetworkSpec backward = gated(type, "backward", 1);
+    for (const char* const through_time : {"snap1", "eprop"}) {
+      const mesh::NetworkSpec forward = gated(type, through_time, 1);
+      EXPECT_EQ(memory(forward, 0), memory(forward, 2)) << type << " " << through_time;
+      EXPECT_EQ(memory(forward, 1024), memory(forward, 2)) << type << " " << through_time;
+      EXPECT_LT(memory(forward, 1024), memory(backward, 1024)) << type << " " << through_time;
+    }
+  }
+}
+
+TEST(ForwardMemory, OfGatedCellsLearnsWhatErrorsOfOneTickDoNot) {
+#ifdef WEFT_SANITIZED
+  constexpr std::size_t kLength = 4, kMost = 1500;
+#else
+  constexpr std::size_t kLength = 16, kMost = 4000;
+#endif
+  for (const char* const type : {"gru", "lstm"}) {
+    for (const char* const through_time : {"snap1", "eprop"}) {
+      const std::size_t solved =
+          sequences_until_solved(gated(type, through_time, 1), options(), kLength, kMost, 500, 1);
+      RecordProperty(std::string(type) + "_" + through_time, static_cast<int>(solved));
+      EXPECT_GT(solved, 0u) << type << " " << through_time;
+    }
+    if (kLength > 4)
+      EXPECT_EQ(sequences_until_solved(gated(type, "backward", 1), options(2), kLength, kMost, 500, 1), 0u) << type;
+  }
 }
 
 TEST(ForwardMemory, ContainersLearnForwardWhereAllOfTheirStatesDo) {
