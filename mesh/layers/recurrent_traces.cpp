@@ -18,7 +18,7 @@ using kernels::OpStream;
 namespace {
 
 /// Rows of the workspace, `gates` blocks each in whole panels.
-enum Row : std::size_t {
+enum TraceRow : std::size_t {
   kKeep,
   kThrough,
   kInnerX,

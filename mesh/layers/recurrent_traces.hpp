@@ -16,15 +16,15 @@ enum class ThroughTime : int {
   eprop,     ///< the same without the unit's own recurrent weights
 };
 
-/// Derivatives of the units of a gated recurrent layer by their own parameters, which go along with the state. Unit i
-/// has the rows i of each gate's block; what it does to other units, and they to it, is left out:
-///   s_i  the inner state of unit i: h of gru, c of lstm
-///   E'   = k E + q E_h + (ds/da) in       of s; k = ds'/ds at fixed gates, q = sum over gates of (ds/da) W_hh[i, i]
-///   E_h' = (dh/ds) E' + p E_h + (dh/da) in   of h; p = sum over gates of (dh/da) W_hh[i, i]. Of gru E_h is E
-/// with `in` the value that the parameter multiplies: x, h, or 1. snap1 has all of it: it is the block diagonal of
-/// the exact derivatives' recurrence, and exact for one unit. eprop has q = p = 0: the unit's own inner dynamics alone,
-/// so lstm need not keep E_h, nor E of its output gate. Numbers of gru: as many as there are parameters; of lstm 3/4 of
-/// that with eprop, twice that with snap1.
+/// Derivatives of the units of a gated recurrent layer by their own parameters, which go along with the state. A unit
+/// has one row of each gate's block; what units do to each other is left out. s is a unit's inner state, h of gru and c
+/// of lstm, a the sums of its gates, `in` what a parameter multiplies (x, h or 1):
+///   E'   = k E + q E_h + (ds'/da) in             derivatives of s; k = ds'/ds at fixed gates
+///   E_h' = (dh'/ds') E' + p E_h + (dh'/da) in    of h, for lstm; of gru E_h is E
+///   q = sum over gates of (ds'/da) W_hh[i, i],  p = sum over gates of (dh'/da) W_hh[i, i];  eprop: q = p = 0
+/// snap1 is the block diagonal of the exact derivatives' recurrence, and exact for one unit. eprop has the inner
+/// dynamics alone, so lstm needs neither E_h nor E of its output gate. Numbers: of gru as many as parameters; of lstm
+/// twice that with snap1, 3/4 of it with eprop.
 ///
 /// Each matrix lies row-major, [inputs + hidden + biases, gates hidden]: a row for each value that parameters
 /// multiply, in the order x, h, b_ih, b_hh, and a column for each row of the weights.

@@ -186,7 +186,7 @@ std::vector<Values> through_all_ticks(const Form& form, std::size_t hidden, std:
   return all;
 }
 
-// What is left out is what units do to each other: of one unit nothing, and nothing where W_hh is diagonal (0, for
+// The effects of units on each other are left out: of one unit nothing, and nothing where W_hh is diagonal (0, for
 // eprop, which leaves out the unit's own recurrent weights too).
 TEST_P(Traces, AreExactWhereUnitsDoNotReadEachOther) {
   constexpr std::size_t kTicks = 60;
