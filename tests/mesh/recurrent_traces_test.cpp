@@ -164,7 +164,7 @@ TEST_P(Traces, MeetErrorsAsTheDefinitionInFloat64Says) {
           for (std::size_t column = 0; column < cell.columns(m); ++column)
             want.push_back(gradient(cell, GetParam().through_time == "snap1", all, run.x, run.dy, {m, row, column}));
         const double error = difference(run.gradient(m), want);
-        RecordProperty("error_" + std::to_string(m), std::to_string(error));
+        RecordProperty("error_" + std::to_string(m), testing::PrintToString(error));
         EXPECT_LT(error, 1e-5) << "parameter " << m << ", " << ticks << " ticks, " << is_last_alone;
       }
     }
