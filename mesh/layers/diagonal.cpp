@@ -72,6 +72,8 @@ enum Factor : std::size_t {
   kThetaIm,
   kErrorRe,  // an error, of backward
   kErrorIm,
+  kSlopeRe,  // of a state that is bent, in one session
+  kSlopeIm,
   kRate,  // exp(nu) or exp(theta), and then another number on the way
   kSize,  // |l|
   kFactors
@@ -79,26 +81,32 @@ enum Factor : std::size_t {
 
 class Diagonal final : public Layer {
  public:
-  Diagonal(std::size_t in, std::size_t units, Activation activation, bool is_forward,
+  /// @param bends_state  the activation is of the state itself, not of what is put out alone
+  Diagonal(std::size_t in, std::size_t units, Activation activation, bool bends_state, bool is_forward,
            std::vector<ParameterSpec> parameters)
       : Layer(in, 2 * units),
         units_(units),
         padded_(kernels::panel_count(units) * kPanelWidth),
         activation_(activation),
+        bends_state_(bends_state && activation != Activation::linear),
         is_forward_(is_forward),
         parameters_(std::move(parameters)) {}
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
-  std::size_t state_size() const noexcept override { return is_forward_ ? 6 * units_ + 2 * derivatives() : 2 * units_; }
+  std::size_t state_size() const noexcept override {
+    return is_forward_ ? 6 * units_ + (bends_state_ ? 4 : 2) * derivatives() : 2 * units_;
+  }
   bool learns_forward() const noexcept override { return is_forward_; }
   bool needs_preactivation() const noexcept override { return kernels::needs_preactivation(activation_); }
-  std::size_t cache_size() const noexcept override { return 2 * units_; }  // B x
+  std::size_t cache_size() const noexcept override {
+    return bends_state_ && is_forward_ ? 4 * units_ : 2 * units_;  // B x; slopes of the state
+  }
   std::size_t scratch_size() const noexcept override { return 6 * units_ + in(); }
   std::size_t workspace_size() const noexcept override {
     return kFactors * padded_ + (is_forward_ ? derivatives() + 3 * tile() : 0);
   }
   double multiply_adds() const noexcept override {
-    return static_cast<double>(in()) * static_cast<double>(units_) * (is_forward_ ? 6 : 2);
+    return static_cast<double>(in()) * static_cast<double>(units_) * (!is_forward_ ? 2 : bends_state_ ? 10 : 6);
   }
 
   void forward(OpStream& stream, const ForwardArgs& args) const override {
@@ -120,18 +128,24 @@ class Diagonal final : public Layer {
       for (std::size_t b = 0; b < rows; ++b) {
         outer(stream, args.x, b, args.workspace);
         for (std::size_t p = 0; p < padded_ / kPanelWidth; ++p)
-          derive_panel(stream, args.workspace, args.state.row(b), p,
-                       {derivative(args.next_state.row(b), 0, p), derivative(args.next_state.row(b), 1, p)});
+          for (std::size_t part = 0; part < (bends_state_ ? 4u : 2u); part += 2)
+            derive_panel(stream, args.workspace, args.state.row(b), part, p,
+                         derivatives_of(args.next_state.row(b), part, p));
       }
     }
     const MatrixView all = columns(args.next_state, 0, 2 * units_);
     if (args.z.data) stream.copy({all, args.z});
     activation_ == Activation::linear ? stream.copy({all, args.y}) : stream.unary({activation_, all, args.y});
+    if (bends_state_) bend(stream, args);
   }
 
   void backward(OpStream& stream, const BackwardArgs& args) const override {
+    const auto add_later = [&] {
+      if (!is_forward_ && args.dnext_state.data) stream.binary({BinaryOp::add, args.dy, args.dnext_state, args.dy});
+    };
+    if (bends_state_) add_later();
     if (activation_ != Activation::linear) stream.unary_backward({activation_, args.z, args.y, args.dy, args.dy});
-    if (!is_forward_ && args.dnext_state.data) stream.binary({BinaryOp::add, args.dy, args.dnext_state, args.dy});
+    if (!bends_state_) add_later();
     find_factors(stream, args.weights, args.workspace);
     const Parts d = pair(args.dy, 0), inner = pair(args.scratch, 0);
     const auto factor = [&](std::size_t i) { return factor_of(args.workspace, i, args.dy.rows); };
@@ -155,7 +169,8 @@ class Diagonal final : public Layer {
   }
 
  private:
-  /// Floats of the derivatives by the real part of B: those of the imaginary part are i times them.
+  /// Floats of the real parts of the derivatives by the real part of B. While the state is linear, those by the
+  /// imaginary part are i times them; else they stand behind.
   std::size_t derivatives() const noexcept { return padded_ * in(); }
   /// Those of a panel's units.
   std::size_t tile() const noexcept { return in() * kPanelWidth; }
@@ -177,12 +192,16 @@ class Diagonal final : public Layer {
   ConstMatrixView factor_of_panel(float* workspace, std::size_t factor, std::size_t panel) const noexcept {
     return {row_of(workspace, factor) + panel * kPanelWidth, in(), kPanelWidth, in() > 1 ? 0 : kPanelWidth};
   }
-  /// A panel of e_B in a row of a state: part 0 its real parts, 1 the imaginary ones.
+  /// A panel of e_B in a row of a state: parts 0 and 1 real and imaginary, of the real part of B; 2 and 3 likewise, of
+  /// the imaginary one.
   ConstMatrixView derivative(const float* state, std::size_t part, std::size_t panel) const noexcept {
     return panel_at(state + 6 * units_ + part * derivatives(), panel);
   }
   MatrixView derivative(float* state, std::size_t part, std::size_t panel) const noexcept {
     return panel_at(state + 6 * units_ + part * derivatives(), panel);
+  }
+  Parts derivatives_of(float* state, std::size_t part, std::size_t panel) const noexcept {
+    return {derivative(state, part, panel), derivative(state, part + 1, panel)};
   }
   ConstMatrixView panel_at(const float* panels, std::size_t panel) const noexcept {
     return {panels + panel * tile(), in(), kPanelWidth, kPanelWidth};
@@ -252,11 +271,38 @@ class Diagonal final : public Layer {
     stream.fill({0.0f, {to, 1, derivatives(), derivatives()}});
     stream.outer_accumulate({one(workspace, kGain), {x.row(b), 1, in(), in()}, {to, units_, in()}});
   }
-  /// e_B of the next tick, of one session and panel. @pre outer
-  void derive_panel(OpStream& stream, float* workspace, const float* state, std::size_t p, const Parts& to) const {
+  /// e_B of the next tick, of one session and panel, before the state is bent; `part` as of `derivative`. @pre outer
+  void derive_panel(OpStream& stream, float* workspace, const float* state, std::size_t part, std::size_t p,
+                    const Parts& to) const {
     const ConstParts decay{factor_of_panel(workspace, kDecayRe, p), factor_of_panel(workspace, kDecayIm, p)};
-    multiply(stream, decay, {derivative(state, 0, p), derivative(state, 1, p)}, to, tile_of(workspace, 2));
-    stream.binary({BinaryOp::add, to.re, panel_at(products(workspace), p), to.re});
+    multiply(stream, decay, {derivative(state, part, p), derivative(state, part + 1, p)}, to, tile_of(workspace, 2));
+    const MatrixView& direct = part == 0 ? to.re : to.im;
+    stream.binary({BinaryOp::add, direct, panel_at(products(workspace), p), direct});
+  }
+
+  /// From the bent pair in y to the next state, and from derivatives of what is bent to those of the state.
+  void bend(OpStream& stream, const ForwardArgs& args) const {
+    const MatrixView all = columns(args.next_state, 0, 2 * units_);
+    if (is_forward_) {
+      const MatrixView slopes = columns(args.cache, 2 * units_, 2 * units_);
+      stream.fill({1.0f, slopes});
+      stream.unary_backward({activation_, all, args.y, slopes, slopes});
+      for (const std::size_t parameter : {kNu, kTheta}) {
+        const MatrixView e = columns(args.next_state, 2 * (1 + parameter) * units_, 2 * units_);
+        stream.binary({BinaryOp::mul, slopes, e, e});
+      }
+      for (std::size_t b = 0; b < args.x.rows; ++b) {
+        stream.copy({{slopes.row(b), 1, units_, units_}, one(args.workspace, kSlopeRe)});
+        stream.copy({{slopes.row(b) + units_, 1, units_, units_}, one(args.workspace, kSlopeIm)});
+        for (std::size_t part = 0; part < 4; ++part)
+          for (std::size_t p = 0; p < padded_ / kPanelWidth; ++p) {
+            const MatrixView e = derivative(args.next_state.row(b), part, p);
+            const std::size_t slope = part % 2 == 0 ? kSlopeRe : kSlopeIm;
+            stream.binary({BinaryOp::mul, factor_of_panel(args.workspace, slope, p), e, e});
+          }
+      }
+    }
+    stream.copy({args.y, all});
   }
 
   void add_gradients(OpStream& stream, const BackwardArgs& args, const ConstParts& d, const ConstParts& inner) const {
@@ -280,13 +326,19 @@ class Diagonal final : public Layer {
       stream.copy({{d.im.row(b), 1, units_, units_}, one(args.workspace, kErrorIm)});
       for (std::size_t p = 0; p < padded_ / kPanelWidth; ++p) {
         const Parts e{tile_of(args.workspace, 0), tile_of(args.workspace, 1)};
-        derive_panel(stream, args.workspace, args.state.row(b), p, e);
+        derive_panel(stream, args.workspace, args.state.row(b), 0, p, e);
         const ConstMatrixView re = factor_of_panel(args.workspace, kErrorRe, p),
                               im = factor_of_panel(args.workspace, kErrorIm, p);
         const MatrixView work = tile_of(args.workspace, 2), to_re = panel_at(args.gradients[kRe], p),
                          to_im = panel_at(args.gradients[kIm], p);
         add_product(stream, BinaryOp::add, re, e.re, to_re, work);
         add_product(stream, BinaryOp::add, im, e.im, to_re, work);
+        if (bends_state_) {
+          derive_panel(stream, args.workspace, args.state.row(b), 2, p, e);
+          add_product(stream, BinaryOp::add, re, e.re, to_im, work);
+          add_product(stream, BinaryOp::add, im, e.im, to_im, work);
+          continue;
+        }
         add_product(stream, BinaryOp::add, im, e.re, to_im, work);
         add_product(stream, BinaryOp::sub, re, e.im, to_im, work);
       }
@@ -295,7 +347,7 @@ class Diagonal final : public Layer {
 
   std::size_t units_, padded_;
   Activation activation_;
-  bool is_forward_;
+  bool bends_state_, is_forward_;
   std::vector<ParameterSpec> parameters_;
 };
 
@@ -321,6 +373,8 @@ LayerDeclaration declare_diagonal() {
           "out",
           {option::out(option::computed("twice the input's width"), "values", "two of each unit: even"),
            option::activation("linear", "of each real and imaginary part of h"),
+           option::choice("activation_of", "output", {"output", "state"},
+                          "what is put out alone, or the state itself, which the next tick goes on from"),
            option::choice("through_time", "forward", {"forward", "backward"},
                           "derivatives go along with the state, or errors travel back through it"),
            option::number("least_size", 0.5, 0.001, 0.9999, "-", "of the first |l|"),
@@ -336,6 +390,7 @@ Result<std::unique_ptr<Layer>> make_diagonal(const Shape& in, std::size_t out, O
                                           ", expected an even number: two values of each unit");
   const std::size_t units = out == 0 ? width : out / 2;
   WEFT_TRY(const Activation activation, read_activation(options));
+  WEFT_TRY(const std::string bent, options.text("activation_of"));
   WEFT_TRY(const std::string through, options.text("through_time"));
   WEFT_TRY(const double least, options.number("least_size"));
   WEFT_TRY(const double largest, options.number("largest_size"));
@@ -350,7 +405,8 @@ Result<std::unique_ptr<Layer>> make_diagonal(const Shape& in, std::size_t out, O
   parameters.push_back({"theta", units, 0, false, angles(static_cast<float>(angle))});
   parameters.push_back({"weight_re", units, width, true, values, LinearMap{0}});
   parameters.push_back({"weight_im", units, width, true, values, LinearMap{0}});
-  return std::unique_ptr<Layer>(new Diagonal(width, units, activation, through == "forward", std::move(parameters)));
+  return std::unique_ptr<Layer>(
+      new Diagonal(width, units, activation, bent == "state", through == "forward", std::move(parameters)));
 }
 
 }  // namespace weft::mesh

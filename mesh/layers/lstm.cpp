@@ -56,16 +56,35 @@ class Lstm final : public Recurrent {
     backward_of(stream, Activation::tanh, blocks(a, kG), blocks(da, kG));
     backward_of(stream, Activation::sigmoid, blocks(a, kO), blocks(da, kO));
   }
+
+  // c' = f c + i g, h' = o tanh(c'): f of the past, and by each gate what step_back has of an error of 1.
+  void find_factors(kernels::OpStream& stream, const ConstMatrixView& state, const ConstMatrixView& a,
+                    const ConstMatrixView& b, const RecurrentTraces::Factors& to) const override {
+    const ConstMatrixView tanh_c = blocks(b, 0);
+    const MatrixView& dc = to.inner_x;
+    stream.copy({blocks(a, kF), to.keep});
+    stream.unary_backward({Activation::tanh, {}, tanh_c, blocks(a, kO), to.through});
+    stream.copy({blocks(a, kG), blocks(dc, kI)});
+    stream.copy({blocks(state, kC), blocks(dc, kF)});
+    backward_of(stream, Activation::sigmoid, blocks(a, kI, 2), blocks(dc, kI, 2));
+    stream.unary_backward({Activation::tanh, {}, blocks(a, kG), blocks(a, kI), blocks(dc, kG)});
+    stream.fill({0.0f, blocks(dc, kO)});
+    stream.copy({dc, to.inner_h});
+    stream.fill({0.0f, blocks(to.outer, kI, 3)});
+    stream.unary_backward({Activation::sigmoid, {}, blocks(a, kO), tanh_c, blocks(to.outer, kO)});
+  }
 };
 
 }  // namespace
 
 LayerDeclaration declare_lstm() {
-  return {"in | tokens, in", "out | tokens, out", recurrent_options("width of h, of c and of the output")};
+  return {"in | tokens, in", "out | tokens, out",
+          recurrent_options("width of h, of c and of the output", {through_time_option()})};
 }
 
 Result<std::unique_ptr<Layer>> make_lstm(const Shape& in, std::size_t out, OptionReader& options) {
   WEFT_TRY(auto sizes, Lstm::read_sizes("lstm", in, out, kLstmGates, kStates, options));
+  WEFT_TRY(sizes.through_time, read_through_time(sizes, options));
   return std::unique_ptr<Layer>(new Lstm(std::move(sizes)));
 }
 

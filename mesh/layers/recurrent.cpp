@@ -61,7 +61,7 @@ Result<Recurrent::Sizes> Recurrent::read_sizes(std::string_view type, const Shap
     return fail(Errc::shape_mismatch, options.object() + ": " + std::string(type) +
                                           " takes [features] or [tokens, features], not " + weft::to_string(in) +
                                           "; state 'view'");
-  Sizes sizes{in, out ? out : in.back(), gates, states, in.size() == 1, false, {}};
+  Sizes sizes{in, out ? out : in.back(), gates, states, in.size() == 1, false, ThroughTime::backward, {}};
   WEFT_TRY(const bool has_bias, options.boolean("bias"));
   WEFT_TRY(const std::string init, options.text("init"));
   WEFT_TRY(sizes.is_stateful, options.boolean("stateful", in.size() == 1));
@@ -80,6 +80,7 @@ Recurrent::Recurrent(Sizes sizes)
       is_stateful_(sizes.is_stateful),
       is_last_only_(sizes.is_last_only),
       is_sequence_(tokens_ > 1 || !is_stateful_),
+      traces_({sizes.in.back(), hidden_, gates_, sizes.parameters.size() > 2, states_ > 1, sizes.through_time}),
       parameters_(std::move(sizes.parameters)) {}
 
 std::size_t Recurrent::cache_size() const noexcept {
@@ -96,13 +97,15 @@ std::size_t Recurrent::scratch_size() const noexcept {
 }
 
 double Recurrent::multiply_adds() const noexcept {
-  return static_cast<double>(tokens_ * gates_ * hidden_) * static_cast<double>(features() + hidden_);
+  return static_cast<double>(tokens_ * gates_ * hidden_) * static_cast<double>(features() + hidden_) +
+         traces_.multiply_adds();
 }
 
 void Recurrent::forward(kernels::OpStream& stream, const ForwardArgs& args) const {
   is_sequence_ ? forward_sequence(stream, args) : forward_tick(stream, args);
 }
 void Recurrent::backward(kernels::OpStream& stream, const BackwardArgs& args) const {
+  if (traces_.is_on()) return backward_by_traces(stream, args);
   is_sequence_ ? backward_sequence(stream, args) : backward_tick(stream, args);
 }
 
@@ -112,6 +115,7 @@ void Recurrent::forward_tick(kernels::OpStream& stream, const ForwardArgs& args)
   stream.linear({args.weights.matrix(0), bias(2), args.x, Activation::linear, {}, a});
   stream.linear({args.weights.matrix(1), bias(3), blocks(args.state, 0), Activation::linear, {}, b});
   step(stream, args, a, b);
+  if (traces_.is_on()) advance_traces(stream, args);
 }
 
 void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const {
@@ -138,6 +142,38 @@ void Recurrent::backward_tick(kernels::OpStream& stream, const BackwardArgs& arg
     stream.linear_transposed({args.weights.matrix(1), d, dh});
     if (has_carry()) stream.binary({kernels::BinaryOp::add, dh, carry, dh});
   }
+}
+
+template <class Args, class Visit>
+void Recurrent::each_step(kernels::OpStream& stream, const Args& args, const Visit& visit) const {
+  traces_.begin(stream, args.weights.matrix(1), args.workspace);
+  for (std::size_t i = 0; i < args.x.rows; ++i) {
+    const auto row = [&](const ConstMatrixView& rows) { return ConstMatrixView{rows.row(i), 1, rows.cols, rows.cols}; };
+    const ConstMatrixView state = row(args.state), cache = row(args.cache);
+    find_factors(stream, state, blocks(cache, 0, gates_), blocks(cache, gates_, gates_),
+                 traces_.factors(args.workspace));
+    visit(i, args.x.row(i), state.data, state.data + state_width());
+  }
+}
+
+void Recurrent::advance_traces(kernels::OpStream& stream, const ForwardArgs& args) const {
+  each_step(stream, args, [&](std::size_t i, const float* x, const float* h, const float* before) {
+    traces_.advance(stream, x, h, before, args.next_state.row(i) + state_width(), args.workspace);
+  });
+}
+
+// The derivatives of this tick are found once more, from the state that the error belongs to. What a container would
+// send back through the state of others is not for this one.
+void Recurrent::backward_by_traces(kernels::OpStream& stream, const BackwardArgs& args) const {
+  if (args.gradients.data)
+    each_step(stream, args, [&](std::size_t i, const float* x, const float* h, const float* before) {
+      traces_.add_gradients(stream, x, h, before, {args.dy.row(i), 1, hidden_, hidden_}, args.gradients,
+                            args.workspace);
+    });
+  BackwardArgs own = args;
+  own.gradients = {}, own.dnext_state = {}, own.dstate = {};
+  if (args.dx.data) backward_tick(stream, own);
+  if (args.dstate.data) stream.fill({0.0f, args.dstate});
 }
 
 void Recurrent::forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const {
@@ -241,6 +277,23 @@ std::vector<OptionRow> recurrent_options(std::string_view out_meaning, std::vect
   rows.push_back(option::choice("output", "sequence", {"sequence", "last"},
                                 "of a sequence: every token's h, or only the last one's"));
   return rows;
+}
+
+OptionRow through_time_option() {
+  return option::choice("through_time", "backward", {"backward", "snap1", "eprop"},
+                        "errors travel back through the state, or derivatives of each unit by its own parameters go "
+                        "along with it: with its own recurrent weights, or without");
+}
+
+Result<ThroughTime> read_through_time(const Recurrent::Sizes& sizes, OptionReader& options) {
+  WEFT_TRY(const std::string text, options.text("through_time"));
+  if (text == "backward") return ThroughTime::backward;
+  if (sizes.in.size() != 1 || !sizes.is_stateful)
+    return fail(Errc::unsupported, options.object() + ".through_time: found " + text +
+                                       ", which takes one vector a tick and a state that persists; of an input " +
+                                       weft::to_string(sizes.in) + (sizes.is_stateful ? "" : " without such a state") +
+                                       " expected backward");
+  return text == "snap1" ? ThroughTime::snap1 : ThroughTime::eprop;
 }
 
 }  // namespace weft::mesh

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/layers/recurrent_traces.hpp"
 #include "mesh/network/layer.hpp"
 
 #include <cstddef>
@@ -22,6 +23,8 @@ namespace weft::mesh {
 /// An input [in] is one step a tick, over a state that persists and starts at 0. An input [tokens, in] is a step a
 /// token, all in one tick; the state starts each tick at 0, or, `stateful`, where the last tick left it. Token by token
 /// and all in one tick give the same bits. Gradients of the weights add tokens ascending, session after session.
+/// With `through_time` other than backward the state has the derivatives of RecurrentTraces behind its own blocks: an
+/// error meets them in its own tick, and none travels back through the state.
 /// @thread const calls from any thread
 class Recurrent : public Layer {
  public:
@@ -31,6 +34,7 @@ class Recurrent : public Layer {
     std::size_t gates = 1;   // blocks of the pre-activation
     std::size_t states = 1;  // blocks of the hidden state
     bool is_stateful = true, is_last_only = false;
+    ThroughTime through_time = ThroughTime::backward;
     std::vector<ParameterSpec> parameters;
   };
   /// Reads what the three have in common: bias, init, stateful, output.
@@ -38,9 +42,11 @@ class Recurrent : public Layer {
   static Result<Sizes> read_sizes(std::string_view type, const Shape& in, std::size_t out, std::size_t gates,
                                   std::size_t states, OptionReader& options);
 
-  std::size_t state_size() const noexcept override { return is_stateful_ ? state_width() : 0; }
+  std::size_t state_size() const noexcept override { return is_stateful_ ? state_width() + traces_.size() : 0; }
+  bool learns_forward() const noexcept override { return traces_.is_on(); }
   std::size_t cache_size() const noexcept override;
   std::size_t scratch_size() const noexcept override;
+  std::size_t workspace_size() const noexcept override { return traces_.workspace_size(); }
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   double multiply_adds() const noexcept override;
 
@@ -60,6 +66,11 @@ class Recurrent : public Layer {
                          const kernels::MatrixView& carry) const = 0;
   /// Turns dLoss/da into dLoss/db, where they differ.
   virtual void to_recurrent(kernels::OpStream&, const kernels::ConstMatrixView&, const kernels::MatrixView&) const {}
+  /// Of a type that has `through_time`: what a session's step does to its derivatives, from the blocks that step left
+  /// and the state before it.
+  virtual void find_factors(kernels::OpStream&, const kernels::ConstMatrixView& /*state*/,
+                            const kernels::ConstMatrixView& /*a*/, const kernels::ConstMatrixView& /*b*/,
+                            const RecurrentTraces::Factors&) const {}
   /// True when step_back writes `carry`.
   virtual bool has_carry() const noexcept { return false; }
 
@@ -84,6 +95,11 @@ class Recurrent : public Layer {
   std::size_t features() const noexcept { return in_shape().back(); }
   void forward_tick(kernels::OpStream& stream, const ForwardArgs& args) const;
   void backward_tick(kernels::OpStream& stream, const BackwardArgs& args) const;
+  void advance_traces(kernels::OpStream& stream, const ForwardArgs& args) const;
+  void backward_by_traces(kernels::OpStream& stream, const BackwardArgs& args) const;
+  /// Calls visit(b, x, h, derivatives before) for each session, with the factors of its step in the workspace.
+  template <class Args, class Visit>
+  void each_step(kernels::OpStream& stream, const Args& args, const Visit& visit) const;
   void forward_sequence(kernels::OpStream& stream, const ForwardArgs& args) const;
   void backward_sequence(kernels::OpStream& stream, const BackwardArgs& args) const;
   void backward_steps(kernels::OpStream& stream, const BackwardArgs& args) const;
@@ -113,10 +129,16 @@ class Recurrent : public Layer {
   std::size_t tokens_, hidden_, gates_, states_;
   bool is_stateful_, is_last_only_;
   bool is_sequence_;  // several tokens a tick, or a state that does not persist
+  RecurrentTraces traces_;
   std::vector<ParameterSpec> parameters_;
 };
 
 /// The options that all recurrent layers have; `own` come after `out`, whose meaning is `out_meaning`.
 std::vector<OptionRow> recurrent_options(std::string_view out_meaning, std::vector<OptionRow> own = {});
+
+/// The option `through_time` of gru and lstm.
+OptionRow through_time_option();
+/// @error unsupported: other than backward, of a layer whose state does not go from tick to tick
+Result<ThroughTime> read_through_time(const Recurrent::Sizes& sizes, OptionReader& options);
 
 }  // namespace weft::mesh

@@ -113,6 +113,29 @@ void add_forward(std::vector<Case>& all) {
       if (rule == Rule::backprop || rule == Rule::dtp)
         all.push_back({joined({"through_state", name(rule), name(schedule)}), spec("backward"), options, kFew});
     }
+  const auto gated = [](const char* through_time) {
+    return NetworkBuilder("traces", GridShape{1, 1, 4, 1})
+        .input("x", 6)
+        .layer({0, 0, 0, 0}, "gru", 19)
+        .option("through_time", std::string(through_time))
+        .from({"x", Coord{0, 0, 2, 0}})
+        .dense({0, 0, 1, 0}, 9, Activation::tanh)
+        .layer({0, 0, 2, 0}, "lstm", 10)
+        .option("through_time", std::string(through_time))
+        .dense({0, 0, 3, 0}, 6)
+        .output("y", {0, 0, 3, 0})
+        .seed(6)
+        .spec();
+  };
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      LearningOptions options{.rule = rule, .schedule = schedule};
+      options.optimizer.lr = 0.01f;
+      const bool is_usual = rule == Rule::backprop || rule == Rule::dfa;
+      if (!is_usual && schedule == Schedule::settle) continue;
+      all.push_back({joined({"snap1", name(rule), name(schedule)}), gated("snap1"), options, kFew});
+      if (is_usual) all.push_back({joined({"eprop", name(rule), name(schedule)}), gated("eprop"), options, kFew});
+    }
 }
 
 /// Layers with values that jump, which targets pass and gradients do not.

@@ -15,30 +15,39 @@ using Values = std::vector<double>;
 
 constexpr std::size_t kIn = 5, kUnits = 18, kTicks = 200;
 
+enum class Bent { nothing, output, state };
+double bend(double a) { return std::tanh(a); }
+double slope(double a) { return 1 - std::tanh(a) * std::tanh(a); }
+
 /// Backpropagation through time: adjoints of h from the last tick to the first.
 struct Reference {
   std::vector<Values> gradients{Values(kUnits), Values(kUnits), Values(kUnits* kIn), Values(kUnits* kIn)};
 
-  /// x [ticks][kIn], dy [ticks][2 kUnits]; `slope` of the activation at h.
-  template <class Slope>
+  /// x [ticks][kIn], dy [ticks][2 kUnits]
   Reference(const std::vector<std::vector<float>>& p, const std::vector<float>& x, const std::vector<float>& dy,
-            const Slope& slope) {
+            Bent bent) {
     const std::size_t ticks = x.size() / kIn;
     for (std::size_t k = 0; k < kUnits; ++k) {
       const double rate = std::exp(double{p[0][k]}), angle = std::exp(double{p[1][k]});
       const Number l = std::exp(Number(-rate, angle));
       const double gain = std::sqrt(1 - std::norm(l));
-      std::vector<Number> h(ticks + 1), u(ticks);
+      std::vector<Number> h(ticks + 1), a(ticks), u(ticks);
       for (std::size_t t = 0; t < ticks; ++t) {
         for (std::size_t i = 0; i < kIn; ++i)
           u[t] += double{x[t * kIn + i]} * Number(p[2][k * kIn + i], p[3][k * kIn + i]);
-        h[t + 1] = l * h[t] + gain * u[t];
+        a[t] = l * h[t] + gain * u[t];
+        h[t + 1] = bent == Bent::state ? Number(bend(a[t].real()), bend(a[t].imag())) : a[t];
       }
       Number adjoint = 0, to_l = 0;  // dLoss/dRe + i dLoss/dIm
       double to_gain = 0;
       for (std::size_t t = ticks; t-- > 0;) {
         const float* const up = dy.data() + t * 2 * kUnits;
-        adjoint += Number(up[k] * slope(h[t + 1].real()), up[kUnits + k] * slope(h[t + 1].imag()));
+        const Number slopes = bent == Bent::nothing ? Number(1, 1) : Number(slope(a[t].real()), slope(a[t].imag()));
+        const auto bent_back = [&](Number each) {
+          return Number(each.real() * slopes.real(), each.imag() * slopes.imag());
+        };
+        const Number own(up[k], up[kUnits + k]);
+        adjoint = bent == Bent::state ? bent_back(adjoint + own) : adjoint + bent_back(own);
         to_l += adjoint * std::conj(h[t]);
         to_gain += (adjoint * std::conj(u[t])).real();
         for (std::size_t i = 0; i < kIn; ++i) {
@@ -95,25 +104,29 @@ class Through : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Time, Through, testing::Values("forward", "backward"),
                          [](const auto& each) { return std::string(each.param); });
 
+std::string options(const char* through_time, Bent bent) {
+  return std::string(R"(, "through_time": ")") + through_time + R"(", "activation": ")" +
+         (bent == Bent::nothing ? "linear" : "tanh") + R"(", "activation_of": ")" +
+         (bent == Bent::state ? "state" : "output") + '"';
+}
+
 TEST_P(Through, AnErrorAfter200TicksMeetsAllOfThem) {
-  for (const bool is_bent : {false, true}) {
-    auto run = sequence(std::string(R"(, "through_time": ")") + GetParam() + R"(", "activation": ")" +
-                            (is_bent ? "tanh" : "linear") + '"',
-                        kTicks);
+  for (const Bent bent : {Bent::nothing, Bent::output, Bent::state}) {
+    auto run = sequence(options(GetParam(), bent), kTicks);
     std::fill(run.dy.begin(), run.dy.end() - 2 * kUnits, 0.0f);
     run.forward(0, 1);
     run.backward();
-    const Reference want(parameters(run), run.x, run.dy,
-                         [&](double h) { return is_bent ? 1 - std::tanh(h) * std::tanh(h) : 1.0; });
-    EXPECT_LT(largest_error(run, want), 1e-5) << is_bent;
+    EXPECT_LT(largest_error(run, Reference(parameters(run), run.x, run.dy, bent)), 1e-5) << static_cast<int>(bent);
   }
 }
 
 TEST_P(Through, ErrorsOfEveryTickAddUp) {
-  auto run = sequence(std::string(R"(, "through_time": ")") + GetParam() + '"', kTicks);
-  run.forward(0, 1);
-  run.backward();
-  EXPECT_LT(largest_error(run, Reference(parameters(run), run.x, run.dy, [](double) { return 1.0; })), 1e-5);
+  for (const Bent bent : {Bent::nothing, Bent::state}) {
+    auto run = sequence(options(GetParam(), bent), kTicks);
+    run.forward(0, 1);
+    run.backward();
+    EXPECT_LT(largest_error(run, Reference(parameters(run), run.x, run.dy, bent)), 1e-5) << static_cast<int>(bent);
+  }
 }
 
 TEST(Forward, SendsNoErrorBackThroughItsState) {
@@ -148,6 +161,22 @@ TEST(Forward, GradientsOfSeveralSessionsAdd) {
     const std::vector<float> got = both.gradient(i);
     for (std::size_t k = 0; k < got.size(); ++k) EXPECT_NEAR(got[k], sums[i][k], 2e-5f) << i << " " << k;
   }
+}
+
+TEST(Diagonal, WithoutAnActivationHasNoStateToBend) {
+  auto of_state = sequence(R"(, "activation_of": "state")", 3), of_output = sequence("", 3);
+  EXPECT_EQ(of_state.layer->state_size(), of_output.layer->state_size());
+  of_state.forward(0, 1);
+  of_output.forward(0, 1);
+  EXPECT_EQ(bits(of_state.y), bits(of_output.y));
+  EXPECT_EQ(bits(of_state.state), bits(of_output.state));
+}
+
+TEST(Diagonal, PutsOutTheStateThatIsBent) {
+  auto run = sequence(R"(, "activation": "tanh", "activation_of": "state")", 2);
+  run.forward(0, 1);
+  const std::size_t n = run.layer->state_size();
+  EXPECT_EQ(bits(std::span(run.state).subspan(n, 2 * kUnits)), bits(std::span(run.y).first(2 * kUnits)));
 }
 
 TEST(Diagonal, StartsWithTheSizesAndAnglesThatItIsGiven) {

@@ -220,8 +220,8 @@ inline Model lone_attention(double norm_epsilon) {
 }
 
 /// Parameters nu, theta, B's real and its imaginary part.
-inline Model diagonal(Activation activation) {
-  return [activation](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
+inline Model diagonal(Activation activation, bool bends_state = false) {
+  return [=](const std::vector<Vector>& p, const Vector& x, const Vector& state) {
     const std::size_t n = p[0].size();
     Outcome outcome{Vector(2 * n), Vector(2 * n)};
     for (std::size_t k = 0; k < n; ++k) {
@@ -233,6 +233,7 @@ inline Model diagonal(Activation activation) {
       outcome.next[k] = h.real(), outcome.next[n + k] = h.imag();
     }
     for (std::size_t j = 0; j < 2 * n; ++j) outcome.y[j] = activate(activation, outcome.next[j]);
+    if (bends_state) outcome.next = outcome.y;
     return outcome;
   };
 }

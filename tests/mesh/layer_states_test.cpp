@@ -47,7 +47,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Row{"rnn", R"({"type": "rnn", "out": 9})"}, Row{"lstm", R"({"type": "lstm", "out": 9})"},
         Row{"gru", R"({"type": "gru", "out": 9})"}, Row{"leaky_integrator", R"({"type": "leaky_integrator"})"},
+        Row{"gru_snap1", R"({"type": "gru", "out": 9, "through_time": "snap1"})"},
+        Row{"gru_eprop", R"({"type": "gru", "out": 9, "through_time": "eprop"})"},
+        Row{"lstm_snap1", R"({"type": "lstm", "out": 9, "through_time": "snap1"})"},
+        Row{"lstm_eprop", R"({"type": "lstm", "out": 9, "through_time": "eprop"})"},
         Row{"diagonal", R"({"type": "diagonal", "out": 10})"},
+        Row{"diagonal_bent", R"({"type": "diagonal", "out": 10, "activation": "tanh", "activation_of": "state"})"},
         Row{"diagonal_backward",
             R"({"type": "diagonal", "out": 10, "through_time": "backward", "activation": "tanh"})"},
         Row{"attention", R"({"type": "attention", "out": 9, "heads": 4, "kv_heads": 2, "context": 6, "rope": "half"})"},
@@ -57,6 +62,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"({"type": "sequential", "layers": [{"type": "leaky_integrator"}, {"type": "gru", "out": 7}]})"},
         Row{"sequential_diagonal",
             R"({"type": "sequential", "layers": [{"type": "leaky_integrator"}, {"type": "diagonal", "out": 6}]})"},
+        Row{"sequential_traces", R"({"type": "sequential", "layers": [
+                                    {"type": "gru", "out": 6}, {"type": "lstm", "out": 5, "through_time": "snap1"}]})"},
         Row{"filter", R"({"type": "parallel", "merge": "filter", "top_k": 1, "balance": 1.0, "layers": [
                           {"type": "leaky_integrator", "rate": 0.25}, {"type": "leaky_integrator"}]})"}),
     [](const auto& row) { return row.param.name; });

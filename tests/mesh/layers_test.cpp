@@ -96,10 +96,12 @@ std::vector<Case> cases() {
   // Of a tick alone; with derivatives of the past: diagonal_test.cpp.
   for (const auto& [in, out] : {std::pair<std::size_t, std::size_t>{1, 2}, {7, 10}, {3, 34}})
     for (const Activation activation : {Activation::linear, Activation::tanh, Activation::gelu})
-      all.add("diagonal",
-              R"("through_time": "backward", "out": )" + std::to_string(out) + R"(, "activation": ")" +
-                  std::string(kernels::name(activation)) + '"',
-              {in}, models::diagonal(activation));
+      for (const bool bends_state : {false, true})
+        all.add("diagonal",
+                R"("through_time": "backward", "out": )" + std::to_string(out) + R"(, "activation": ")" +
+                    std::string(kernels::name(activation)) + R"(", "activation_of": ")" +
+                    (bends_state ? "state" : "output") + '"',
+                {in}, models::diagonal(activation, bends_state));
   for (const double cap : {0.5, 30.0})
     all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
   all.add("sign", "", {2, 13}, models::sign(0));
