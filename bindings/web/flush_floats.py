@@ -124,21 +124,50 @@ def flushed(body, calls):
     return bytes(out + body[kept:]), count
 
 
+def called(body):
+    """Numbers of functions that a function calls."""
+    of, numbers = Bytes(body), set()
+    for _ in range(of.number()):
+        of.number(), of.byte()
+    while of.at < len(body):
+        begin = of.at
+        if of.skip_instruction() == CALL:
+            numbers.add(Bytes(body, begin + 1).number())
+    return numbers
+
+
+def bodies(section):
+    of = Bytes(section)
+    for _ in range(of.number()):
+        size = of.number()
+        yield section[of.at:of.at + size]
+        of.at += size
+
+
+def with_callees(numbers, section, first):
+    """These functions and what they call: a compiler may share a part of them."""
+    all_bodies, own, rest = list(bodies(section)), set(), list(numbers)
+    while rest:
+        number = rest.pop()
+        if number < first:
+            raise ValueError("arithmetic calls an import")
+        if number not in own:
+            own.add(number)
+            rest += called(all_bodies[number - first])
+    return own
+
+
 def rewrite(module):
     content = dict(sections(module))
     named = functions(content[EXPORTS])
-    own = {named[name] for name in FUNCTIONS.values()}
+    first = imported(content.get(IMPORTS, b"\0"))
+    own = with_callees([named[name] for name in FUNCTIONS.values()], content[CODE], first)
     calls = {code: bytes([CALL]) + coded(named[name]) for code, name in FUNCTIONS.items()}
     out, total = bytearray(module[:8]), 0
     for kind, section in sections(module):
         if kind == CODE:
-            of, first = Bytes(section), imported(content.get(IMPORTS, b"\0"))
-            number = of.number()
-            parts = [coded(number)]
-            for index in range(first, first + number):
-                size = of.number()
-                body = section[of.at:of.at + size]
-                of.at += size
+            parts = [coded(Bytes(section).number())]
+            for index, body in enumerate(bodies(section), first):
                 if index not in own:
                     body, count = flushed(body, calls)
                     total += count
