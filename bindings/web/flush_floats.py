@@ -41,7 +41,7 @@ class Bytes:
         return self.data[self.at - size:self.at].decode()
 
     def skip_instruction(self):
-        """Past one instruction, whose code it gives."""
+        """Skips one instruction and gives its code."""
         code = self.byte()
         if code in (0x43, 0x44):
             self.at += 4 if code == 0x43 else 8
@@ -94,7 +94,7 @@ def functions(content):
 
 
 def imported(content):
-    """How many functions are imported: the first numbers are theirs."""
+    """Number of imported functions, to which the first indices belong."""
     of = Bytes(content)
     count = 0
     for _ in range(of.number()):
