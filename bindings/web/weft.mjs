@@ -196,9 +196,16 @@ class Arguments {
       throw new WeftError(2, 'invalid_argument', `${JSON.stringify(given)}: a text with a NUL within; leave it out`);
     return this.bytes(encoder.encode(`${given}\0`));
   }
+  words(of) {
+    const at = this.allocate(4 * of.length);
+    this.#module.HEAPU32.set(of, at >> 2);
+    return at;
+  }
+  /** Subnormal ones become zeros, as which arithmetic takes them everywhere: docs/web.md, "One result". */
   floats(of) {
     const at = this.allocate(4 * of.length);
     this.#module.HEAPF32.set(of, at >> 2);
+    this.#module._weft_web_flush(at, of.length);
     return at;
   }
 }
@@ -680,16 +687,14 @@ class LearnerOf extends Handle {
     return this.mesh.toBytes();
   }
   #targets(targets, gradients = {}, weights = undefined) {
-    const { calls, args, module } = this.calls;
+    const { calls, args } = this.calls;
     const names = [...new Set([...Object.keys(targets), ...Object.keys(gradients)])];
     const at = args.zeroed(Math.max(40 * names.length, 1));
     names.forEach((name, i) => {
       const given = [0, 0, 0, 0, 0, 0, 0, 0];  // labels, values, gradient, weights, each with its length
       const put = (field, values) => {
         if (values === undefined) return;
-        const place = args.allocate(4 * values.length);
-        (values instanceof Uint32Array ? module.HEAPU32 : module.HEAPF32).set(values, place >> 2);
-        given[2 * field] = place;
+        given[2 * field] = values instanceof Uint32Array ? args.words(values) : args.floats(values);
         given[2 * field + 1] = values.length;
       };
       put(targets[name] instanceof Uint32Array ? 0 : 1, targets[name]);

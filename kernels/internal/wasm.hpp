@@ -102,6 +102,20 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
   return result;
 }
 
+/// round(a / b), flushed. A quotient of binary64, rounded again, is that of binary32 (Figueroa 1995).
+[[gnu::noinline, maybe_unused]] static v128_t divided_exactly(v128_t a, v128_t b) noexcept {
+  const v128_t zero = wasm_f64x2_splat(0);
+  const v128_t low = wasm_f64x2_div(wide(a), wide(b)), high = wasm_f64x2_div(wide(upper(a)), wide(upper(b)));
+  return joined(rounded_once(low, zero, low), rounded_once(high, zero, high));
+}
+
+/// round(a / b), flushed: (1 - 2^-24) 2^-126 is tiny, though it rounds to 2^-126.
+[[gnu::always_inline]] inline v128_t divided(v128_t a, v128_t b) noexcept {
+  const v128_t result = wasm_f32x4_div(a, b);
+  if (__builtin_expect(wasm_i32x4_bitmask(is_tiny(result)), 0)) return divided_exactly(a, b);
+  return result;
+}
+
 /// round(a b + 0): a product, but never -0 unless it was flushed.
 [[gnu::always_inline]] inline v128_t fused_with_zero(v128_t a, v128_t b) noexcept {
   const v128_t zero = wasm_f32x4_splat(0), result = wasm_f32x4_add(wasm_f32x4_mul(a, b), zero);
@@ -135,7 +149,7 @@ HWY_API V Mul(V a, V b) {
 
 template <size_t N>
 HWY_API Vec128<float, N> Div(Vec128<float, N> a, Vec128<float, N> b) {
-  return Vec128<float, N>{::weft::kernels::wasm::flushed(wasm_f32x4_div(a.raw, b.raw))};
+  return Vec128<float, N>{::weft::kernels::wasm::divided(a.raw, b.raw)};
 }
 template <size_t N>
 HWY_API Vec128<float, N> Sqrt(Vec128<float, N> a) {

@@ -21,6 +21,7 @@ for (const simd of [true, false]) {
   const mesh = new weft.Mesh(XOR);
   mesh.tick();
   console.log(`${simd ? 'vectors' : 'scalars'}: first tick ${Math.round(performance.now() - began)} ms after loading began`);
+  await arithmetic(simd);
   const { wrong, count } = compare(weft, expected);
   assert.deepEqual(wrong, []);
   console.log(`${count} hashes equal the native ones`);
@@ -34,6 +35,28 @@ for (const simd of [true, false]) {
 }
 assert.equal(Thrown.name, 'WeftError');
 await assert.rejects(load({ wasmBinary: new Uint8Array(8) }), WebAssembly.CompileError);
+
+/** The module's scalar operations at the edge of what is flushed, as docs/numerics.md has it. */
+async function arithmetic(simd) {
+  const nothing = new Proxy({}, { get: () => () => 0 });
+  const bytes = readFileSync(`${folder}/weft_${simd ? 'simd' : 'scalar'}.wasm`);
+  const { instance } = await WebAssembly.instantiate(bytes, { env: nothing, wasi_snapshot_preview1: nothing });
+  const { weft_web_add: add, weft_web_sub: sub, weft_web_mul: mul, weft_web_div: div, weft_web_sqrt: sqrt,
+          weft_web_narrowed: narrowed } = instance.exports;
+  const least = 2 ** -126, below = 1 - 2 ** -24;  // the smallest normal number, and the float below 1
+  const rows = [
+    [add(1.5 * least, -least), 0], [add(-1.5 * least, least), -0], [add(1.5 * least, least), 2.5 * least],
+    [sub(least, 1.5 * least), -0], [sub(least, least), 0], [sub(2 * least, least), least],
+    [mul(below, least), 0], [mul(-below, least), -0],  // exact, and tiny
+    [mul((1 + 2 ** -23) * 2 ** -63, (1 - 2 ** -23) * 2 ** -63), least],  // 2^-126 - 2^-172 rounds to 2^-126
+    [mul(2 ** -100, 2 ** -100), 0], [mul(3, 5), 15], [div(1, 3), Math.fround(1 / 3)],
+    [div(below, 2 ** 126), 0], [div(-below, 2 ** 126), -0], [div(1, 2 ** 126), least], [div(1, 0), Infinity],
+    [sqrt(2 ** -130), 0], [sqrt(least), 2 ** -63], [sqrt(-1), NaN],
+    [narrowed(least - 2 ** -151), least], [narrowed(least - 2 ** -152), least], [narrowed(-(least - 2 ** -150)), -0],
+    [narrowed(1e300), Infinity], [narrowed(NaN), NaN], [narrowed(0.1), Math.fround(0.1)],
+  ];
+  rows.forEach(([got, wanted], i) => assert.ok(Object.is(got, wanted), `operation ${i}: ${got}, expected ${wanted}`));
+}
 
 /** A failure has code, name and text. */
 function throws(act, kind) {

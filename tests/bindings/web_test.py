@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/bindings")]
+sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "bindings/web"), str(ROOT / "tests/bindings")]
 package = pathlib.Path(sys.argv[1])
 node = shutil.which("node")
 if not node or not (package / "weft_simd.wasm").exists():
@@ -31,6 +31,7 @@ except ImportError:
     sys.exit(77)
 from python_test import digits_stream  # noqa: E402
 
+import flush_floats  # noqa: E402
 import web_chromium  # noqa: E402
 import weft  # noqa: E402
 
@@ -104,15 +105,47 @@ def expected():
     return rows
 
 
+OPTIMIZERS = ({"type": "sgd", "lr": 0.01}, {"type": "momentum", "lr": 0.01}, {"type": "momentum", "nesterov": True, "lr": 0.01},
+              {"type": "adamw"}, {"type": "rmsprop", "centered": True, "momentum": 0.5}, {"type": "lion"})
+MOVERS = ("identity", "dropout", "max_pool", "adaptive_max_pool")  # layers that give an input's number on as it is
+
+
+def near(random, exponent, *shape):
+    """Numbers of 2^exponent to 2^(exponent + 2), either sign."""
+    return np.ldexp(random.uniform(1, 4, shape) * random.choice([-1, 1], shape), exponent).astype(np.float32)
+
+
 def tiny(random):
-    """Inputs of 2^-126 to 2^-124, so that many products, and some sums, of them are flushed. Not by momentum, whose state
-    the module without vectors keeps below 2^-126 (docs/web.md)."""
+    """Inputs of 2^-126 to 2^-124, so that many products, and some sums, of them are flushed: under every optimizer, and
+    through every layer. Subnormal inputs among them too, which count as zeros, but where a layer moves them as they are."""
     for activation in ("linear", "relu", "tanh", "sigmoid", "gelu"):
         network = {"weft": 2, "inputs": {"x": [21]}, "chain": [
             {"type": "dense", "out": 37, "activation": activation}, {"type": "dense", "out": 5}]}
-        x = np.ldexp(random.uniform(1, 4, (12, 21)) * random.choice([-1, 1], (12, 21)), -126).astype(np.float32)
-        yield learned(f"flushed results, {activation}", network, {"x": x}, {"y": random.randint(0, 5, 12)},
-                      options={"rule": "backprop", "optimizer": {"type": "sgd", "lr": 0.01}})
+        for optimizer in OPTIMIZERS:
+            options = {"rule": "backprop", "optimizer": optimizer}
+            yield learned(f"flushed results, {activation}, {optimizer}", network, {"x": near(random, -126, 12, 21)},
+                          {"y": random.randint(0, 5, 12)}, options=options)
+        x = near(random, -126, 12, 21) * np.where(random.rand(12, 21) < 0.3, np.float32(2**-6), np.float32(1))
+        yield learned(f"subnormal inputs, {activation}", network, {"x": x}, {"y": random.randint(0, 5, 12)},
+                      options={"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}})
+        yield learned(f"subnormal targets, {activation}", network, {"x": x}, values={"y": near(random, -129, 12, 5)},
+                      options={"rule": "backprop", "loss": "mse", "optimizer": {"type": "momentum", "lr": 0.01}})
+    # Quotients by 2 that are exact and tiny, and would round to 2^-126.
+    x = np.nextafter(np.float32(2**-125), np.float32(0)) * random.choice([-1, 1], (12, 21)).astype(np.float32)
+    network = {"weft": 2, "inputs": {"x": [21]}, "chain": [
+        {"type": "activation", "activation": "silu"}, {"type": "dense", "out": 5, "bias": False}]}
+    yield learned("tiny quotients", network, {"x": x}, {"y": random.randint(0, 5, 12)}, options={"rule": "backprop"})
+    for kind, cases in json.loads((ROOT / "tests/conformance/layers.json").read_text()).items():
+        for number, case in enumerate(cases):
+            width = int(np.prod(case["in"]))
+            for dtype in ("float32", "bfloat16", "int8", "ternary"):
+                network = layer_network(kind, case, dtype)
+                if network is None or "indices" in case:
+                    continue
+                for exponent in (-126, -130) if kind not in MOVERS else (-126,):
+                    options = {"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}}
+                    yield learned(f"2^{exponent}, {kind} {number} {dtype}", network, {"x": near(random, exponent, 6, width)},
+                                  {"y": random.randint(0, 4, 6)}, options=options)
 
 
 def acted(kind):
@@ -260,6 +293,8 @@ for module in ("simd", "scalar"):  # what a visitor loads is one of them, and we
     size = sum(len(gzip.compress((package / name).read_bytes(), 9)) for name in (f"weft_{module}.wasm", "weft.mjs"))
     print(f"{module}: {size} bytes gzipped")
     assert size <= 1_500_000, size
+    unflushed = flush_floats.rewrite((package / f"weft_{module}.wasm").read_bytes())[1]
+    assert unflushed == 0, f"{module}: {unflushed} scalar operations that flush nothing"
 with tempfile.TemporaryDirectory() as folder:
     documented(folder)
     path, file = pathlib.Path(folder) / "expected.json", pathlib.Path(folder) / "web.entity"

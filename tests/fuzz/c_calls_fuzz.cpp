@@ -6,178 +6,23 @@
 
 #include "core/assert.hpp"
 
-#include <unistd.h>
-
+#include "tests/fuzz/c_calls.hpp"
+#include "tests/fuzz/c_calls_outside.hpp"
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
+namespace weft::fuzz {
 namespace {
 
-constexpr std::array kNetworkTexts{
-    R"({"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 3, "activation": "tanh"},
-       {"type": "dense", "out": 2}], "learning": {"rule": "fw_dtp", "late": "meet", "patience": 4}})",
-    R"({"weft": 2, "grid": {"x": 2}, "inputs": {"x": [4]}, "layers": [
-       {"type": "dense", "at": [0,0,0,0], "out": 4, "from": ["x", [0,0,1,0]], "activation": "relu"},
-       {"type": "dense", "at": [0,0,1,0], "out": 2}], "outputs": {"y": [0,0,1,0]}})",
-    R"({"weft": 2, "inputs": {"x": [3, 2]}, "chain": [{"type": "lstm", "hidden": 2, "stateful": true}],
-       "learning": {"schedule": "pipelined"}})",
-    R"({"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 2, "dtype": "int8"}]})",
-    R"({"weft": 2, "inputs": {"x": [0]}})",
-    "{",
-    ""};
-constexpr std::array kLayers{R"({"type": "dense", "at": [0,0,0,0], "out": 2, "from": ["x"]})",
-                             R"({"type": "dense", "at": [0,0,9,0], "out": 2})", R"({"type": "none"})", "[",
-                             static_cast<const char*>(nullptr)};
-constexpr std::array kPortNames{"x", "y", "", "none", static_cast<const char*>(nullptr)};
-constexpr std::array kSections{R"({"rule": "backprop"})",
-                               R"({"rule": "dfa", "schedule": "pipelined"})",
-                               R"({"late": "again", "patience": 2})",
-                               R"({"rule": 1})",
-                               "{",
-                               static_cast<const char*>(nullptr)};
-constexpr std::array kDtypes{"int8", "float32", "bfloat16", "ternary", "none", static_cast<const char*>(nullptr)};
-constexpr std::array kDurabilities{"checkpoint", "interval=1s", "never", static_cast<const char*>(nullptr)};
-constexpr std::array kKeys{"seed", "name", "learning", "none", static_cast<const char*>(nullptr)};
-
-/// Numbers of the program's bytes; 0 once they are used up.
-class Program {
+class Session : public OutsideCalls {
  public:
-  Program(const std::uint8_t* data, std::size_t size) : at_(data), end_(data + size) {}
-  bool is_over() const noexcept { return at_ == end_; }
-  std::uint8_t byte() noexcept { return at_ == end_ ? std::uint8_t{0} : *at_++; }
-  template <class Array>
-  auto pick(const Array& of) noexcept {
-    return of[byte() % of.size()];
-  }
-  /// A small number, mostly; a huge one sometimes.
-  std::uint64_t number(unsigned below) noexcept {
-    const unsigned drawn = byte();
-    return drawn == 255 ? UINT64_MAX : drawn == 254 ? std::uint64_t{1} << 40 : drawn % below;
-  }
-  float value() noexcept {
-    static constexpr std::array<float, 8> kValues{0, 1, -1, 0.5f, 1e30f, -1e-40f, __builtin_nanf(""), __builtin_inff()};
-    const unsigned drawn = byte();
-    return drawn < 240 ? static_cast<float>(drawn) / 64 - 2 : kValues[drawn % kValues.size()];
-  }
-
- private:
-  const std::uint8_t *at_, *end_;
-};
-
-/// Every handle that there was, of whatever kind: calls take any of them for any kind.
-class Handles {
- public:
-  template <class Handle>
-  Handle* pick(std::vector<void*>& of, Program& from) {
-    const unsigned drawn = from.byte();
-    if (drawn >= 250) return nullptr;
-    if (drawn >= 235 && !all_.empty()) return static_cast<Handle*>(all_[drawn % all_.size()]);
-    return of.empty() ? nullptr : static_cast<Handle*>(of[drawn % of.size()]);
-  }
-  void add(std::vector<void*>& to, void* handle) {
-    to.push_back(handle);
-    all_.push_back(handle);
-  }
-  std::vector<void*> networks, meshes, learners, snapshots, answers, agents, environments, models;
-
- private:
-  std::vector<void*> all_;
-};
-
-void check(weft_status status) {
-  if (status == WEFT_OK) return;
-  const weft_error* const error = weft_last_error();
-  WEFT_ASSERT(error->code == status && error->message[0] != '\0', "a failure without its text");
-  WEFT_ASSERT(std::strcmp(weft_status_name(status), "unknown") != 0, "a status that is not documented");
-  WEFT_ASSERT(status != WEFT_INTERNAL, std::string("an internal error: ") + error->message);
-}
-
-/// A call that ends with a buffer, its capacity and the size that was needed.
-template <class T, class Ask>
-void ask(Program& program, Ask&& call) {
-  std::size_t needed = 12345;
-  const std::size_t capacity = program.byte() % 64;
-  // Of the exact size, so that a sanitizer sees what is written past the end.
-  const std::unique_ptr<T[]> buffer(capacity > 0 ? new T[capacity] : nullptr);
-  const weft_status status = call(buffer.get(), capacity, program.byte() % 8 == 0 ? nullptr : &needed);
-  check(status);
-  if (status == WEFT_TOO_SMALL && needed != 12345) WEFT_ASSERT(needed > capacity, "too small for what would fit");
-}
-
-struct Values {
-  explicit Values(Program& from, std::size_t most = 24) : floats(from.byte() % most) {
-    for (float& value : floats) value = from.value();
-  }
-  std::vector<float> floats;
-};
-
-/// Data directories and files of one program of calls, gone before the next.
-class Place {
- public:
-  // In memory where that is: each agent syncs its journal.
-  Place()
-      : root_((access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) /
-              ("weft_c_calls_" + std::to_string(getpid()))) {
-    remove();
-  }
-  ~Place() { remove(); }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  std::string at(const char* name) {
-    std::filesystem::create_directories(root_);
-    return (root_ / name).string();
-  }
-
- private:
-  void remove() {
-    std::error_code error;
-    std::filesystem::remove_all(root_, error);
-  }
-  std::filesystem::path root_;
-};
-
-class Session {
- public:
-  explicit Session(Program& program) : program_(program) {}
-  ~Session() {
-    if (program_.byte() % 2 == 0)  // before what was made of them, or after it
-      for (void* handle : handles_.agents) (void)weft_agent_close(static_cast<weft_agent*>(handle));
-    for (void* handle : handles_.learners) (void)weft_learner_destroy(static_cast<weft_learner*>(handle));
-    for (void* handle : handles_.meshes) (void)weft_mesh_destroy(static_cast<weft_mesh*>(handle));
-    for (void* handle : handles_.networks) (void)weft_network_destroy(static_cast<weft_network*>(handle));
-    for (void* handle : handles_.snapshots) (void)weft_snapshot_destroy(static_cast<weft_snapshot*>(handle));
-    for (void* handle : handles_.answers) (void)weft_answer_destroy(static_cast<weft_answer*>(handle));
-    for (void* handle : handles_.agents) (void)weft_agent_close(static_cast<weft_agent*>(handle));
-    for (void* handle : handles_.environments) (void)weft_environment_destroy(static_cast<weft_environment*>(handle));
-    for (void* handle : handles_.models) (void)weft_model_destroy(static_cast<weft_model*>(handle));
-  }
+  using OutsideCalls::OutsideCalls;
   void step();
 
  private:
-  weft_network* network() { return handles_.pick<weft_network>(handles_.networks, program_); }
-  weft_mesh* mesh() { return handles_.pick<weft_mesh>(handles_.meshes, program_); }
-  weft_learner* learner() { return handles_.pick<weft_learner>(handles_.learners, program_); }
-  weft_snapshot* snapshot() { return handles_.pick<weft_snapshot>(handles_.snapshots, program_); }
-  weft_answer* answer() { return handles_.pick<weft_answer>(handles_.answers, program_); }
-  weft_agent* agent() { return handles_.pick<weft_agent>(handles_.agents, program_); }
-  weft_environment* environment() { return handles_.pick<weft_environment>(handles_.environments, program_); }
-  weft_model* model() { return handles_.pick<weft_model>(handles_.models, program_); }
-  weft_coord place() { return {0, 0, program_.byte() % 4u, program_.byte() % 8u == 0 ? 1u : 0u}; }
-  std::size_t session() { return static_cast<std::size_t>(program_.number(3)); }
-  /// `made` by reference: a compiler may read arguments before the call that sets it.
-  template <class Handle>
-  void keep(std::vector<void*>& in, weft_status status, Handle* const& made) {
-    check(status);
-    if (status == WEFT_OK) handles_.add(in, made);
-  }
   void read_network();
   void build_mesh();
   void command();
@@ -185,19 +30,9 @@ class Session {
   void learn(bool is_late);
   void sessions();
   void bytes();
-  void open_agent();
-  void agent_call();
-  void files();
   void reads();
-  void act();
-  void load_model();
-  void model_call();
   void two_threads();
-  void log();
 
-  Program& program_;
-  Place place_;
-  Handles handles_;
   std::vector<std::uint64_t> tickets_{0};
 };
 
@@ -225,6 +60,7 @@ void Session::build_mesh() {
   options.sessions = program_.byte() % 4;
   options.max_memory = 64 << 20;
   options.executor = program_.byte() % 4 == 0 ? "deterministic" : nullptr;
+  options.no_masters = program_.byte() % 8 == 0;
   weft_mesh* made = nullptr;
   keep(handles_.meshes, weft_mesh_build(network(), &options, &made), made);
 }
@@ -239,6 +75,7 @@ void Session::command() {
   made.number = program_.number(4);
   made.not_before = program_.number(9);
   made.dtype = program_.pick(kDtypes);
+  made.granularity = program_.pick(kGranularities);
   made.values = values.floats.data();
   made.count = values.floats.size();
   weft_answer* sent = nullptr;
@@ -351,107 +188,6 @@ void Session::bytes() {
   keep(handles_.meshes, weft_mesh_load_bytes(file.data(), file.size(), &options, &made), made);
 }
 
-/// Worlds: made, acted in, saved, and restored whole or damaged.
-void Session::act() {
-  static constexpr std::array kNames{"cartpole",   "acrobot",      "mountain_car", "pendulum",
-                                     "catch_ball", "memory_chain", "none",         static_cast<const char*>(nullptr)};
-  weft_environment* const of = environment();
-  switch (program_.byte() % 8) {
-    case 0: {
-      weft_environment_options options{};
-      options.size = sizeof options;
-      options.length = static_cast<std::uint32_t>(program_.number(9));
-      weft_environment* made = nullptr;
-      return keep(handles_.environments,
-                  weft_environment_create(program_.pick(kNames), program_.byte() % 4 == 0 ? nullptr : &options, &made),
-                  made);
-    }
-    case 1:
-      return check(weft_environment_reset(of, program_.number(3), program_.number(3)));
-    case 2: {
-      weft_environment_shape shape{};
-      shape.size = program_.byte() % 2 == 0 ? sizeof shape : program_.byte() % sizeof shape;
-      check(weft_environment_describe(of, &shape));
-      return ask<char>(program_, weft_environments);
-    }
-    case 3: {
-      std::array<unsigned char, 256> bytes{};
-      std::size_t needed = 0;
-      const weft_status status = weft_environment_save(of, bytes.data(), bytes.size(), &needed);
-      check(status);
-      if (status != WEFT_OK) return;
-      if (program_.byte() % 2 == 0) bytes[program_.byte() % needed] ^= program_.byte();
-      return check(weft_environment_restore(environment(), bytes.data(), program_.byte() % 8 == 0 ? 7 : needed));
-    }
-    case 4:
-      ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
-        return weft_environment_hash(of, to, capacity, needed);
-      });
-      return ask<double>(program_, [&](double* to, std::size_t capacity, std::size_t* needed) {
-        return weft_environment_state(of, to, capacity, needed);
-      });
-    case 5:
-      return program_.byte() % 4 == 0 ? check(weft_environment_destroy(of)) : void();
-    default: {
-      const Values values(program_, 3);
-      weft_environment_result result{};
-      result.size = program_.byte() % 8 == 0 ? program_.byte() % sizeof result : sizeof result;
-      check(weft_environment_step(of, static_cast<std::uint32_t>(program_.number(4)), values.floats.data(),
-                                  values.floats.size(), &result));
-      return ask<float>(program_, [&](float* to, std::size_t capacity, std::size_t* needed) {
-        return weft_environment_observation(of, to, capacity, needed);
-      });
-    }
-  }
-}
-
-/// Files that are no models, or begin like one.
-void Session::load_model() {
-  static constexpr std::array<std::string_view, 5> kContents{
-      "", "{", "ENTITY", "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0", R"({"model_type": "llama"})"};
-  const std::string path = place_.at(program_.byte() % 2 == 0 ? "model.gguf" : "config.json");
-  std::string content(kContents[program_.byte() % kContents.size()]);
-  for (unsigned i = program_.byte() % 16; i > 0; --i) content += static_cast<char>(program_.byte());
-  std::ofstream(path, std::ios::binary) << content;
-  weft_model_options options{};
-  options.size = sizeof options;
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  options.tokenizer = program_.byte() % 4 == 0 ? path.c_str() : nullptr;
-  weft_model* made = nullptr;
-  const char* const place = program_.byte() % 16 == 0  ? nullptr
-                            : program_.byte() % 2 == 0 ? path.c_str()
-                                                       : folder.c_str();
-  keep(handles_.models, weft_model_load(place, program_.byte() % 4 == 0 ? nullptr : &options, &made), made);
-}
-
-void Session::model_call() {
-  weft_model* const of = model();
-  static constexpr std::array<std::uint32_t, 3> kIds{0, 1, UINT32_MAX};
-  switch (program_.byte() % 5) {
-    case 0:
-      return ask<std::uint32_t>(program_, [&](std::uint32_t* to, std::size_t capacity, std::size_t* needed) {
-        return weft_model_tokenize(of, program_.pick(kPortNames), to, capacity, needed);
-      });
-    case 1:
-      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
-        return weft_model_detokenize(of, kIds.data(), program_.byte() % 4, to, capacity, needed);
-      });
-    case 2: {
-      weft_generate_options options{};
-      options.size = sizeof options;
-      options.tokens = 2;
-      options.temperature = program_.value();
-      return check(weft_model_generate(of, program_.pick(kPortNames), &options, nullptr, nullptr));
-    }
-    case 3:
-      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
-        return weft_model_result(of, to, capacity, needed);
-      });
-    default:
-      return check(weft_model_destroy(of));
-  }
-}
-
 /// Two threads in what may be one object: each call ends, and with a status that is documented.
 void Session::two_threads() {
   weft_mesh *const first = mesh(), *const second = mesh();
@@ -466,83 +202,6 @@ void Session::two_threads() {
   check(weft_mesh_tick(first, ticks));
   check(weft_mesh_reset_session(first, 0));
   other.join();
-}
-
-void Session::log() {
-  static const weft_log_function kFunction = [](void*, int, const char* text) {
-    WEFT_ASSERT(text != nullptr, "a log line without a text");
-  };
-  check(weft_set_log(program_.byte() % 2 == 0 ? kFunction : nullptr, nullptr, program_.byte() % 8 - 1));
-  check(weft_set_log(nullptr, nullptr, WEFT_LOG_OFF));
-}
-
-void Session::open_agent() {
-  if (handles_.agents.size() >= 4) return;
-  weft_mesh_options mesh_options{};
-  mesh_options.size = sizeof mesh_options;
-  mesh_options.threads = 1;
-  weft_agent_options options{};
-  options.size = sizeof options;
-  options.mesh = &mesh_options;
-  options.durability = program_.pick(kDurabilities);
-  options.identity = program_.byte() % 8 == 0 ? "another" : nullptr;
-  options.checkpoint_every = program_.byte() % 2 == 0 ? 8 : 0;
-  options.no_learning = program_.byte() % 4 == 0;
-  options.salvage = program_.byte() % 2;
-  const std::string directory = place_.at(program_.byte() % 4 == 0 ? "second" : "first");
-  weft_agent* made = nullptr;
-  weft_network* const of = program_.byte() % 4 == 0 ? nullptr : network();
-  keep(handles_.agents, weft_agent_open(program_.byte() == 255 ? nullptr : directory.c_str(), of, &options, &made),
-       made);
-}
-
-void Session::agent_call() {
-  weft_agent* const of = agent();
-  switch (program_.byte() % 8) {
-    case 0:
-    case 1: {
-      weft_mesh* made = nullptr;
-      return keep(handles_.meshes, weft_agent_mesh(of, &made), made);
-    }
-    case 2:
-    case 3: {
-      weft_learner* made = nullptr;
-      return keep(handles_.learners, weft_agent_learner(of, &made), made);
-    }
-    case 4:
-      check(weft_agent_act(of, program_.byte() % 4));
-      return check(program_.byte() % 4 == 0 ? weft_agent_checkpoint(of) : weft_agent_mark(of));
-    case 5:
-      check(weft_agent_note(of, program_.pick(kPortNames), program_.pick(kKeys)));
-      return check(weft_agent_acknowledge(of));
-    case 6:
-      return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
-        return weft_agent_statistics(of, to, capacity, needed);
-      });
-    default:
-      return check(weft_agent_close(of));
-  }
-}
-
-void Session::files() {
-  const std::string path = place_.at(program_.byte() % 8 == 0 ? "none/file" : "file");
-  if (program_.byte() % 2 == 0) return check(weft_mesh_save(mesh(), path.c_str(), program_.byte() % 2));
-  if (program_.byte() % 8 == 0) {
-    weft_network* made = nullptr;
-    return keep(handles_.networks, weft_network_load(path.c_str(), &made), made);
-  }
-  weft_mesh_options options{};
-  options.size = sizeof options;
-  options.threads = 1;
-  weft_mesh* made = nullptr;
-  if (program_.byte() % 2 == 0) {
-    weft_learner* goes_on = nullptr;
-    const weft_status loaded = weft_learner_load(path.c_str(), &options, &made, &goes_on);
-    keep(handles_.learners, loaded, goes_on);
-    if (loaded == WEFT_OK) handles_.add(handles_.meshes, made);
-    return;
-  }
-  keep(handles_.meshes, weft_mesh_load(path.c_str(), &options, &made), made);
 }
 
 void Session::reads() {
@@ -631,7 +290,7 @@ void Session::step() {
     case 18:
       return check(weft_mesh_write_weights(mesh(), place(), static_cast<std::size_t>(program_.number(3)), data, count));
     case 19:
-      return check(weft_mesh_morph(mesh(), place(), program_.pick(kDtypes), nullptr));
+      return check(weft_mesh_morph(mesh(), place(), program_.pick(kDtypes), program_.pick(kGranularities)));
     case 20:
       return ask<char>(program_, [&](char* to, std::size_t capacity, std::size_t* needed) {
         switch (program_.byte() % 4) {
@@ -699,12 +358,13 @@ void Session::step() {
 }
 
 }  // namespace
+}  // namespace weft::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const bool is_quiet = weft_set_log(nullptr, nullptr, WEFT_LOG_OFF) == WEFT_OK;
   WEFT_ASSERT(is_quiet, "the log cannot be turned off");
-  Program program(data, size);
-  Session session(program);
+  weft::fuzz::Program program(data, size);
+  weft::fuzz::Session session(program);
   for (int steps = 0; steps < 200 && !program.is_over(); ++steps) session.step();
   return 0;
 }

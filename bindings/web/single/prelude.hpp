@@ -20,8 +20,8 @@ namespace weft::web {
 
 inline std::uint64_t bits_of(double x) noexcept { return __builtin_bit_cast(std::uint64_t, x); }
 
-/// a b + c where the sum of binary64 cannot be rounded to binary32 as it is: it stands between two floats, or is tiny.
-/// The sum is rounded to odd (Boldo and Melquiond 2008), after which a second rounding is the only one.
+/// a b + c where the sum of binary64 cannot be rounded to binary32 as it is: it stands half way between two floats. The
+/// sum is rounded to odd (Boldo and Melquiond 2008), after which a second rounding is the only one.
 [[gnu::noinline]] inline float fused_of_odd(double product, double c) noexcept {
   double sum = product + c;
   // The error of the sum, exact (Knuth 1969): the product has 48 bits, so nothing here overflows or is lost.
@@ -31,20 +31,16 @@ inline std::uint64_t bits_of(double x) noexcept { return __builtin_bit_cast(std:
     const bool is_away = (error > 0) == (sum > 0);  // the exact sum lies further from zero
     sum = __builtin_bit_cast(double, bits_of(sum) + (is_away ? 1 : std::uint64_t(-1)));
   }
-  // Tiny after rounding to 24 bits, as x86 looks (docs/numerics.md).
-  if (std::fabs(sum) < 0x1p-126 - 0x1p-151) return std::copysign(0.0f, static_cast<float>(sum));
   return static_cast<float>(sum);
 }
 
-/// round(a b + c) of binary32, rounded once; subnormal results are zeros of their sign.
+/// round(a b + c) of binary32, rounded once. Narrowing makes zeros of subnormal results (flush_floats.py).
 [[gnu::always_inline]] inline float fused(float a, float b, float c) noexcept {
   const double product = static_cast<double>(a) * static_cast<double>(b), wide = static_cast<double>(c);
   const double sum = product + wide;
-  const std::uint64_t bits = bits_of(sum), magnitude = bits & 0x7fffffffffffffffu;
-  // Half way between two floats, where the sum's own rounding may have led; or smaller than any normal float, but for
-  // 0.
-  if (__builtin_expect((bits & 0x1fffffffu) == 0x10000000u || magnitude - 1 < 0x380fffffffffffffu, 0))
-    return fused_of_odd(product, wide);
+  // Half way between two floats, where the sum's own rounding may have led. So is the number below which x86 takes a
+  // result for tiny.
+  if (__builtin_expect((bits_of(sum) & 0x1fffffffu) == 0x10000000u, 0)) return fused_of_odd(product, wide);
   return static_cast<float>(sum);
 }
 
