@@ -232,7 +232,7 @@ Status JsonRows::take_weight(const Json& document) {
   const Json* const weight = document.find(key);
   if (!weight || is_target(key)) return {};
   const auto number = float_of(*weight);
-  if (!number) return refuse(Errc::parse_failed, in_quotes(key) + ": expected a number");
+  if (!number) return refuse(Errc::parse_failed, "'" + key + "': expected a number");
   weight_ = *number;
   return {};
 }

@@ -239,7 +239,8 @@ class Learner(Handle):
         made["size"] = made.itemsize
         if made.size:
             lib.learner_diagnostics(self._handle, address(made), made.size, needed)
-        return made[[name for name in made.dtype.names if name not in ("size", "reserved")]]
+        names: List[str] = [name for name in made.dtype.names or () if name not in ("size", "reserved")]
+        return made[names]
 
     def counts(self) -> Dict[str, int]:
         """Samples given and scored; observed, taught, forgone, expired; hold, latency, ticks_per_sample in ticks."""
