@@ -71,7 +71,11 @@ TEST(LateCalls, RefusesWithoutTheOptionAndWhereARuleHasNoUseForIt) {
   const std::uint32_t label = 1;
   const float weight = 1;
   const Target target{.output = "digit", .labels = {&label, 1}, .weights = {&weight, 1}};
-  expect_error(none.run.learner->learn({&input, 1}, {&target, 1}, 1), Errc::invalid_argument, {"Learner::teach"});
+  expect_error(none.run.learner->learn({&input, 1}, {&target, 1}, 1), Errc::invalid_argument,
+               {"learning.weights is false"});
+  const std::vector<float> slope(10, 0.5f);
+  const Target sloped{.output = "digit", .gradient = slope};
+  expect_error(none.run.learner->learn({&input, 1}, {&sloped, 1}, 1), Errc::invalid_argument, {"Learner::teach"});
 }
 
 TEST(LateCalls, CountsAndTellsWhatExpires) {
