@@ -88,18 +88,23 @@ TEST(ChangedReplay, IsTheRunOfTheChangedNetworkFromItsBeginning) {
   }
 }
 
-/// Batches of three samples of one session.
+/// An agent, or a learner, learns batch `i`: three samples of one session.
+template <class Learns>
+Status learn_batch(Learns& learner, std::size_t i) {
+  RandomStream random(3, i, RandomPurpose::test);
+  std::vector<float> x(3 * 4);
+  for (float& value : x) value = random.next_normal();
+  const std::vector<std::uint32_t> labels{0, 1, static_cast<std::uint32_t>(i % 3)};
+  const mesh::RunInput input{"x", x};
+  const learning::Target target{"y", labels, {}};
+  return learner.learn({&input, 1}, {&target, 1}, 3);
+}
+
 std::vector<Call> batches(std::size_t count) {
   std::vector<Call> calls;
   for (std::size_t i = 0; i < count; ++i)
     calls.push_back([i](Agent& agent) {
-      RandomStream random(3, i, RandomPurpose::test);
-      std::vector<float> x(3 * 4);
-      for (float& value : x) value = random.next_normal();
-      const std::vector<std::uint32_t> labels{0, 1, static_cast<std::uint32_t>(i % 3)};
-      const mesh::RunInput input{"x", x};
-      const learning::Target target{"y", labels, {}};
-      const Status learned = agent.learn({&input, 1}, {&target, 1}, 3);
+      const Status learned = learn_batch(agent, i);
       agent.learner()->clear_scores();
       return learned;
     });
@@ -139,15 +144,7 @@ TEST(ChangedReplay, BeginsALearnerAnewOnTheMeshOfALaterCheckpoint) {
     const auto learner = learning::Learner::build(*mesh, *wanted);
     ASSERT_TRUE(learner);
     ASSERT_EQ(from % 3, 0u) << "a sample of this pipelined run takes a tick";
-    for (std::size_t i = from / 3; i < calls.size(); ++i) {
-      RandomStream random(3, i, RandomPurpose::test);
-      std::vector<float> x(3 * 4);
-      for (float& value : x) value = random.next_normal();
-      const std::vector<std::uint32_t> labels{0, 1, static_cast<std::uint32_t>(i % 3)};
-      const mesh::RunInput input{"x", x};
-      const learning::Target target{"y", labels, {}};
-      ASSERT_TRUE((*learner)->learn({&input, 1}, {&target, 1}, 3));
-    }
+    for (std::size_t i = from / 3; i < calls.size(); ++i) ASSERT_TRUE(learn_batch(**learner, i));
     EXPECT_EQ(replay->replayable().hash(), mesh->state_hash(0));
   }
 }
