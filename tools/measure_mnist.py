@@ -4,12 +4,13 @@
 
   tools/measure_mnist.py DIR [--weft build/release/bin/weft] [--rows NAME ...] [--seeds 5] [--epochs 10]
                          [--select RATE ... | --lr RATE] [--train N] [--first SEED] [--threads N]
-                         [--option KEY=VALUE ...]
+                         [--option KEY=VALUE ...] [--dropout RATE]
 
 DIR holds the four IDX files. A row is a network, a rule and a schedule; its rate falls in a straight line to 0, sample
 by sample. With --select each rate is tried with seed 100 on 55,000 training images and measured with the other 5,000:
 test images are not looked at. Without it the row's rate learns from all 60,000, with the seeds 0, 1, ..., and the test
-images measure it once, at the end. --train N learns from the first N images alone. --option sets an option of learning.
+images measure it once, at the end. --train N learns from the first N images alone. --option sets an option of
+learning. --dropout puts a layer `dropout` before each dense layer but the first.
 """
 
 import argparse
@@ -71,6 +72,16 @@ def paper(by_image=True):
     return {"weft": 2, "inputs": {"pixels": [784]}, "chain": [
         first, *layers,
         {"type": "dense", "out": 10, "bias": False, "init": "orthogonal"}]}
+
+
+def with_dropout(network, rate):
+    """The same network with a layer `dropout` before each dense layer but the first layer of all."""
+    layers = []
+    for layer in network["chain"]:
+        if layers and layer["type"] == "dense":
+            layers.append({"type": "dropout", "rate": rate})
+        layers.append(layer)
+    return network | {"chain": layers}
 
 
 def rows():
@@ -169,11 +180,14 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--train", type=int, default=TRAIN)
     parser.add_argument("--option", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--dropout", type=float, default=0.0)
     arguments = parser.parse_args()
+    if arguments.dropout:
+        made = {name: (with_dropout(row[0], arguments.dropout), *row[1:]) for name, row in made.items()}
     commit = subprocess.run(f"git -C '{ROOT}' describe --always --dirty", shell=True, capture_output=True, text=True,
                             check=False).stdout.strip()
     print(f"`tools/measure_mnist.py --epochs {arguments.epochs} --train {arguments.train} "
-          f"{' '.join(arguments.option)}`, commit {commit}\n")
+          f"{' '.join(arguments.option)} --dropout {arguments.dropout}`, commit {commit}\n")
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         if arguments.select:
