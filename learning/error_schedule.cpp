@@ -13,9 +13,7 @@
 namespace weft::learning {
 
 namespace {
-// Up to this depth all layers keep all ticks that the deepest one needs, whatever the rule. A ring of 32 ticks is small
-// beside weights and costs no copies, rings of one depth lie side by side, and files of live states have this history:
-// with another one those of earlier versions would not be read (decision 39).
+// Up to this depth a settled sample's past is read from rings: 32 ticks at most, which cost no copies.
 constexpr std::uint32_t kShallow = 15;
 // Links that errors go on through hidden states, without a stated horizon, once every layer has been reached.
 constexpr std::uint32_t kThroughStates = 8;
@@ -114,9 +112,9 @@ History history_of(const mesh::Graph& graph, const ErrorSchedule& schedule, cons
   const bool is_local = rule_of(options).path == ErrorPath::local, is_narrow = keeps_narrow(graph, schedule);
   // Local errors are about what a layer has just published.
   if (is_local && !is_narrow) return {std::bit_ceil(4 + late), {}, false};
-  if (depth <= kShallow && !is_narrow) return {std::bit_ceil(2 * std::size_t{depth} + 2 + late), {}, false};
   // Each hop's record is of the sample's own ticks only where these reach back as far.
-  if (is_settle && depth <= hold && !meets_late) return {2, {}, true};
+  const bool is_shallow = depth <= kShallow && !is_narrow;
+  if (is_settle && !is_shallow && depth <= hold && !meets_late) return {2, {}, true};
   // Each layer keeps what its own deepest hop and those of its readers look back to, and no more.
   std::vector<std::uint64_t> back(graph.nodes().size(), 0);
   History history;

@@ -275,9 +275,10 @@ Result<LiveHistory> read_history(JsonReader& live) {
   return history;
 }
 
-/// History that `to` keeps can be taken from a file: it has the same, or as many ticks of every node.
+/// History that `to` keeps can be taken from a file: it has the same, or at least as many ticks of every node.
 bool can_take(const State::Options& to, const LiveHistory& history) {
-  return history.depth == to.depth && (history.node_depths == to.node_depths || history.node_depths.empty());
+  return history.node_depths.empty() ? history.depth >= to.depth
+                                     : history.depth == to.depth && history.node_depths == to.node_depths;
 }
 
 }  // namespace

@@ -172,5 +172,17 @@ TEST(Resume, FallsBackToTheEarlierCheckpointWhenTheNewestIsDamaged) {
   EXPECT_EQ(outcome.events().front()["resumed_at"], 11700) << outcome.told();
 }
 
+// Commit 8c879b22 made the checkpoint, with 16 ticks of every layer, and the hash of its whole run.
+TEST(Resume, GoesOnFromAFileThatHoldsMoreOfThePastThanIsNeeded) {
+  Folder folder;
+  const std::string before = source_path("tests/data/uniform_history/");
+  std::filesystem::create_directory(folder / "c");
+  std::filesystem::copy(before + "ckpt-1000", folder / "c/ckpt-1000");
+  const Outcome outcome = weft({"run", before + "network.json", "--json", "--checkpoint", folder / "c", "--resume"});
+  ASSERT_EQ(outcome.exit, 0) << outcome.told();
+  EXPECT_EQ(outcome.events().front()["resumed_at"], 1000) << outcome.told();
+  EXPECT_EQ(outcome.last()["state_hash"], "bc8a007ae1c8a97adfbba58e5a5484fe");
+}
+
 }  // namespace
 }  // namespace weft::cli_test::resume_test

@@ -70,7 +70,7 @@ TEST(History, IsLinearInTheDepthOfASettledChain) {
 TEST(History, OfAPipelinedChainIsWhatEachLayerWaitsForAndNoMore) {
   constexpr std::uint64_t kRow = 64;  // bytes of two floats, padded
   for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::gap, Rule::chain, Rule::dfa})
-    for (const std::uint64_t cells : {100u, 1000u, 3000u}) {
+    for (const std::uint64_t cells : {2u, 3u, 15u, 16u, 100u, 1000u, 3000u}) {
       std::uint64_t expected = 0, least = 0;
       for (std::uint64_t r = 0; r < cells; ++r) {
         const std::uint64_t waits = rule == Rule::dfa ? r + std::min<std::uint64_t>(r, 1) : 2 * r;
@@ -79,8 +79,20 @@ TEST(History, OfAPipelinedChainIsWhatEachLayerWaitsForAndNoMore) {
         if (r == cells - 1) expected += std::bit_ceil(waits + 4) * kRow;  // the input
       }
       EXPECT_EQ(history(cells, Schedule::pipelined, rule), expected) << name(rule) << ", " << cells;
+      if (cells < 100) continue;  // there the 3 ticks more weigh most
       EXPECT_LE(2 * expected, 3 * least + 8 * cells * kRow)
           << "rounded up to powers of two: at most half as much again";
+    }
+}
+
+// Up to 15 links a settled sample's past is in rings: of a layer r links before the output the last r + 1 ticks.
+TEST(History, OfAShallowSettledChainIsWhatEachLayerWaitsForAndNoMore) {
+  constexpr std::uint64_t kRow = 64;
+  for (const Rule rule : {Rule::backprop, Rule::fw_dtp, Rule::gap, Rule::chain, Rule::dfa})
+    for (const std::uint64_t cells : {2u, 3u, 8u, 15u}) {
+      std::uint64_t expected = std::bit_ceil(cells + 3) * kRow;  // the input
+      for (std::uint64_t r = 0; r < cells; ++r) expected += std::bit_ceil(r + 4) * kRow;
+      EXPECT_EQ(history(cells, Schedule::settle, rule), expected) << name(rule) << ", " << cells;
     }
 }
 
