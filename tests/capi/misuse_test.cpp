@@ -91,8 +91,10 @@ TEST(Misuse, RowsBeyondTheirProductAreRefused) {
     WEFT_EXPECT_FAILS(weft_mesh_forward(mesh, nullptr, 0, rows, &output, 1), WEFT_SHAPE_MISMATCH, "answer");
     WEFT_ASSERT_OK(weft_learner_build(mesh, nullptr, &learner));
     WEFT_EXPECT_FAILS(weft_learner_learn(learner, &input, 1, nullptr, 0, rows), WEFT_SHAPE_MISMATCH, "bits");
-    WEFT_EXPECT_FAILS(weft_learner_predict(learner, &input, 1, rows, &output, 1, WEFT_NO_SESSION), WEFT_SHAPE_MISMATCH,
+    WEFT_EXPECT_FAILS(weft_learner_predict(learner, &input, 1, rows, nullptr, 0, WEFT_NO_SESSION), WEFT_SHAPE_MISMATCH,
                       "bits");
+    WEFT_EXPECT_FAILS(weft_learner_predict(learner, nullptr, 0, rows, &output, 1, WEFT_NO_SESSION), WEFT_SHAPE_MISMATCH,
+                      "answer");
     WEFT_EXPECT_OK(weft_learner_destroy(learner));
     WEFT_ASSERT_OK(weft_learner_build(mesh, R"({"loss": "mse", "weights": true})", &learner));
     target.values = values;
