@@ -74,7 +74,7 @@ TEST(Misuse, NullArgumentsAreNamed) {
   WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
 }
 
-// Where rows x width does not fit 64 bits, a buffer of what is left of the product is not taken for one of that size.
+// Rows x width beyond 64 bits: a buffer of what is left of the product is not taken for one of that size.
 TEST(Misuse, RowsBeyondTheirProductAreRefused) {
   weft_mesh* const mesh = make_mesh();
   weft_learner* learner = nullptr;
