@@ -19,7 +19,8 @@ if [ ! -e "$root/complete" ]; then
     export APT_CONFIG=$build/apt/apt.conf
     apt-get -qq download libc6 libgcc-s1 libstdc++6 zlib1g libffi8 libexpat1 python3.11-minimal libpython3.11-minimal \
       libpython3.11-stdlib python3-numpy libblas3 liblapack3 libgfortran5 mono-runtime-sgen mono-runtime-common \
-      libmono-corlib4.5-cil libmono-system4.0-cil libmono-system-core4.0-cil mono-4.0-gac mono-gac
+      libmono-corlib4.5-cil libmono-corlib4.5-dll libmono-system4.0-cil libmono-system-core4.0-cil mono-4.0-gac mono-gac \
+      libgssapi-krb5-2 libkrb5-3 libkrb5support0 libk5crypto3 libcom-err2 libkeyutils1  # libmono-native's
     for package in *.deb; do dpkg -x "$package" "$root"; done
   )
   touch "$root/complete"
@@ -44,8 +45,8 @@ if command -v mcs > /dev/null; then
   mcs -warnaserror+ -langversion:7 "-out:$build/Replay.exe" "$source_folder/bindings/csharp/Weft.cs" \
     "$source_folder/tests/bindings/CsharpConformance.cs"
   ln -sf "$library" "$build/libweft.so"
-  csharp=$(cd "$build" && there MONO_PATH="$root/usr/lib/mono/4.5" MONO_CFG_DIR="$root/etc" mono-sgen Replay.exe rows.txt) ||
-    failed="$failed C#"
+  csharp=$(cd "$build" &&
+    there MONO_PATH="$root/usr/lib/mono/4.5" MONO_CFG_DIR="$root/etc" mono-sgen Replay.exe rows.txt) || failed="$failed C#"
   echo "neon: through C#: $csharp"
 else
   echo "neon: through C#: no mcs here"
