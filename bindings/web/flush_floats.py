@@ -113,7 +113,7 @@ def imported(content):
 
 
 def parameters(content):
-    """How many parameters each function of the module has."""
+    """Number of parameters of each function of the module."""
     types, of = [], Bytes(content[TYPES])
     for _ in range(of.number()):
         if of.byte() != 0x60:
