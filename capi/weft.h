@@ -109,8 +109,8 @@ WEFT_API weft_status weft_devices(char* buffer, size_t capacity, size_t* out_nee
 /*
  * Tells if results of this process may differ from x86-64's, of all calls since the last one of this (docs/numerics.md,
  * the tininess corner). 0: none does; so always on x86-64, and on AArch64 where nothing was flushed to zero. 1: one in
- * a great many may; so on AArch64 where something was, and always on RISC-V and in WebAssembly, where subnormal numbers
- * stay and nothing tells of them.
+ * a great many may; so on AArch64 where something was, and always on RISC-V, where subnormal numbers stay, and in
+ * WebAssembly (docs/web.md, "One result"): nothing there tells of them.
  */
 WEFT_API weft_status weft_take_flushed_results(int* out_flushed);
 

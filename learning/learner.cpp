@@ -10,6 +10,8 @@
 
 #include "mesh/mesh_access.hpp"
 
+#include "core/size_limit.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -122,10 +124,10 @@ Learner::~Learner() { MeshAccess::detach(parts_->mesh, this); }
 namespace {
 
 template <class Object>
-Status check_weights(const Target& target, std::size_t learners, const Object& object) {
-  if (target.weights.size() != learners)
+Status check_weights(const Target& target, std::uint64_t rows, const Object& object) {
+  if (target.weights.size() != rows)
     return fail(Errc::shape_mismatch, object() + std::to_string(target.weights.size()) + " weights where " +
-                                          std::to_string(learners) + " are expected, one of each sample and learner");
+                                          std::to_string(rows) + " are expected, one of each sample and learner");
   for (const float weight : target.weights)
     if (!std::isfinite(weight) || weight < 0.0f)
       return fail(std::isfinite(weight) ? Errc::out_of_range : Errc::not_finite,
@@ -175,7 +177,8 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::uint64_t samp
   for (const mesh::RunInput& input : inputs) {
     const auto port = mesh.graph().find_port(input.port);
     if (!port) return fail(Errc::unknown_name, "no input is named '" + std::string(input.port) + "'");
-    const std::uint64_t wanted = samples * input_rows(*this) * mesh.graph().nodes()[*port].width;
+    const std::uint64_t wanted =
+        product_or_most(product_or_most(samples, input_rows(*this)), mesh.graph().nodes()[*port].width);
     if (input.values.size() != wanted)
       return fail(Errc::shape_mismatch, "input '" + std::string(input.port) +
                                             "': " + std::to_string(input.values.size()) + " values where " +
@@ -193,6 +196,7 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::uint64_t samp
 Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const {
   const mesh::Mesh& mesh = parts_->mesh;
   const LearningOptions& options = parts_->past.given;
+  const std::uint64_t rows = product_or_most(samples, options.learners);
   for (const Target& target : targets) {
     const auto node = mesh.graph().find_output(target.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(target.output) + "'");
@@ -206,7 +210,7 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
     if (!is_late && !target.weights.empty() && !options.weights)
       return fail(Errc::invalid_argument,
                   object() + "weights, and learning.weights is false; with it Learner::learn takes them too");
-    if (!target.weights.empty()) WEFT_CHECK(check_weights(target, samples * options.learners, object));
+    if (!target.weights.empty()) WEFT_CHECK(check_weights(target, rows, object));
     if (is_late && !target.gradient.empty()) {
       WEFT_CHECK(check_gradient(target, options, options.learners * width, object));
       continue;
@@ -217,7 +221,7 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
     if (is_late && !target.labels.empty() && !target.values.empty())
       return fail(Errc::invalid_argument, object() + std::to_string(target.labels.size()) + " labels beside " +
                                               std::to_string(target.values.size()) + " values; give one of them");
-    const std::uint64_t wanted = samples * options.learners * (takes_labels ? tokens : width);
+    const std::uint64_t wanted = product_or_most(rows, takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
     if (found != wanted)
       return fail(Errc::shape_mismatch, object() + std::to_string(found) + (takes_labels ? " labels" : " values") +

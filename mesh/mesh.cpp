@@ -11,6 +11,8 @@
 
 #include "kernels/float_environment.hpp"
 
+#include "core/size_limit.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -121,7 +123,7 @@ Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::spa
   if (parts_->rule)
     return fail(Errc::invalid_argument, "run() while a learning rule drives the mesh; ask the rule to run");
   WEFT_CHECK(parts_->halted_error());
-  const std::uint64_t rows = ticks * sessions();
+  const std::uint64_t rows = product_or_most(ticks, sessions());
   WEFT_TRY(const auto feeds, parts_->check_inputs(inputs, rows));
   WEFT_TRY(const auto sinks, parts_->check_outputs(outputs, rows));
   if (ticks == 0) return {};

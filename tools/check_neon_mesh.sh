@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whole meshes on AArch64 under qemu-user: builds the conformance program there, runs it and this machine's, and compares
 # state hashes. First the rows that other languages replay: every layer in every numeric type, ticking and learning by
-# both schedules. Then, where WEFT_NEON_ROWS=1 does not say that they are all, the conformance tests: rules, late targets,
-# threads, sessions (of both machines the same part; all with WEFT_TEST_FULL=1). Fetches Debian's arm64 libraries into the
-# build folder and installs none. Needs g++-aarch64-linux-gnu, qemu-user (tools/setup.sh neon) and this
-# machine's program, which WEFT_CONFORMANCE_HERE names (build/release/bin/conformance_tests).
+# both schedules; those of this machine are replayed there through the C ABI too. Then, where WEFT_NEON_ROWS=1 does not say
+# that they are all, the conformance tests: rules, late targets, threads, sessions (of both machines the same part; all
+# with WEFT_TEST_FULL=1). Fetches Debian's arm64 libraries into the build folder and installs none. Needs
+# g++-aarch64-linux-gnu, qemu-user (tools/setup.sh neon) and this machine's program, which WEFT_CONFORMANCE_HERE names
+# (build/release/bin/conformance_tests).
 # Usage: tools/check_neon_mesh.sh [build folder] [layer ...]
 set -eu
 source_folder=$(cd "$(dirname "$0")/.." && pwd)
@@ -18,7 +19,7 @@ build=$(cd "$build" && pwd)
 layers=${*:-$(sed -n 's/^WEFT_LAYER(\([a-z0-9_]*\),.*/\1/p' "$source_folder/mesh/layers/layers.def")}
 . "$source_folder/tools/arm64_sysroot.sh"
 
-build_there conformance_tests
+build_there conformance_tests capi_tests
 rm -f "$build"/*.hashes "$build"/*.rows "$build"/*.log
 failed=
 there() {
@@ -43,6 +44,9 @@ same rows
 [ -n "$failed" ] || echo "neon: $(echo "$layers" | wc -w) layers," \
   "$(sed 's/.*"name":"[a-z0-9_]* [0-9]* \([a-z0-9_]*\).*/\1/' "$build/neon.rows" | sort -u | wc -l) types," \
   "$(wc -l < "$build/neon.rows") rows, each with the state hash of this machine"
+
+told=$(WEFT_CONFORMANCE_ROWS=$build/host.rows there capi_tests --gtest_filter=CConformance.*) || failed="$failed C"
+echo "neon: through C: $(echo "$told" | grep -o '[0-9]* rows, [0-9]* mismatches' || echo none)"
 
 if [ "${WEFT_NEON_ROWS:-0}" != 1 ]; then
   for layer in $layers; do

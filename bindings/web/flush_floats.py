@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every scalar sum, difference, product, quotient, root and narrowing of binary32 in a WebAssembly module a call of
-the module's own function that flushes (single/float_arithmetic.cpp), since no mode of the machine does. After the
-compiler, so that no line of the rooms is forgotten: ends of rows, kernels without vectors, rules' own numbers.
+"""Makes every scalar sum, difference, product, quotient, root and narrowing of binary32 in a WebAssembly module flush its
+result, since no mode of the machine does: by a call of the module's own function (single/float_arithmetic.cpp), which of
+sums, differences, products and narrowings only a result of at most 2^-126 takes, since calls cost more than arithmetic.
+After the compiler, so that no line of the rooms is forgotten: ends of rows, kernels without vectors, rules' own numbers.
 
   flush_floats.py FROM.wasm TO.wasm
 """
@@ -12,7 +13,11 @@ import sys
 # Instructions, and the exported functions that stand in for them.
 FUNCTIONS = {0x91: "weft_web_sqrt", 0x92: "weft_web_add", 0x93: "weft_web_sub", 0x94: "weft_web_mul",
              0x95: "weft_web_div", 0xb6: "weft_web_narrowed"}
-CALL, END, EXPORTS, CODE, IMPORTS, FUNCTION = 0x10, 0x0b, 7, 10, 2, 0
+CALL, END, EXPORTS, CODE, IMPORTS, FUNCTION, TYPES, TYPES_OF_FUNCTIONS = 0x10, 0x0b, 7, 10, 2, 0, 1, 3
+BINARY, NARROWING = (0x92, 0x93, 0x94), 0xb6
+GET, SET, TEE, ELSE, F32, F64 = 0x20, 0x21, 0x22, 0x05, 0x7d, 0x7c
+# After local.tee of a result: f32.abs, f32.const 2^-126, f32.le, if (result f32).
+IS_SMALL = bytes([0x8b, 0x43, 0, 0, 0x80, 0, 0x5f, 0x04, F32])
 
 
 class Bytes:
@@ -107,21 +112,67 @@ def imported(content):
     return count
 
 
-def flushed(body, calls):
-    """A function's body with calls in the place of instructions, and how many."""
-    of, out, kept, count = Bytes(body), bytearray(), 0, 0
-    for _ in range(of.number()):  # locals
-        of.number(), of.byte()
+def parameters(content):
+    """Number of parameters of each function of the module."""
+    types, of = [], Bytes(content[TYPES])
+    for _ in range(of.number()):
+        if of.byte() != 0x60:
+            raise ValueError("a type of no function")
+        sizes = []
+        for _ in range(2):
+            sizes.append(of.number())
+            of.at += sizes[-1]
+        types.append(sizes[0])
+    of = Bytes(content[TYPES_OF_FUNCTIONS])
+    return [types[of.number()] for _ in range(of.number())]
+
+
+def tested(code, call, first):
+    """An instruction whose result goes through the call where it is small; four locals from `first` on are its own."""
+    one, other, result, wide = (coded(first + i) for i in range(4))
+    get, put, tee = bytes([GET]), bytes([SET]), bytes([TEE])
+    before, again = (tee + wide, get + wide) if code == NARROWING else (
+        put + other + tee + one + get + other, get + one + get + other)
+    return (before + bytes([code]) + tee + result + IS_SMALL + again + call + bytes([ELSE]) + get + result +
+            bytes([END]))
+
+
+def is_tested(body, at):
+    """True where a test stands behind an instruction already."""
+    of = Bytes(body, at)
+    return of.byte() == TEE and of.number() >= 0 and body.startswith(IS_SMALL, of.at)
+
+
+def flushed(body, calls, arguments, is_new):
+    """A function's body with calls in the place of instructions, and how many. A new one has no tests of its own."""
+    of, out, count, locals_ = Bytes(body), bytearray(), 0, arguments
+    groups = of.number()
+    begin_of_groups = of.at
+    for _ in range(groups):
+        locals_ += of.number()
+        of.byte()
+    kept = end_of_groups = of.at
     while of.at < len(body):
         begin = of.at
-        call = calls.get(of.skip_instruction())
-        if call:
-            out += body[kept:begin] + call
-            kept = of.at
-            count += 1
+        code = of.skip_instruction()
+        call = calls.get(code)
+        if not call:
+            continue
+        can_be_tested = code in BINARY or code == NARROWING
+        if can_be_tested and is_tested(body, of.at):
+            if is_new:
+                raise ValueError(f"a test that looks like one of this program at {begin}")
+            continue
+        out += body[kept:begin] + (tested(code, call, locals_) if can_be_tested else call)
+        kept = of.at
+        count += 1
     if body[-1] != END or of.at != len(body):
         raise ValueError("a function without its end")
-    return bytes(out + body[kept:]), count
+    if not count:
+        return body, 0
+    own = coded(3) + bytes([F32]) + coded(1) + bytes([F64])
+    head = coded(groups + 2) + body[begin_of_groups:end_of_groups] + own
+    return bytes(head + out + body[kept:]), count
 
 
 def called(body):
@@ -157,7 +208,7 @@ def with_callees(numbers, section, first):
     return own
 
 
-def rewrite(module):
+def rewrite(module, is_new=False):
     content = dict(sections(module))
     named = functions(content[EXPORTS])
     first = imported(content.get(IMPORTS, b"\0"))
@@ -167,9 +218,10 @@ def rewrite(module):
     for kind, section in sections(module):
         if kind == CODE:
             parts = [coded(Bytes(section).number())]
+            arguments = parameters(content)
             for index, body in enumerate(bodies(section), first):
                 if index not in own:
-                    body, count = flushed(body, calls)
+                    body, count = flushed(body, calls, arguments[index - first], is_new)
                     total += count
                 parts += [coded(len(body)), body]
             section = b"".join(parts)
@@ -178,6 +230,6 @@ def rewrite(module):
 
 
 if __name__ == "__main__":
-    written, replaced = rewrite(pathlib.Path(sys.argv[1]).read_bytes())
+    written, replaced = rewrite(pathlib.Path(sys.argv[1]).read_bytes(), is_new=True)
     pathlib.Path(sys.argv[2]).write_bytes(written)
     print(f"{sys.argv[2]}: {replaced} operations of binary32 flush their results")

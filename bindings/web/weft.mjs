@@ -164,12 +164,11 @@ class Arguments {
     const wanted = bytes + 1024;
     if (this.#capacity < wanted) {
       this.#module._free(this.#begin);
-      this.#capacity = Math.max(wanted, 2 * this.#capacity, 65536);
-      this.#begin = this.#module._malloc(this.#capacity);
-      if (this.#begin === 0) {
-        this.#capacity = 0;
-        throw new WeftError(1003, 'no_memory', `no memory for ${wanted} bytes of arguments`);
-      }
+      const capacity = Math.max(wanted, Math.min(2 * this.#capacity, 2 ** 30), 65536);
+      this.#capacity = 0;
+      this.#begin = capacity < 2 ** 31 ? this.#module._malloc(capacity) : 0;  // more, the module would take modulo 2^32
+      if (this.#begin === 0) throw new WeftError(1003, 'no_memory', `no memory for ${wanted} bytes of arguments`);
+      this.#capacity = capacity;
     }
     this.#used = 0;
     return this;
@@ -707,7 +706,8 @@ class LearnerOf extends Handle {
   static #given(targets) {
     const asTarget = (values) =>
       values instanceof Uint32Array || values instanceof Float32Array ? values
-      : Array.isArray(values) && values.every((v) => Number.isInteger(v) && v >= 0) ? Uint32Array.from(values)
+      : Array.isArray(values) && values.every((v) => Number.isInteger(v) && v >= 0)
+        ? Uint32Array.from(values, (label) => count32(label, 'label'))
       : Float32Array.from(values);
     return Object.fromEntries(Object.entries(targets).map(([name, values]) => [name, asTarget(values)]));
   }

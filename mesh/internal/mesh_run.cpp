@@ -3,6 +3,8 @@
 
 #include "mesh/internal/mesh_parts.hpp"
 
+#include "core/size_limit.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -43,7 +45,7 @@ Result<std::vector<std::pair<NodeId, const float*>>> Mesh::Parts::check_inputs(s
     const std::string object = "input '" + std::string(input.port) + "': ";
     for (const auto& [other, values] : found)
       if (other == *node) return fail(Errc::duplicate_name, object + "given twice");
-    const std::uint64_t wanted = rows * graph.nodes()[*node].width;
+    const std::uint64_t wanted = product_or_most(rows, graph.nodes()[*node].width);
     if (input.values.size() != wanted)
       return fail(Errc::shape_mismatch, object + std::to_string(input.values.size()) + " values where " +
                                             std::to_string(wanted) + " are expected");
@@ -59,7 +61,7 @@ Result<std::vector<OutputSink>> Mesh::Parts::check_outputs(std::span<const RunOu
   for (const RunOutput& output : outputs) {
     const auto node = graph.find_output(output.output);
     if (!node) return fail(Errc::unknown_name, "no output is named '" + std::string(output.output) + "'");
-    const std::uint64_t wanted = rows * graph.nodes()[*node].width;
+    const std::uint64_t wanted = product_or_most(rows, graph.nodes()[*node].width);
     if (output.values.size() != wanted)
       return fail(Errc::shape_mismatch, "output '" + std::string(output.output) + "': a buffer for " +
                                             std::to_string(output.values.size()) + " values where " +

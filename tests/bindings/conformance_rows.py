@@ -3,11 +3,13 @@
 native program: {name, network, learning (absent: ticks alone), x, labels, hash}, a line of JSON each.
 
   conformance_rows.py CONFORMANCE_TESTS FILE      writes them all; for those who read the file themselves
+  conformance_rows.py --lines FILE LINES          rows of a file as lines of text, for C#
 """
 import concurrent.futures
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,5 +36,19 @@ def write_rows(program, path):
     return len(layers)
 
 
+def write_lines(rows, path):
+    """Six lines of text a row, for class libraries without JSON: name, network, learning or nothing, x as bits, labels,
+    hash."""
+    lines = []
+    for row in rows:
+        bits = [struct.unpack("<I", struct.pack("<f", value))[0] for value in row["x"]]
+        lines += [row["name"], json.dumps(row["network"]), json.dumps(row["learning"]) if "learning" in row else "",
+                  " ".join(map(str, bits)), " ".join(map(str, row["labels"])), row["hash"]]
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+
+
 if __name__ == "__main__":
-    write_rows(sys.argv[1], sys.argv[2])
+    if sys.argv[1] == "--lines":
+        write_lines(map(json.loads, pathlib.Path(sys.argv[2]).read_text().splitlines()), sys.argv[3])
+    else:
+        write_rows(sys.argv[1], sys.argv[2])

@@ -15,28 +15,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "bindings/python"), str(ROOT / "tests/bindings")]
-try:
-    import numpy as np
-except ImportError:
-    print("no numpy here")
-    sys.exit(77)
-from conformance_rows import write_rows  # noqa: E402
-
-import weft  # noqa: E402
-
-
-def replay(row):
-    """The state in which a row ends through Python."""
-    mesh = weft.Mesh(row["network"], threads=1)
-    x = np.array(row["x"], np.float32)
-    if "learning" not in row:
-        mesh.run({"x": x.reshape(-1, mesh.description["inputs"][0]["width"])})
-        return mesh.state_hash()
-    with weft.Learner(mesh, **row["learning"]) as learner:
-        learner.learn({"x": x.reshape(len(row["labels"]), -1)}, {"y": row["labels"]})
-        learner.drain()
-        return mesh.state_hash()
+sys.path[:0] = [str(ROOT / "tests/bindings")]
+from conformance_rows import write_lines, write_rows  # noqa: E402
+from replay_rows import count_mismatches  # noqa: E402
 
 
 def count_of(output):
@@ -45,13 +26,8 @@ def count_of(output):
 
 
 def through_csharp(rows, folder):
-    """The same by Mono: rows as lines of text, since its class library has no JSON."""
-    lines = []
-    for row in rows:
-        lines += [row["name"], json.dumps(row["network"]), json.dumps(row["learning"]) if "learning" in row else "",
-                  " ".join(map(str, np.array(row["x"], np.float32).view(np.uint32))), " ".join(map(str, row["labels"])),
-                  row["hash"]]
-    (folder / "rows.txt").write_text("\n".join(lines) + "\n")
+    """The same by Mono."""
+    write_lines(rows, folder / "rows.txt")
     os.symlink(pathlib.Path(os.environ["WEFT_LIBRARY"]).resolve(), folder / "libweft.so")
     subprocess.run(["mcs", "-warnaserror+", "-langversion:7", f"-out:{folder}/Replay.exe",
                     ROOT / "bindings/csharp/Weft.cs", ROOT / "tests/bindings/CsharpConformance.cs"], check=True)
@@ -75,7 +51,7 @@ with tempfile.TemporaryDirectory() as place:
     rows = [json.loads(line) for line in (folder / "rows").read_text().splitlines()]
     dtypes = {row["name"].split()[2] for row in rows}
     assert len(dtypes) == 21 and len(rows) > 1000, (len(rows), sorted(dtypes))
-    counts = {"Python": (len(rows), sum(replay(row) != row["hash"] for row in rows))}
+    counts = {"Python": (len(rows), count_mismatches(rows))}
     told = subprocess.run([c_program, "--gtest_filter=CConformance.*"], check=False, capture_output=True, text=True,
                           env={**os.environ, "WEFT_CONFORMANCE_ROWS": str(folder / "rows")}).stdout
     counts["C"] = count_of(told)

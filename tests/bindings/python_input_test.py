@@ -11,6 +11,8 @@ import unittest
 
 from package import np, weft
 
+from weft import tensors
+
 NETWORK = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 3, "activation": "tanh"},
                                                       {"type": "dense", "out": 2}]}
 NAN, INF = float("nan"), float("inf")
@@ -104,6 +106,53 @@ class Samples(unittest.TestCase):
         mesh = weft.Mesh(NETWORK, threads=1)
         self.assertRaises(ValueError, mesh.run, {"x": bad})
         self.assertEqual(mesh.ticks, 0)
+
+
+    def test_a_gradient_beside_a_target_is_refused_and_not_mixed_up(self):
+        network = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 1}]}
+        learner = weft.Learner(weft.Mesh(network, threads=1), late="meet", patience=4, loss="mse")
+        ticket = learner.observe({"x": [1, 2]})
+        before = learner.mesh.state_hash()
+        with self.assertRaisesRegex(ValueError, "gradient beside labels or values"):
+            learner.teach(ticket, {"y": [7.0]}, gradients={"y": [0.5]})
+        self.assertEqual(learner.mesh.state_hash(), before)
+        learner.teach(ticket, {"y": [7.0]})
+        self.assertNotEqual(learner.mesh.state_hash(), before)
+
+
+class Kinds(unittest.TestCase):
+    def test_a_value_of_another_kind_is_a_type_error(self):
+        mesh = weft.Mesh(NETWORK, threads=1)
+        learner = weft.Learner(weft.Mesh(NETWORK, threads=1), late="meet", patience=2)
+        online, world = weft.OnlineClassifier(["a"]), weft.Environment("cartpole")
+        kept = mesh.take_snapshot()
+        calls = [weft.Learner, mesh.restore_snapshot, mesh.take_snapshot, mesh.run, mesh.forward, learner.learn,
+                 learner.predict, learner.observe, lambda v: learner.learn({"x": [[1, 1]]}, v),
+                 lambda v: learner.teach(0, v), lambda v: learner.teach(0, {}, gradients=v), online.predict_one,
+                 lambda v: online.learn_one(v, 0), lambda v: world.reset(options=v), tensors.names, tensors.state_dict,
+                 lambda v: tensors.load_state_dict(v, {}), lambda v: tensors.save_file(v, "none")]
+        online.learn_one({"a": 1.0}, 0)
+        for number, call in enumerate(calls):
+            for value in (-5, "text", [1, 2], object()):
+                if call == learner.learn:
+                    self.assertRaises(TypeError, call, value, {"y": [1]})
+                else:
+                    self.assertRaises(TypeError, call, value)
+        self.assertRaises(TypeError, tensors.load_state_dict, mesh, 5)
+        mesh.to_bytes(live=None)  # any truth will do
+        mesh.restore_snapshot(kept)
+
+    def test_a_damaged_file_of_tensors_is_a_value_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = folder + "/weights.safetensors"
+            for header in (b"[]", b"5", b'{"w": 3}', b'{"w": {}}', b'{"w": {"dtype": "F32", "shape": [1]}}', b"{", b"\xff",
+                           b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": ["a", 4]}}',
+                           b'{"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 8]}}',
+                           b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}',
+                           b'{"w": {"dtype": [], "shape": [1], "data_offsets": [0, 4]}}', b"[" * 100000):
+                with open(path, "wb") as file:
+                    file.write(len(header).to_bytes(8, "little") + header + bytes(4))
+                self.assertRaisesRegex(ValueError, "no safetensors file", tensors.load_file, path)
 
 
 class Online(unittest.TestCase):

@@ -93,6 +93,9 @@ function calls({ Mesh, Learner, Snapshot }) {
   throws(() => mesh.weights([0], 0.5), 'invalid_argument');
   throws(() => mesh.run({ x: [1, 2] }, 1.5), 'invalid_argument');
   throws(() => mesh.forward({ x: [1, 2] }, -1), 'invalid_argument');
+  throws(() => mesh.forward({}, 2 ** 31), 'no_memory');  // 2^34 bytes, which are 0 of 32 bits
+  throws(() => mesh.run({}, 2 ** 28), 'no_memory');
+  throws(() => learner.learn({ x: [1, 2] }, { y: [2 ** 32] }), 'invalid_argument');  // and not the label 0
   learner.destroy();
   learner.destroy();
   throws(() => learner.drain(), 'bad_handle');

@@ -74,6 +74,63 @@ TEST(Misuse, NullArgumentsAreNamed) {
   WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
 }
 
+// Rows x width beyond 64 bits: a buffer of what is left of the product is not taken for one of that size.
+TEST(Misuse, RowsBeyondTheirProductAreRefused) {
+  weft_mesh* const mesh = make_mesh();
+  weft_learner* learner = nullptr;
+  float values[2] = {};
+  const std::uint32_t label = 0;
+  weft_target target{};
+  target.size = sizeof target;
+  target.output = "answer";
+  for (const std::uint64_t rows : {std::uint64_t{1} << 63, (std::uint64_t{1} << 63) + 1}) {
+    const std::size_t rest = 2 * rows;  // 0 and 2
+    const weft_input input{"bits", values, rest};
+    const weft_output output{"answer", values, rest};
+    WEFT_EXPECT_FAILS(weft_mesh_forward(mesh, &input, 1, rows, nullptr, 0), WEFT_SHAPE_MISMATCH, "bits");
+    WEFT_EXPECT_FAILS(weft_mesh_forward(mesh, nullptr, 0, rows, &output, 1), WEFT_SHAPE_MISMATCH, "answer");
+    WEFT_ASSERT_OK(weft_learner_build(mesh, nullptr, &learner));
+    WEFT_EXPECT_FAILS(weft_learner_learn(learner, &input, 1, nullptr, 0, rows), WEFT_SHAPE_MISMATCH, "bits");
+    WEFT_EXPECT_FAILS(weft_learner_predict(learner, &input, 1, rows, nullptr, 0, WEFT_NO_SESSION), WEFT_SHAPE_MISMATCH,
+                      "bits");
+    WEFT_EXPECT_FAILS(weft_learner_predict(learner, nullptr, 0, rows, &output, 1, WEFT_NO_SESSION), WEFT_SHAPE_MISMATCH,
+                      "answer");
+    WEFT_EXPECT_OK(weft_learner_destroy(learner));
+    WEFT_ASSERT_OK(weft_learner_build(mesh, R"({"loss": "mse", "weights": true})", &learner));
+    target.values = values;
+    target.value_count = rest;
+    WEFT_EXPECT_FAILS(weft_learner_learn(learner, nullptr, 0, &target, 1, rows), WEFT_SHAPE_MISMATCH, "answer");
+    target.value_count = 0;
+    WEFT_EXPECT_OK(weft_learner_destroy(learner));
+  }
+  WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+  // A run is refused beyond 2^63 ticks: the width makes the difference.
+  constexpr const char* wide = R"({"weft": 2, "inputs": {"x": [4]}, "chain": [{"type": "dense", "out": 4}]})";
+  weft_mesh* const four = make_mesh(wide);
+  const weft_input input{"x", values, 0};
+  const weft_output output{"y", values, 0};
+  const std::uint64_t ticks = std::uint64_t{1} << 62;
+  WEFT_EXPECT_FAILS(weft_mesh_run(four, &input, 1, ticks, nullptr, 0), WEFT_SHAPE_MISMATCH, "x");
+  WEFT_EXPECT_FAILS(weft_mesh_run(four, nullptr, 0, ticks, &output, 1), WEFT_SHAPE_MISMATCH, "y");
+  WEFT_EXPECT_OK(weft_mesh_destroy(four));
+  // Labels, of two sessions.
+  weft_network* network = nullptr;
+  WEFT_ASSERT_OK(weft_network_read(kXor, std::strlen(kXor), nullptr, &network));
+  weft_mesh_options options{};
+  options.size = sizeof options;
+  options.threads = 1;
+  options.sessions = 2;
+  weft_mesh* two = nullptr;
+  WEFT_ASSERT_OK(weft_mesh_build(network, &options, &two));
+  WEFT_ASSERT_OK(weft_learner_build(two, nullptr, &learner));
+  target.labels = &label;
+  WEFT_EXPECT_FAILS(weft_learner_learn(learner, nullptr, 0, &target, 1, std::uint64_t{1} << 63), WEFT_SHAPE_MISMATCH,
+                    "answer");
+  WEFT_EXPECT_OK(weft_learner_destroy(learner));
+  WEFT_EXPECT_OK(weft_mesh_destroy(two));
+  WEFT_EXPECT_OK(weft_network_destroy(network));
+}
+
 TEST(Misuse, SmallBuffersAreLeftAlone) {
   weft_mesh* const mesh = make_mesh();
   std::size_t needed = 0;

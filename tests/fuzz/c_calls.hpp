@@ -68,6 +68,12 @@ class Program {
     const unsigned drawn = byte();
     return drawn == 255 ? UINT64_MAX : drawn == 254 ? std::uint64_t{1} << 40 : drawn % below;
   }
+  /// Few rows, mostly. Sometimes as many as make rows x width more than 64 bits, where arrays given with them refuse
+  /// that.
+  std::uint64_t rows(bool has_arrays) noexcept {
+    const unsigned drawn = byte();
+    return drawn < 248 || !has_arrays ? drawn % 8 : (std::uint64_t{1} << (58 + drawn % 6)) + drawn % 2;
+  }
   float value() noexcept {
     static constexpr std::array<float, 8> kValues{0, 1, -1, 0.5f, 1e30f, -1e-40f, __builtin_nanf(""), __builtin_inff()};
     const unsigned drawn = byte();

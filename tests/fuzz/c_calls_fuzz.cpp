@@ -91,7 +91,7 @@ void Session::run(bool is_forward) {
   const weft_input input{program_.pick(kPortNames), values.floats.data(), values.floats.size()};
   const weft_output output{program_.pick(kPortNames), buffer.data(), buffer.size()};
   const std::size_t inputs = program_.byte() % 2, outputs = program_.byte() % 2;
-  const std::uint64_t count = program_.byte() % 8;
+  const std::uint64_t count = program_.rows(inputs + outputs > 0);
   if (is_forward)
     check(weft_mesh_forward(mesh(), &input, inputs, count, &output, outputs));
   else
@@ -118,7 +118,7 @@ void Session::learn(bool is_late) {
     target.weight_count = program_.byte() % 2 == 0 ? 0 : values.floats.size();
   }
   weft_learner* const of = learner();
-  if (!is_late) return check(weft_learner_learn(of, &input, 1, &target, program_.byte() % 2, program_.byte() % 4));
+  if (!is_late) return check(weft_learner_learn(of, &input, 1, &target, program_.byte() % 2, program_.rows(true)));
   std::uint64_t ticket = 0;
   const std::uint64_t old = tickets_[program_.byte() % tickets_.size()];
   switch (program_.byte() % 4) {
@@ -224,7 +224,7 @@ void Session::reads() {
       std::vector<float> buffer(program_.byte() % 16);
       const weft_input input{program_.pick(kPortNames), values.floats.data(), values.floats.size()};
       const weft_output output{program_.pick(kPortNames), buffer.data(), buffer.size()};
-      const std::size_t rows = program_.byte() % 4, with = program_.byte() % 2 == 0 ? WEFT_NO_SESSION : session();
+      const std::size_t rows = program_.rows(true), with = program_.byte() % 2 == 0 ? WEFT_NO_SESSION : session();
       return check(weft_learner_predict(learner(), &input, 1, rows, &output, program_.byte() % 2, with));
     }
   }

@@ -8,7 +8,7 @@ import operator
 import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, List, Mapping, Tuple
+from typing import Any, Callable, Dict, ItemsView, List, Mapping, Tuple
 
 import numpy as np
 
@@ -215,6 +215,20 @@ def text(value: str, what: str) -> bytes:
     if "\0" in value:
         raise ValueError(f"{what}: {value!r} has a NUL in it")
     return value.encode()
+
+
+def items(value: Any, what: str) -> "ItemsView[str, Any]":
+    """Of a dictionary, or of what has its `items` as a table of pandas has. @error TypeError"""
+    if not hasattr(value, "items"):
+        raise TypeError(f"{what}: {value!r} has no names with values")
+    return value.items()
+
+
+def is_a(value: Any, kind: type, what: str) -> Any:
+    """The value. @error TypeError: it is of another kind"""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what}: {value!r} is no weft.{kind.__name__}")
+    return value
 
 
 def text_or_none(value: "str | None", what: str) -> "bytes | None":

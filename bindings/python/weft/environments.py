@@ -99,7 +99,7 @@ class Environment(Handle):
         """
         if seed is not None:
             self._seed, self._episode = _library.whole(seed, "seed", 2 ** 64 - 1), -1
-        episode = (options or {}).get("episode", self._episode + 1)
+        episode = dict(_library.items({} if options is None else options, "options")).get("episode", self._episode + 1)
         self._episode = _library.whole(episode, "episode", 2 ** 64 - 1)
         lib.environment_reset(self._handle, self._seed, self._episode)
         return self._observation(), {}

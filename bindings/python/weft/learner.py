@@ -33,7 +33,7 @@ class Learner(Handle):
     def __init__(self, mesh: Mesh, **options: Any) -> None:
         """Options are those of a network file's section "learning"; none: the network's own."""
         handle = c_void_p()
-        lib.learner_build(mesh._handle, json.dumps(options).encode() if options else None, handle)
+        lib.learner_build(_library.is_a(mesh, Mesh, "mesh")._handle, json.dumps(options).encode() if options else None, handle)
         self._begin(handle, mesh)
 
     @classmethod
@@ -83,8 +83,8 @@ class Learner(Handle):
 
         KeyboardInterrupt stops between two samples. Samples of which one is refused change nothing.
         """
-        given = {name: floats(values) for name, values in inputs.items()}
-        wanted = {name: _target_values(values) for name, values in targets.items()}
+        given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
+        wanted = {name: _target_values(values) for name, values in _library.items(targets, "targets")}
         if samples is None:
             samples = len(next(iter(given.values()))) if given else 0
         for name, array in {**given, **wanted}.items():
@@ -135,7 +135,7 @@ class Learner(Handle):
 
         Copies begin as `session` stands; None: at zero. KeyboardInterrupt stops between two rows.
         """
-        given = {name: floats(values) for name, values in inputs.items()}
+        given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
         rows = len(next(iter(given.values()))) if given else 0
         made = self.mesh._room(outputs, (rows,))
         begins = _NO_SESSION if session is None else _library.whole(session, "session", _NO_SESSION - 1)
@@ -183,7 +183,7 @@ class Learner(Handle):
 
     def observe(self, inputs: Mapping[str, Any]) -> int:
         """One sample of which the target comes later, or never: its ticket."""
-        from_, kept = make_values({name: floats(values) for name, values in inputs.items()})
+        from_, kept = make_values({name: floats(values) for name, values in _library.items(inputs, "inputs")})
         ticket = c_uint64()
         lib.learner_observe(self._handle, from_, len(from_), ticket)
         return ticket.value
@@ -196,8 +196,10 @@ class Learner(Handle):
     def teach(self, ticket: int, targets: Mapping[str, Any], *, gradients: Optional[Mapping[str, Any]] = None,
               weights: Any = None) -> None:
         """The target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients."""
-        made, kept = _targets({name: _target_values(np.atleast_1d(values)) for name, values in targets.items()},
-                              {name: floats(values) for name, values in (gradients or {}).items()},
+        wanted = _library.items(targets, "targets")
+        slopes = _library.items({} if gradients is None else gradients, "gradients")
+        made, kept = _targets({name: _target_values(np.atleast_1d(values)) for name, values in wanted},
+                              {name: floats(values) for name, values in slopes},
                               None if weights is None else floats(np.atleast_1d(weights)))
         lib.learner_teach(self._handle, _ticket(ticket), made, len(made))
 
@@ -325,15 +327,16 @@ def _targets(targets: Mapping[str, np.ndarray], gradients: Mapping[str, np.ndarr
              weights: Optional[np.ndarray] = None) -> "Tuple[ctypes.Array[_library.Target], List[Any]]":
     rows: List[_library.Target] = []
     kept: List[Any] = [weights]
-    for name, array in [*targets.items(), *gradients.items()]:
+    for name in {**targets, **gradients}:
         encoded = _library.text(name, "output")
-        kept += [encoded, array]
         row = _library.Target(output=encoded)
-        if name in gradients:
-            row.gradient, row.gradient_count = address(array), array.size
-        elif array.dtype == np.uint32:
+        array, slope = targets.get(name), gradients.get(name)  # the library refuses both of one output
+        kept += [encoded, array, slope]
+        if slope is not None:
+            row.gradient, row.gradient_count = address(slope), slope.size
+        if array is not None and array.dtype == np.uint32:
             row.labels, row.label_count = address(array), array.size
-        else:
+        elif array is not None:
             row.values, row.value_count = address(array), array.size
         if weights is not None:
             row.weights, row.weight_count = address(weights), weights.size

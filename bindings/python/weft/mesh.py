@@ -142,7 +142,7 @@ class Mesh(Handle):
         KeyboardInterrupt stops between two ticks.
         """
         sessions = self.sessions
-        given = {name: floats(values) for name, values in inputs.items()}
+        given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
         if ticks is None:
             if not given:
                 raise ValueError("ticks: how many, where no input says it?")
@@ -158,7 +158,7 @@ class Mesh(Handle):
 
     def forward(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None) -> Dict[str, np.ndarray]:
         """One pass without ticks: inputs [rows, width], outputs [rows, width], float32. Feedback reads zero."""
-        given = {name: floats(values) for name, values in inputs.items()}
+        given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
         rows = _first_length(given)
         made = self._room(outputs, (rows,))
 
@@ -211,21 +211,21 @@ class Mesh(Handle):
     def save(self, path: "str | os.PathLike[str]", live: bool = True) -> None:
         """An .entity file; live: with sessions and all that ticks change, and the learner that drives it, if any:
         `Learner.load` goes on with both."""
-        lib.mesh_save(self._handle, _library.path(path), live)
+        lib.mesh_save(self._handle, _library.path(path), bool(live))
 
     def to_bytes(self, live: bool = True) -> bytes:
         """The file that `save` would write."""
-        return _library.read_bytes(lib.mesh_save_bytes, self._handle, live)
+        return _library.read_bytes(lib.mesh_save_bytes, self._handle, bool(live))
 
     def take_snapshot(self, to: Optional[Snapshot] = None) -> Snapshot:
         """All that ticks change, and weights where a learner drives it; `to`: a snapshot whose memory is used again."""
-        kept = to or Snapshot()
+        kept = Snapshot() if to is None else _library.is_a(to, Snapshot, "to")
         lib.mesh_take_snapshot(self._handle, kept._handle)
         return kept
 
     def restore_snapshot(self, snapshot: Snapshot) -> None:
         """Ticks after it are those after it was taken, to the bit."""
-        lib.mesh_restore_snapshot(self._handle, snapshot._handle)
+        lib.mesh_restore_snapshot(self._handle, _library.is_a(snapshot, Snapshot, "snapshot")._handle)
 
     def add_session(self) -> int:
         """A new session at zero state; its number."""
@@ -249,7 +249,7 @@ class Mesh(Handle):
         """Adds a session that goes on where the detached one stood; its number. other_weights: also of a mesh with
         other weights."""
         session, given = c_size_t(), _library.buffer(file, "file")
-        lib.mesh_attach_session(self._handle, given, len(given), other_weights, session)
+        lib.mesh_attach_session(self._handle, given, len(given), bool(other_weights), session)
         return session.value
 
     # Weights and commands

@@ -48,6 +48,8 @@ class _Online:
         self._moments = _Moments(0, np.zeros(len(self.features)), np.zeros(len(self.features)))
 
     def _given(self, x: Mapping[Hashable, float]) -> np.ndarray:
+        if not hasattr(x, "get"):
+            raise TypeError(f"x: {x!r} is no dictionary of numbers by feature")
         return np.array([x.get(name, 0.0) for name in self.features], np.float64)
 
     def _scaled(self, values: np.ndarray, moments: "_Moments") -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from ._library import is_a, items
 from .mesh import Mesh
 
 _TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
@@ -22,7 +23,7 @@ _NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
 
 
 def _layers(mesh: Mesh) -> "List[Tuple[List[int], List[Dict[str, Any]]]]":
-    return [(row["at"], row["parameters"]) for row in mesh.description["layers"] if row["parameters"]]
+    return [(row["at"], row["parameters"]) for row in is_a(mesh, Mesh, "mesh").description["layers"] if row["parameters"]]
 
 
 def names(mesh: Mesh, prefixes: Optional[Sequence[str]] = None) -> "Dict[str, Tuple[List[int], int]]":
@@ -56,6 +57,7 @@ def state_dict(mesh: Mesh, prefixes: Optional[Sequence[str]] = None) -> Dict[str
 def load_state_dict(mesh: Mesh, state: Mapping[str, Any], prefixes: Optional[Sequence[str]] = None) -> None:
     """Writes all parameters, from arrays or torch tensors. A name or shape that does not fit changes nothing."""
     known = names(mesh, prefixes)
+    state = dict(items(state, "state"))
     if set(known) != set(state):
         raise ValueError(f"parameters that the mesh lacks: {sorted(set(state) - set(known))}; "
                          f"that are missing: {sorted(set(known) - set(state))}")
@@ -88,7 +90,7 @@ def save_file(state: Mapping[str, Any], path: "str | os.PathLike[str]",
     header: Dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
     data: List[bytes] = []
     at = 0
-    for name, value in state.items():
+    for name, value in items(state, "state"):
         type_name, array = _stored(name, value)
         raw = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         header[name] = {"dtype": type_name, "shape": list(array.shape), "data_offsets": [at, at + len(raw)]}
@@ -119,19 +121,25 @@ def load_file(path: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:
     length = int.from_bytes(raw[:8], "little")
     if len(raw) < 8 or length > len(raw) - 8:
         raise ValueError(f"{path}: no safetensors file: a header of {length} bytes in {len(raw)}")
-    header, body = json.loads(raw[8:8 + length]), memoryview(raw)[8 + length:]
-    made: Dict[str, np.ndarray] = {}
-    for name, row in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = row["data_offsets"]
-        if not 0 <= begin <= end <= len(body):
-            raise ValueError(f"{path}: {name}: bytes {begin} to {end} of {len(body)}")
-        if row["dtype"] == "BF16":
-            array = (np.frombuffer(body[begin:end], "<u2").astype(np.uint32) << 16).view(np.float32)
-        elif row["dtype"] in _TYPES:
-            array = np.frombuffer(body[begin:end], np.dtype(_TYPES[row["dtype"]]).newbyteorder("<"))
-        else:
-            raise ValueError(f"{path}: {name}: type {row['dtype']} is not known")
-        made[name] = array.reshape(row["shape"]).copy()
+    body, made = memoryview(raw)[8 + length:], {}
+    name = "header"
+    try:
+        for name, row in json.loads(raw[8:8 + length]).items():
+            if name != "__metadata__":
+                made[name] = _loaded(row, body)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: no safetensors file: {name}: {error}") from error
     return made
+
+
+def _loaded(row: Dict[str, Any], body: memoryview) -> np.ndarray:
+    begin, end = row["data_offsets"]
+    if not 0 <= begin <= end <= len(body):
+        raise ValueError(f"bytes {begin} to {end} of {len(body)}")
+    if row["dtype"] == "BF16":
+        array = (np.frombuffer(body[begin:end], "<u2").astype(np.uint32) << 16).view(np.float32)
+    elif row["dtype"] in _TYPES:
+        array = np.frombuffer(body[begin:end], np.dtype(_TYPES[row["dtype"]]).newbyteorder("<"))
+    else:
+        raise ValueError(f"type {row['dtype']} is not known")
+    return array.reshape(row["shape"]).copy()
