@@ -64,6 +64,11 @@ class Reader final : public InArchive {
   ByteSpan left_;
 };
 
+/// An environment outside of this process: an agent's alone.
+bool is_elsewhere(std::size_t kind) {
+  return static_cast<agent::EnvironmentKind>(kind) == agent::EnvironmentKind::external;
+}
+
 void append(Bytes& to, ByteSpan bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
 
 Bytes saved(const EnvironmentObject& of) {
@@ -137,6 +142,7 @@ weft_status weft_environments(char* buffer, size_t capacity, size_t* out_needed)
   return guarded([&]() -> capi::Outcome {
     Json all = Json::array();
     for (std::size_t kind = 0; kind < agent::environment_names().size(); ++kind) {
+      if (is_elsewhere(kind)) continue;
       const auto made = agent::make_environment({static_cast<agent::EnvironmentKind>(kind)});
       const agent::EnvironmentShape& shape = made->shape();
       all.push_back({{"name", agent::environment_names()[kind]},
@@ -157,9 +163,10 @@ weft_status weft_environment_create(const char* name, const weft_environment_opt
     WEFT_TRY(const weft_environment_options given, struct_of(options, "environment options"));
     const auto& names = agent::environment_names();
     const auto found = std::find(names.begin(), names.end(), wanted);
-    if (found == names.end()) {
+    if (found == names.end() || is_elsewhere(static_cast<std::size_t>(found - names.begin()))) {
       std::string all;
-      for (const std::string_view each : names) all += (all.empty() ? "" : ", ") + std::string(each);
+      for (std::size_t kind = 0; kind < names.size(); ++kind)
+        if (!is_elsewhere(kind)) all += (all.empty() ? "" : ", ") + std::string(names[kind]);
       return fail(Errc::unknown_name, "environment '" + std::string(wanted) + "' is none of " + all);
     }
     agent::EnvironmentOptions made;

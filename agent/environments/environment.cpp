@@ -64,7 +64,8 @@ Outcome Environment::step(const Action& action) {
   Outcome outcome = move(state_, action, steps_, random);
   position_ = random.position();
   ++steps_;
-  outcome.truncated = !outcome.terminated && shape_.limit != 0 && steps_ >= shape_.limit;
+  const bool is_at_limit = shape_.limit != 0 && steps_ >= shape_.limit;
+  outcome.truncated = !outcome.terminated && (outcome.truncated || is_at_limit);
   observe(state_, steps_, observation_);
   return outcome;
 }

@@ -41,7 +41,7 @@ struct Action {
 struct Outcome {
   double reward = 0.0;
   bool terminated = false;  ///< the episode has come to its end: nothing follows
-  bool truncated = false;   ///< it is left at its limit
+  bool truncated = false;   ///< it is left, at a limit
 };
 
 /// A world to act in: episodes of steps. Its state is numbers and a position in its random stream, so that it is saved,
@@ -92,6 +92,10 @@ class Environment {
 struct EnvironmentOptions {
   EnvironmentKind kind = EnvironmentKind::cartpole;
   std::uint32_t length = 16;  // steps between bit and question (memory_chain)
+  std::uint32_t observations = 0;  // of an environment outside of this process (external)
+  std::uint32_t actions = 0;
+  double timeout = 10.0;         // seconds in which it answers
+  std::uint32_t resend = 10000;  // actions of an episode that are kept, to come back to it
 };
 std::unique_ptr<Environment> make_environment(const EnvironmentOptions& options);
 
