@@ -15,7 +15,7 @@
 
 namespace weft::agent {
 
-/// What has passed in the present episode of an external environment: actions, and a chain of hashes over the answers.
+/// Actions of the present episode of an external environment, and a chain of hashes over the answers to them.
 /// State of the agent, by which a program that is started anew comes back to where it was.
 class EpisodeTrail {
  public:

@@ -194,7 +194,7 @@ TEST(ExternalAgent, KeepsAllStepsBeforeOneThatIsBrokenOff) {
       EXPECT_EQ(failed.error().code(), Errc::timed_out);
       EXPECT_NE(failed.error().text().find("step " + std::to_string(at + 1) + ", episode "), std::string::npos)
           << failed.error().text();
-      // What stands within a step is of no use.
+      // An agent that stands within a step is of no use.
       EXPECT_FALSE(first.agent->act(1));
       EXPECT_FALSE(first.agent->mark());
       EXPECT_FALSE(first.agent->checkpoint_and_wait());
