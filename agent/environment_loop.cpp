@@ -219,7 +219,7 @@ Status EnvironmentLoop::teach(learning::Ticket ticket, std::uint32_t choice, dou
 
 Status EnvironmentLoop::begin_episode() {
   if (is_external()) WEFT_CHECK(take(source_->reset(options_.seed, counts_.episodes)));
-  environment_->reset(options_.seed, counts_.episodes++);
+  environment_->reset(options_.seed, counts_.episodes++, counts_.steps);
   counts_.in_episode = 1;
   counts_.sum = counts_.discounted = 0.0;
   look();

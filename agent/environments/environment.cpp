@@ -47,8 +47,9 @@ RandomStream Environment::stream() const noexcept {
   return random;
 }
 
-void Environment::reset(std::uint64_t seed, std::uint64_t episode) {
+void Environment::reset(std::uint64_t seed, std::uint64_t episode, std::uint64_t step) {
   const kernels::FlushSubnormals exact;
+  step_of_agent_ = step;
   seed_ = seed;
   episode_ = episode;
   position_ = steps_ = 0;
