@@ -75,6 +75,7 @@ Json trajectory(agent::EnvironmentKind kind) {
   agent::EnvironmentOptions options;
   options.kind = kind;
   options.length = 5;
+  options.every = 5;
   const auto world = agent::make_environment(options);
   std::uint64_t episode = 0;
   world->reset(kSeed, episode);
@@ -87,7 +88,7 @@ Json trajectory(agent::EnvironmentKind kind) {
                     {"reward", std::to_string(std::bit_cast<std::uint64_t>(outcome.reward))},
                     {"terminated", outcome.terminated},
                     {"truncated", outcome.truncated}});
-    if (outcome.terminated || outcome.truncated) world->reset(kSeed, ++episode);
+    if (outcome.terminated || outcome.truncated) world->reset(kSeed, ++episode, i + 1);
   }
   return rows;
 }
