@@ -166,8 +166,28 @@ Status Agent::act(std::uint64_t steps) {
   if (!replayable_.loop())
     return fail(Errc::unsupported,
                 directory() + ": this agent has no environment; open it with a section \"reinforcement\"");
-  Status done = replayable_.loop()->run(steps);
+  EnvironmentLoop& loop = *replayable_.loop();
+  if (loop.is_external()) {
+    // An episode may begin with each step.
+    const std::uint64_t step = 2 * (32 + loop.environment().shape().observations * sizeof(float));
+    WEFT_CHECK(
+        check_size(directory(), options_, "external steps", steps > UINT64_MAX / step ? UINT64_MAX : steps * step));
+  }
+  Status done = loop.run(steps);
+  if (loop.is_cut_off()) {
+    // The journal ends before the step that the environment broke off, and so goes on from there.
+    if (loop.whole_steps() > 0) {
+      bytes_.begin().put_act_external(loop.whole_steps(), loop.answers(), false);
+      journal_->append(static_cast<std::uint32_t>(RecordKind::act_external), bytes_.bytes());
+      flusher_->appended({journal_->place().number, loop.mesh_tick()});
+    }
+    broken_ = done.error().text();
+    return done;
+  }
   const bool halted = !done;
+  if (loop.is_external())
+    return journaled(std::move(done), RecordKind::act_external,
+                     [&](RecordBytes& bytes) { bytes.put_act_external(steps, loop.answers(halted), halted); });
   return journaled(std::move(done), RecordKind::act, [&](RecordBytes& bytes) { bytes.put_act(steps, halted); });
 }
 

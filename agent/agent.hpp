@@ -139,7 +139,9 @@ class Agent {
   Status learn(std::span<const mesh::RunInput> inputs, std::span<const learning::Target> targets,
                std::uint64_t samples);
   Status drain();
-  /// Acts so many times in the environment of the network's section "reinforcement".
+  /// Acts so many times in the environment of the network's section "reinforcement". An external one that fails breaks
+  /// a step off: the steps before it are in the journal, later calls are refused, and the directory, opened anew, goes
+  /// on from there.
   Status act(std::uint64_t steps);
   Result<learning::Ticket> observe(std::span<const mesh::RunInput> inputs);
   Status teach(learning::Ticket ticket, std::span<const learning::Target> targets);

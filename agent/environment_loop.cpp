@@ -2,6 +2,9 @@
 
 #include "agent/environment_loop.hpp"
 
+#include "agent/environments/external.hpp"
+#include "agent/external/recorded_answers.hpp"
+
 #include "mesh/memory/byte_archive.hpp"
 
 #include "kernels/float_environment.hpp"
@@ -41,6 +44,7 @@ EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOption
       observed_(environment_->shape().observations),
       rewarded_(1),
       x_(environment_->shape().observations),
+      trail_(options_.environment.resend),
       probabilities_(environment_->shape().choices),
       logarithms_(environment_->shape().choices),
       gradient_(environment_->shape().choices),
@@ -59,6 +63,7 @@ Status EnvironmentLoop::check() const {
   const mesh::Graph& graph = std::as_const(learner_).mesh().graph();
   const EnvironmentShape& shape = environment_->shape();
   const EnvironmentKind kind = options_.environment.kind;
+  if (is_external()) WEFT_CHECK(check_external());
   if (shape.choices == 0)
     return fail(Errc::unsupported, "reinforcement.environment.type: actions of '" + std::string(name(kind)) +
                                        "' are values, and choices alone are learned so far; give another");
@@ -83,14 +88,77 @@ Status EnvironmentLoop::check() const {
   return {};
 }
 
-Status EnvironmentLoop::run(std::uint64_t steps) {
-  const kernels::FlushSubnormals exact;
-  for (std::uint64_t i = 0; i < steps; ++i) WEFT_CHECK(step());
+Status EnvironmentLoop::check_external() const {
+  for (const auto& [key, value] : {std::pair("observations", options_.environment.observations),
+                                   std::pair("actions", options_.environment.actions)})
+    if (value == 0)
+      return fail(Errc::invalid_argument, "reinforcement.environment." + std::string(key) +
+                                              ": an external environment has a number of its own; give it");
   return {};
 }
 
+Status EnvironmentLoop::run(std::uint64_t steps) {
+  const kernels::FlushSubnormals exact;
+  if (exchange_.is_cut_off)
+    return fail(Errc::invalid_argument, "an external environment has broken a step off; open the agent anew");
+  if (is_external() && !source_)
+    return fail(Errc::unsupported,
+                "reinforcement.environment: it is external, and nothing is connected to it; `weft "
+                "live` does that by --environment COMMAND or --environment-socket PATH");
+  exchange_ = {};
+  answers_.clear();
+  for (std::uint64_t i = 0; i < steps; ++i) {
+    exchange_.mesh_tick = std::as_const(learner_).mesh().ticks();
+    WEFT_CHECK(step());
+    exchange_.whole_answers = answers_.size();
+    ++exchange_.whole_steps;
+  }
+  return {};
+}
+
+Status EnvironmentLoop::run_recorded(std::uint64_t steps, std::span<const Answer> answers, bool is_changed) {
+  const auto recorded = std::make_shared<RecordedAnswers>(answers, is_changed);
+  auto before = std::exchange(source_, recorded);
+  Status done = run(steps);
+  source_ = std::move(before);
+  if (done && !recorded->is_used_up())
+    return fail(Errc::corrupt, "the journal has more answers of the environment here than the steps take");
+  return done;
+}
+
+Status EnvironmentLoop::go_on() {
+  if (!is_external() || !counts_.in_episode) return {};
+  const auto goes_on = source_->can_go_on(
+      {options_.seed, counts_.episodes - 1, environment_->steps(), trail_.actions(), trail_.answers()});
+  if (!goes_on) return cut_off(goes_on.error());
+  if (*goes_on) return {};
+  end_episode(true);
+  trail_.cut();
+  return {};
+}
+
+Status EnvironmentLoop::cut_off(Error error) {
+  exchange_.is_cut_off = true;
+  return fail(
+      std::move(error).within("step " + std::to_string(counts_.steps + 1) + ", episode " + std::to_string(episode())));
+}
+
+Status EnvironmentLoop::take(Result<Answer> answer) {
+  if (!answer) return cut_off(std::move(answer).error());
+  trail_.add(*answer);
+  static_cast<ExternalEnvironment&>(*environment_).put(*answer);
+  answers_.push_back(*std::move(answer));
+  return {};
+}
+
+Result<Outcome> EnvironmentLoop::act(std::uint32_t choice) {
+  if (is_external()) WEFT_CHECK(take(source_->step(choice)));
+  return environment_->step({choice, {}});
+}
+
 Status EnvironmentLoop::step() {
-  if (!counts_.in_episode) begin_episode();
+  WEFT_CHECK(go_on());
+  if (!counts_.in_episode) WEFT_CHECK(begin_episode());
   const mesh::RunInput input{options_.input, x_};
   WEFT_TRY(const learning::Ticket ticket, learner_.observe({&input, 1}));
   WEFT_TRY(const auto values, learner_.answer(ticket, options_.critic));
@@ -108,13 +176,14 @@ Status EnvironmentLoop::step() {
       decay = 0.0;
   }
 
+  WEFT_TRY(const Outcome outcome, act(choice));
+  if (trail_.take_cut()) decay = 0.0;
   ++counts_.steps;
-  const Outcome outcome = environment_->step({choice, {}});
   const bool is_over = outcome.terminated || outcome.truncated;
   counts_.sum += outcome.reward;
   look();
   double error = scaled(outcome.reward) - before;
-  if (is_over) end_episode(outcome);
+  if (is_over) end_episode(outcome.truncated);
   if (!outcome.terminated) {
     if (const Status asked = ask_critic(); !asked) {
       WEFT_CHECK(learner_.forgo(ticket));
@@ -148,17 +217,19 @@ Status EnvironmentLoop::teach(learning::Ticket ticket, std::uint32_t choice, dou
   return learner_.teach(ticket, targets);
 }
 
-void EnvironmentLoop::begin_episode() {
-  environment_->reset(options_.seed, counts_.episodes++);
+Status EnvironmentLoop::begin_episode() {
+  if (is_external()) WEFT_CHECK(take(source_->reset(options_.seed, counts_.episodes)));
+  environment_->reset(options_.seed, counts_.episodes++, counts_.steps);
   counts_.in_episode = 1;
   counts_.sum = counts_.discounted = 0.0;
   look();
+  return {};
 }
 
-void EnvironmentLoop::end_episode(const Outcome& outcome) {
+void EnvironmentLoop::end_episode(bool truncated) {
   const std::uint64_t number = counts_.episodes - 1;
   returns_[number % kReturns] = counts_.sum;
-  ended_.push_back({number, environment_->steps(), counts_.steps, counts_.sum, outcome.truncated});
+  ended_.push_back({number, environment_->steps(), counts_.steps, counts_.sum, truncated});
   counts_.in_episode = 0;
 }
 
@@ -255,6 +326,7 @@ std::vector<std::byte> EnvironmentLoop::save() const {
   mesh::WriteArchive archive(bytes, kState);
   visit_fields(*this, archive);
   environment_->visit(archive);
+  if (is_external()) EpisodeTrail::visit(trail_, archive);
   return {bytes.bytes().begin(), bytes.bytes().end()};
 }
 
@@ -267,7 +339,9 @@ bool EnvironmentLoop::is_possible() const noexcept {
 }
 
 Status EnvironmentLoop::load(ByteSpan bytes) {
-  if (const std::size_t wanted = save().size(); bytes.size() != wanted)
+  // Without what is kept of an episode, whose length is its own.
+  const std::size_t wanted = save().size() - trail_.actions().size_bytes();
+  if (bytes.size() < wanted || (bytes.size() > wanted && !is_external()))
     return fail(Errc::shape_mismatch, "environment's state: " + std::to_string(bytes.size()) + " bytes where " +
                                           std::string(name(options_.environment.kind)) + " has " +
                                           std::to_string(wanted));
@@ -276,10 +350,15 @@ Status EnvironmentLoop::load(ByteSpan bytes) {
   if (archive.has_failed())
     return fail(Errc::shape_mismatch,
                 "environment's state: of another environment than " + std::string(name(options_.environment.kind)));
-  if (!environment_->visit(archive) || !is_possible())
+  bool is_good = environment_->visit(archive);
+  if (is_good && is_external()) EpisodeTrail::visit(trail_, archive);
+  is_good = is_good && !archive.has_failed() && is_possible() && trail_.is_possible() && save().size() == bytes.size();
+  if (!is_good)
     return fail(Errc::corrupt,
                 "environment's state: no such state of " + std::string(name(options_.environment.kind)) + " can be");
   ended_.clear();
+  exchange_ = {};
+  answers_.clear();
   return {};
 }
 

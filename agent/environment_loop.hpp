@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "agent/external/answer_source.hpp"
+#include "agent/external/episode_trail.hpp"
 #include "agent/reinforcement_options.hpp"
 #include "agent/running_moments.hpp"
 #include "learning/learner.hpp"
@@ -17,6 +19,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::agent {
@@ -49,11 +52,34 @@ class EnvironmentLoop {
   static Result<std::unique_ptr<EnvironmentLoop>> build(learning::Learner& learner,
                                                         const ReinforcementOptions& options);
 
-  /// Acts so many times. @error halted: a fault halted the mesh in a step; the step is not repeated
+  /// Acts so many times. @error halted: a fault halted the mesh in a step; the step is not repeated. Others: an
+  /// external
+  ///         environment did not answer as it should, see `is_cut_off`
   Status run(std::uint64_t steps);
+  /// The same with answers that a journal holds. `is_changed`: the agent may act otherwise than it did.
+  /// @error corrupt, differs: the answers are not those of these steps
+  Status run_recorded(std::uint64_t steps, std::span<const Answer> answers, bool is_changed);
+
+  /// True where the environment is outside of this process (type `external`).
+  bool is_external() const noexcept { return options_.environment.kind == EnvironmentKind::external; }
+  /// Source of its answers. Null: none, and `run` refuses.
+  void connect(std::shared_ptr<AnswerSource> source) { source_ = std::move(source); }
+  const std::shared_ptr<AnswerSource>& source() const noexcept { return source_; }
+  /// Of an external environment: its answers in the steps of the last `run` that came to their end, and how many;
+  /// `all`: those in a step that the mesh halted in too.
+  std::span<const Answer> answers(bool all = false) const noexcept {
+    return std::span(answers_).first(all ? answers_.size() : exchange_.whole_answers);
+  }
+  std::uint64_t whole_steps() const noexcept { return exchange_.whole_steps; }
+  /// True after a step that the environment broke off: mesh and loop stand within it, and are of no use any more. Those
+  /// of the end of the step before, at `mesh_tick` of the mesh, are what a journal with `answers` leads to.
+  bool is_cut_off() const noexcept { return exchange_.is_cut_off; }
+  std::uint64_t mesh_tick() const noexcept { return exchange_.mesh_tick; }
 
   std::uint64_t steps() const noexcept { return counts_.steps; }
   std::uint64_t episodes() const noexcept { return counts_.episodes; }
+  /// Number of the episode under way, or of the next one.
+  std::uint64_t episode() const noexcept { return counts_.episodes - counts_.in_episode; }
   /// Of the last episodes, at most kReturns; 0 before the first has ended.
   double mean_return() const noexcept;
   /// Episodes that ended since they were last cleared.
@@ -75,14 +101,28 @@ class EnvironmentLoop {
     std::uint64_t next_choice = 0;          // sarsa: drawn in the step before
   };
 
+  /// With an external environment, in the last `run`.
+  struct Exchange {
+    std::uint64_t whole_steps = 0, mesh_tick = 0;
+    std::size_t whole_answers = 0;
+    bool is_cut_off = false;
+  };
+
   EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options);
   Status check() const;
+  Status check_external() const;
   template <class Self, class Archive>
   static void visit_fields(Self& self, Archive& archive);
   bool is_possible() const noexcept;
   Status step();
-  void begin_episode();
-  void end_episode(const Outcome& outcome);
+  Status begin_episode();
+  void end_episode(bool truncated);
+  /// Within an episode: an external environment may have lost it.
+  Status go_on();
+  Result<Outcome> act(std::uint32_t choice);
+  /// Takes an answer of an external environment in. @error its own, and the steps of this call end with the one before
+  Status take(Result<Answer> answer);
+  Status cut_off(Error error);
   /// The environment's observation, as the network sees it.
   void look();
   double scaled(double reward);
@@ -103,6 +143,11 @@ class EnvironmentLoop {
   std::vector<float> x_;  // the present observation, as the network sees it
   std::array<double, kReturns> returns_{};
   std::vector<Episode> ended_;
+  // Of an external environment.
+  EpisodeTrail trail_;
+  std::shared_ptr<AnswerSource> source_;
+  std::vector<Answer> answers_;
+  Exchange exchange_;
   // Of the step under way.
   std::vector<double> probabilities_, logarithms_;
   std::vector<float> gradient_, values_;  // of the actor; of the critic

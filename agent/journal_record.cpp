@@ -22,6 +22,8 @@ constexpr std::array kNames{
 constexpr std::uint64_t kMaxNames = 65536;
 // Of a target's first byte.
 constexpr std::uint8_t kHalted = 1, kHasSignals = 2, kHasWeights = 2;
+// Of an external environment's answer.
+constexpr std::uint8_t kIsReset = 1, kTerminated = 2, kTruncated = 4;
 enum FloatForm : std::uint8_t { kWhole = 0, kHighHalves = 1 };
 
 /// Walks a payload; after the first thing that does not fit, every getter gives nothing and `is_good` is false.
@@ -144,6 +146,29 @@ TeachRecord read_teach(Reader& in) {
   return record;
 }
 
+/// Each is a byte of flags; then their actions, rewards and observations, all of them one after the other.
+std::optional<ActExternalRecord> read_act_external(Reader& in) {
+  ActExternalRecord record{in.number<std::uint64_t>(), in.boolean(), {}};
+  record.answers.resize(in.count(1 + 1 + sizeof(double)));
+  for (Answer& answer : record.answers) {
+    const std::uint8_t flags = in.flags(kIsReset | kTerminated | kTruncated);
+    answer.is_reset = (flags & kIsReset) != 0;
+    answer.outcome.terminated = (flags & kTerminated) != 0;
+    answer.outcome.truncated = (flags & kTruncated) != 0;
+  }
+  for (Answer& answer : record.answers) answer.outcome.reward = in.number<double>();
+  const std::vector<std::uint32_t> actions = in.labels();
+  const std::vector<float> seen = in.floats();
+  const std::size_t count = record.answers.size(), width = count ? seen.size() / count : 0;
+  if (!in.is_good() || actions.size() != count || seen.size() != count * width) return std::nullopt;
+  for (std::size_t i = 0; i < count; ++i) {
+    record.answers[i].action = actions[i];
+    record.answers[i].observation.assign(seen.begin() + static_cast<std::ptrdiff_t>(i * width),
+                                         seen.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
+  }
+  return record;
+}
+
 std::optional<CommandRecord> read_command(Reader& in) {
   CommandRecord record;
   record.cell.z = in.number<std::uint32_t>();
@@ -255,6 +280,8 @@ std::optional<Record> read_any(RecordKind kind, Reader& in) {
     }
     case RecordKind::react:
       return ReactRecord{};
+    case RecordKind::act_external:
+      return read_act_external(in);
     case RecordKind::none:
       break;
   }
@@ -377,6 +404,22 @@ void RecordBytes::put_teach(learning::Ticket ticket, std::span<const learning::T
 
 void RecordBytes::put_act(std::uint64_t steps, bool halted) { put_ticks(steps, halted); }
 
+void RecordBytes::put_act_external(std::uint64_t steps, std::span<const Answer> answers, bool halted) {
+  put_ticks(steps, halted);
+  number(std::uint64_t{answers.size()});
+  std::vector<std::uint32_t> actions;
+  std::vector<float> seen;
+  for (const Answer& answer : answers) {
+    number(static_cast<std::uint8_t>((answer.is_reset ? kIsReset : 0) | (answer.outcome.terminated ? kTerminated : 0) |
+                                     (answer.outcome.truncated ? kTruncated : 0)));
+    actions.push_back(answer.action);
+    seen.insert(seen.end(), answer.observation.begin(), answer.observation.end());
+  }
+  for (const Answer& answer : answers) number(answer.outcome.reward);
+  labels(actions);
+  floats(seen);
+}
+
 void RecordBytes::put_forgo(learning::Ticket ticket) { number(ticket); }
 
 void RecordBytes::put_command(Coord cell, const mesh::Command& control) {
@@ -426,6 +469,17 @@ void RecordBytes::put_marker(std::uint64_t tick, Hash128 hash) {
 }
 
 void RecordBytes::put_tick(std::uint64_t tick) { number(tick); }
+
+std::span<const Answer> ActExternalRecord::of(std::uint64_t first, std::uint64_t count) const {
+  // A step's answers are that to its action, and before it that to a reset where it began an episode.
+  const auto end_of = [&](std::uint64_t wanted) {
+    std::size_t end = 0;
+    for (std::uint64_t done = 0; done < wanted && end < answers.size(); ++end) done += !answers[end].is_reset;
+    return end;
+  };
+  const std::size_t begin = end_of(first);
+  return std::span(answers).subspan(begin, end_of(first + count) - begin);
+}
 
 std::vector<learning::Target> TeachRecord::views() const {
   std::vector<learning::Target> all;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "agent/external/answer.hpp"
 #include "learning/learner.hpp"
 
 #include "mesh/mesh.hpp"
@@ -121,10 +122,19 @@ struct ActRecord {
 };
 /// Reaction to a change of the task that a detector saw: commands to all layers, which follow from the state before.
 struct ReactRecord {};
+/// Steps in an environment outside of this process, with all that it answered in them.
+struct ActExternalRecord {
+  std::uint64_t steps = 0;
+  bool halted = false;
+  std::vector<Answer> answers;
+
+  /// Answers of the steps [first, first + count). @pre not halted
+  std::span<const Answer> of(std::uint64_t first, std::uint64_t count) const;
+};
 using Record = std::variant<InputRecord, TicksRecord, LearnRecord, DrainRecord, CommandRecord, AddSessionRecord,
                             RemoveSessionRecord, ResetSessionRecord, AttachSessionRecord, ResumeRecord,
                             AnnotationRecord, MarkerRecord, CheckpointRecord, MessageRecord, ObserveRecord, TeachRecord,
-                            ForgoRecord, DeliverRecord, ActRecord, ReactRecord>;
+                            ForgoRecord, DeliverRecord, ActRecord, ReactRecord, ActExternalRecord>;
 
 /// Bytes of records, written one after another into memory that is used again.
 /// Floats whose low halves are all zero (what is exact in bfloat16, as pictures of few grey levels are) take two bytes;
@@ -147,6 +157,7 @@ class RecordBytes {
   void put_teach(learning::Ticket ticket, std::span<const learning::Target> targets, bool halted);
   void put_forgo(learning::Ticket ticket);
   void put_act(std::uint64_t steps, bool halted);
+  void put_act_external(std::uint64_t steps, std::span<const Answer> answers, bool halted);
   void put_command(Coord cell, const mesh::Command& control);
   void put_message(Coord to, const mesh::Mail& mail);
   void put_session(std::uint64_t session);

@@ -16,6 +16,7 @@ const std::vector<std::string_view> kAlgorithms{"actor_critic", "q", "sarsa"};
 
 const OptionTable<EnvironmentOptions>& world_table() {
   using O = EnvironmentOptions;
+  constexpr const char* kExternal = "type=external";
   static const OptionTable<EnvironmentOptions> table({
       option("type", &O::kind,
              {.names = environment_names(), .is_needed = true, .is_always_written = true, .meaning = "the world"}),
@@ -25,6 +26,27 @@ const OptionTable<EnvironmentOptions>& world_table() {
               .unit = "steps",
               .meaning = "steps from the bit to the question",
               .applies = "type=memory_chain"}),
+      option("first", &O::first,
+             {.names = grid_game_names(), .meaning = "the game of the first turn", .applies = "type=turns"}),
+      option("second", &O::second,
+             {.names = grid_game_names(), .meaning = "the game of the second turn", .applies = "type=turns"}),
+      option("every", &O::every,
+             {.low = 1, .high = 1e9, .unit = "steps", .meaning = "steps of a turn", .applies = "type=turns|chase"}),
+      option("observations", &O::observations,
+             {.high = 1u << 20, .meaning = "numbers that it shows; to be given", .applies = kExternal}),
+      option("actions", &O::actions,
+             {.high = 1u << 16, .meaning = "actions that it knows; to be given", .applies = kExternal}),
+      option("timeout", &O::timeout,
+             {.low = 0.001,
+              .high = 86400,
+              .unit = "seconds",
+              .meaning = "time for an answer; of a program's first one at least 60",
+              .applies = kExternal}),
+      option("resend", &O::resend,
+             {.high = 1u << 20,
+              .unit = "steps",
+              .meaning = "length to which an episode can be gone on with by a program that is started anew",
+              .applies = kExternal}),
   });
   return table;
 }

@@ -119,6 +119,7 @@ bool Replay::is_divisible() const noexcept {
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return !ticks->halted;
   if (const auto* const learned = std::get_if<LearnRecord>(&*record_)) return !learned->halted;
   if (const auto* const acted = std::get_if<ActRecord>(&*record_)) return !acted->halted;
+  if (const auto* const acted = std::get_if<ActExternalRecord>(&*record_)) return !acted->halted;
   return false;
 }
 
@@ -126,13 +127,15 @@ std::uint64_t Replay::parts() const noexcept {
   if (!is_divisible()) return 1;
   if (const auto* const ticks = std::get_if<TicksRecord>(&*record_)) return ticks->ticks;
   if (const auto* const acted = std::get_if<ActRecord>(&*record_)) return acted->steps;
+  if (const auto* const acted = std::get_if<ActExternalRecord>(&*record_)) return acted->steps;
   return std::get<LearnRecord>(*record_).samples;
 }
 
 std::uint64_t Replay::ticks_of_part() const {
   const bool is_sample = std::holds_alternative<LearnRecord>(*record_) ||
                          std::holds_alternative<ObserveRecord>(*record_) ||
-                         std::holds_alternative<ActRecord>(*record_) || shows_again();
+                         std::holds_alternative<ActRecord>(*record_) ||
+                         std::holds_alternative<ActExternalRecord>(*record_) || shows_again();
   if (is_sample && const_cast<ReplayableMesh&>(replayable_).learner())
     return const_cast<ReplayableMesh&>(replayable_).learner()->ticks_per_sample();
   return 1;
@@ -167,6 +170,16 @@ void Replay::note_external(std::uint64_t first, std::uint64_t count) {
     }
     return;
   }
+  if (const auto* const acted = std::get_if<ActExternalRecord>(&*record_)) {
+    const auto answers = count == parts() ? std::span(acted->answers) : acted->of(first, count);
+    for (const Answer& answer : answers) {
+      hasher.add(chained({}, answer));
+      outside_ = hasher.digest();
+      hasher.reset();
+      hasher.add(outside_);
+    }
+    return;
+  }
   if (std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<MarkerRecord>(*record_) ||
       std::holds_alternative<CheckpointRecord>(*record_) || std::holds_alternative<AnnotationRecord>(*record_) ||
       std::holds_alternative<DeliverRecord>(*record_) || std::holds_alternative<ActRecord>(*record_) ||
@@ -186,6 +199,9 @@ Status Replay::replay_parts(std::uint64_t count) {
     done = replayable_.learn(*learned, done_, count);
   } else if (std::holds_alternative<ActRecord>(*record_)) {
     done = replayable_.apply(ActRecord{count, false});
+  } else if (const auto* const outside = std::get_if<ActExternalRecord>(&*record_)) {
+    const auto part = outside->of(done_, count);
+    done = replayable_.apply(ActExternalRecord{count, false, {part.begin(), part.end()}});
   } else {
     done = replayable_.mesh().tick(count);
   }
@@ -246,8 +262,9 @@ Status Replay::run(std::optional<std::uint64_t> until) {
       const std::uint64_t remaining = *until > tick() ? (*until - tick()) / ticks_of_part() : 0;
       const bool takes_time =
           std::holds_alternative<TicksRecord>(*record_) || std::holds_alternative<LearnRecord>(*record_) ||
-          std::holds_alternative<ActRecord>(*record_) || std::holds_alternative<DrainRecord>(*record_) ||
-          std::holds_alternative<ObserveRecord>(*record_) || shows_again();
+          std::holds_alternative<ActRecord>(*record_) || std::holds_alternative<ActExternalRecord>(*record_) ||
+          std::holds_alternative<DrainRecord>(*record_) || std::holds_alternative<ObserveRecord>(*record_) ||
+          shows_again();
       if (takes_time && remaining == 0) return {};
       if (takes_time && is_divisible()) count = std::min(count, remaining);
     }

@@ -132,6 +132,7 @@ Result<ReplayableMesh> ReplayableMesh::copy(mesh::MeshOptions options) {
   made.compares_ = compares_;
   made.is_changed_ = is_changed_;
   made.left_out_ = left_out_;
+  if (loop_) made.loop_->connect(loop_->source());
   return made;
 }
 
@@ -171,7 +172,14 @@ void ReplayableMesh::quiesce() {
 }
 
 Status ReplayableMesh::apply(const Record& record) {
-  return std::visit([&](const auto& one) { return apply_one(one); }, record);
+  return std::visit(
+      [&](const auto& one) -> Status {
+        if constexpr (std::is_same_v<decltype(one), const AnnotationRecord&>)
+          return {};
+        else
+          return apply_one(one);
+      },
+      record);
 }
 
 Status ReplayableMesh::learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count) {
@@ -231,6 +239,12 @@ Status ReplayableMesh::apply_one(const ActRecord& record) {
   if (!loop_)
     return fail(Errc::corrupt, "act: this mesh has no environment; the network has no section \"reinforcement\"");
   return as_told(loop_->run(record.steps), record.halted, is_changed_);
+}
+
+Status ReplayableMesh::apply_one(const ActExternalRecord& record) {
+  if (!loop_ || !loop_->is_external())
+    return fail(Errc::corrupt, "act_external: this mesh has no external environment in its section \"reinforcement\"");
+  return as_told(loop_->run_recorded(record.steps, record.answers, is_changed_), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const ReactRecord&) { return compares_ ? react() : Status(); }
@@ -307,8 +321,6 @@ Status ReplayableMesh::apply_one(const ResumeRecord&) {
   mesh_->resume();
   return {};
 }
-
-Status ReplayableMesh::apply_one(const AnnotationRecord&) { return {}; }
 
 Status ReplayableMesh::apply_one(const MarkerRecord& record) { return compare(record.tick, record.hash); }
 

@@ -104,7 +104,6 @@ class ReplayableMesh {
   Status apply_one(const ResetSessionRecord& record);
   Status apply_one(const AttachSessionRecord& record);
   Status apply_one(const ResumeRecord& record);
-  Status apply_one(const AnnotationRecord& record);
   Status apply_one(const MarkerRecord& record);
   Status apply_one(const CheckpointRecord& record);
   Status apply_one(const ObserveRecord& record);
@@ -113,6 +112,7 @@ class ReplayableMesh {
   Status apply_one(const DeliverRecord& record);
   Status apply_one(const ActRecord& record);
   Status apply_one(const ReactRecord& record);
+  Status apply_one(const ActExternalRecord& record);
   Status compare(std::uint64_t tick, Hash128 hash) const;
   Status compare_tick(std::uint64_t tick) const;
 

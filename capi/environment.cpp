@@ -64,7 +64,17 @@ class Reader final : public InArchive {
   ByteSpan left_;
 };
 
+/// An environment outside of this process: an agent's alone.
+bool is_elsewhere(std::size_t kind) {
+  return static_cast<agent::EnvironmentKind>(kind) == agent::EnvironmentKind::external;
+}
+
 void append(Bytes& to, ByteSpan bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+
+/// Steps of all episodes are state of these.
+bool has_turns(agent::EnvironmentKind kind) {
+  return kind == agent::EnvironmentKind::turns || kind == agent::EnvironmentKind::chase;
+}
 
 Bytes saved(const EnvironmentObject& of) {
   Bytes bytes;
@@ -75,6 +85,7 @@ Bytes saved(const EnvironmentObject& of) {
   append(bytes, std::as_bytes(std::span(&head, 1)));
   Writer archive(bytes);
   of.environment->visit(archive);
+  if (has_turns(of.options.kind)) append(bytes, std::as_bytes(std::span(&of.steps, 1)));
   const Hash128 hash = hash_bytes(bytes.data(), bytes.size());
   append(bytes, std::as_bytes(std::span(&hash, 1)));
   return bytes;
@@ -99,7 +110,12 @@ Status restore(EnvironmentObject& to, ByteSpan bytes) {
                     " of length " + std::to_string(head.length) + " where " + std::string(name(to.options.kind)) +
                     " of length " + std::to_string(to.options.length) + " is expected");
   auto made = agent::make_environment(to.options);
-  const ByteSpan fields = content.subspan(sizeof head);
+  ByteSpan fields = content.subspan(sizeof head);
+  std::uint64_t steps = 0;
+  if (has_turns(to.options.kind) && fields.size() >= sizeof steps) {
+    std::memcpy(&steps, fields.data() + fields.size() - sizeof steps, sizeof steps);
+    fields = fields.first(fields.size() - sizeof steps);
+  }
   Bytes wanted;
   Writer sizes(wanted);
   made->visit(sizes);
@@ -108,6 +124,7 @@ Status restore(EnvironmentObject& to, ByteSpan bytes) {
   Reader archive(fields);
   if (!made->visit(archive)) return no_state("no such state can be");
   to.environment = std::move(made);
+  to.steps = steps;
   to.phase = static_cast<EnvironmentObject::Phase>(head.phase);
   return {};
 }
@@ -137,6 +154,7 @@ weft_status weft_environments(char* buffer, size_t capacity, size_t* out_needed)
   return guarded([&]() -> capi::Outcome {
     Json all = Json::array();
     for (std::size_t kind = 0; kind < agent::environment_names().size(); ++kind) {
+      if (is_elsewhere(kind)) continue;
       const auto made = agent::make_environment({static_cast<agent::EnvironmentKind>(kind)});
       const agent::EnvironmentShape& shape = made->shape();
       all.push_back({{"name", agent::environment_names()[kind]},
@@ -157,16 +175,18 @@ weft_status weft_environment_create(const char* name, const weft_environment_opt
     WEFT_TRY(const weft_environment_options given, struct_of(options, "environment options"));
     const auto& names = agent::environment_names();
     const auto found = std::find(names.begin(), names.end(), wanted);
-    if (found == names.end()) {
+    if (found == names.end() || is_elsewhere(static_cast<std::size_t>(found - names.begin()))) {
       std::string all;
-      for (const std::string_view each : names) all += (all.empty() ? "" : ", ") + std::string(each);
+      for (std::size_t kind = 0; kind < names.size(); ++kind)
+        if (!is_elsewhere(kind)) all += (all.empty() ? "" : ", ") + std::string(names[kind]);
       return fail(Errc::unknown_name, "environment '" + std::string(wanted) + "' is none of " + all);
     }
     agent::EnvironmentOptions made;
     made.kind = static_cast<agent::EnvironmentKind>(found - names.begin());
     if (given.length > 0) made.length = given.length;
-    if (made.length > kMostSteps)
-      return fail(Errc::out_of_range, "environment options: a length of " + std::to_string(made.length) +
+    if (given.length > 0) made.every = given.length;
+    if (given.length > kMostSteps)
+      return fail(Errc::out_of_range, "environment options: a length of " + std::to_string(given.length) +
                                           " where at most " + std::to_string(kMostSteps) + " can be");
     return hand_out(std::make_unique<EnvironmentObject>(made), out_environment);
   });
@@ -188,7 +208,7 @@ weft_status weft_environment_describe(weft_environment* environment, weft_enviro
 
 weft_status weft_environment_reset(weft_environment* environment, uint64_t seed, uint64_t episode) {
   return with<EnvironmentObject>(environment, [&](EnvironmentObject& of) -> capi::Outcome {
-    of.environment->reset(seed, episode);
+    of.environment->reset(seed, episode, of.steps);
     of.phase = EnvironmentObject::Phase::running;
     return {};
   });
@@ -207,6 +227,7 @@ weft_status weft_environment_step(weft_environment* environment, uint32_t choice
                                                                                           : ": no episode has begun") +
                                               "; weft_environment_reset begins one");
     const agent::Outcome outcome = of.environment->step(action);
+    ++of.steps;
     if (outcome.terminated || outcome.truncated) of.phase = EnvironmentObject::Phase::over;
     made.reward = outcome.reward;
     made.terminated = outcome.terminated;

@@ -444,7 +444,7 @@ WEFT_API weft_status weft_agent_close(weft_agent* agent);
 
 typedef struct weft_environment_options {
   size_t size;
-  uint32_t length;   /* steps between bit and question (memory_chain); 0: 16 */
+  uint32_t length;   /* steps between bit and question (memory_chain); 0: 16. Of a turn (turns, chase); 0: 20000 */
   uint32_t reserved; /* 0 */
 } weft_environment_options;
 
@@ -466,13 +466,16 @@ typedef struct weft_environment_result {
 
 /* JSON of the worlds that there are: [{"name", "observations", "choices", "values", "limit"}]. */
 WEFT_API weft_status weft_environments(char* buffer, size_t capacity, size_t* out_needed);
-/* One of them: cartpole, acrobot, mountain_car, pendulum, catch_ball, memory_chain. The same bits on every machine. */
+/*
+ * One of them: cartpole, acrobot, mountain_car, pendulum, catch_ball, memory_chain, falling, lanes, shooter, snake,
+ * turns (falling and lanes), chase. The same bits on every machine.
+ */
 WEFT_API weft_status weft_environment_create(const char* name, const weft_environment_options* options,
                                              weft_environment** out_environment);
 WEFT_API weft_status weft_environment_destroy(weft_environment* environment);
 /* Fills as much as `out_shape->size` says. */
 WEFT_API weft_status weft_environment_describe(weft_environment* environment, weft_environment_shape* out_shape);
-/* Begins an episode. All of its draws are a function of seed and episode. */
+/* Begins an episode. All of its draws are a function of seed and episode; turns go by the steps of all episodes. */
 WEFT_API weft_status weft_environment_reset(weft_environment* environment, uint64_t seed, uint64_t episode);
 /*
  * Acts: by `choice`, or, where `choices` is 0, by `values`. Fills as much as `out_result->size` says.

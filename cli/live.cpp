@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft live: an agent that acts in an environment and learns from what comes of it.
 
+#include "cli/external_world.hpp"
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
 #include "cli/progress.hpp"
@@ -37,9 +38,12 @@ using Clock = std::chrono::steady_clock;
 
 // Steps of a call, which are kept together; a resumed run has the same calls.
 constexpr std::uint64_t kBlock = 256, kMark = 16 * kBlock;
+// Of an environment that may be slow, and whose answers are lost with them.
+constexpr std::uint64_t kExternalBlock = 16;
 
 struct LiveRequest {
   std::string file, state, logdir, executor = "auto";
+  ExternalWorld::Place world;
   std::optional<std::string> durability;
   std::optional<std::uint64_t> steps, seed, checkpoint_every;
   std::size_t keep = 3, threads = 0;
@@ -47,13 +51,17 @@ struct LiveRequest {
   bool salvage = false, json = false, quiet = false;
 };
 
-/// The number of steps is no part of an agent's identity.
+/// The number of steps is no part of an agent's identity, nor is the time that an environment has.
 Result<std::optional<std::string>> difference(std::string_view stored, std::string_view given) {
   std::string texts[2];
   for (std::size_t i = 0; i < 2; ++i) {
     WEFT_TRY(Json network, parse_json(i == 0 ? stored : given, "network"));
     if (Json* const section = network.is_object() ? network.find("reinforcement") : nullptr)
-      if (section->is_object()) section->erase("steps");
+      if (section->is_object()) {
+        section->erase("steps");
+        Json* const world = section->find("environment");
+        if (world && world->is_object()) world->erase("timeout");
+      }
     WEFT_TRY(texts[i], write_json(network));
   }
   return agent::network_difference(texts[0], texts[1]);
@@ -85,6 +93,60 @@ class Live {
     options.threads = request_.threads;
     options.max_memory = request_.max_memory;
     options.executor = *scheduler::parse_executor(request_.executor);
+    WEFT_TRY(const auto reinforcement, agent::read_reinforcement(spec.reinforcement));
+    WEFT_CHECK(make_world(reinforcement.environment));
+    WEFT_CHECK(open_agent(model, spec, options));
+    loop().connect(world_);
+    return {};
+  }
+  Status run() {
+    const std::uint64_t wanted = request_.steps.value_or(loop().options().steps);
+    const std::uint64_t begin = loop().steps();
+    checkpointed_ = begin;
+    tell_start();
+    const auto started = Clock::now();
+    Status ran;
+    while (ran && !noted_signal() && !stdout_is_broken() && (wanted == 0 || loop().steps() < wanted)) {
+      const std::uint64_t block = world_ ? kExternalBlock : kBlock;
+      const std::uint64_t left = wanted == 0 ? block : wanted - loop().steps();
+      ran = act(std::min(left, block - loop().steps() % block));
+      // Before a checkpoint, behind which no kill makes them known again.
+      tell_episodes();
+      if (ran && agent_) ran = keep();
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    if (ran && agent_) ran = agent_->checkpoint_and_wait();
+    // Keeps what was learned until then, whatever ended it.
+    if (!ran && agent_)
+      if (const Status kept = agent_->acknowledge(); !kept) log_warn(kept.error().text());
+    progress_.clear();
+    if (world_) tell_fault();
+    if (world_) world_->close();
+    tell_end(loop().steps() - begin, seconds);
+    if (!ran || (!noted_signal() && !stdout_is_broken())) return explained(std::move(ran));
+    const std::string text = noted_signal() ? "stopped by a signal" : "stopped, as nobody reads stdout any more,";
+    return fail(noted_signal() ? Errc::interrupted : Errc::storage,
+                text + " at step " + grouped(loop().steps()) + (agent_ ? "; the same command goes on" : ""));
+  }
+
+ private:
+  Status make_world(const agent::EnvironmentOptions& options) {
+    const int given = !request_.world.command.empty() + !request_.world.socket.empty();
+    const bool is_external = options.kind == agent::EnvironmentKind::external;
+    if (given != is_external)
+      return fail(Errc::invalid_argument,
+                  is_external ? "reinforcement.environment: it is external; give one of --environment COMMAND and "
+                                "--environment-socket PATH"
+                              : "--environment, --environment-socket: they are of an environment of the type "
+                                "'external', and this one is '" +
+                                    std::string(name(options.kind)) + "'");
+    if (is_external)
+      world_ = std::make_shared<ExternalWorld>(request_.world, options,
+                                               [this](const ExternalWorld::Return& back) { tell_return(back); });
+    return {};
+  }
+
+  Status open_agent(const Model& model, const mesh::NetworkSpec& spec, const mesh::MeshOptions& options) {
     const auto on_create = [&](mesh::Mesh& mesh) -> Status {
       return model.entity ? mesh::restore_weights(mesh, *model.entity) : Status();
     };
@@ -106,34 +168,6 @@ class Live {
     return {};
   }
 
-  Status run() {
-    const std::uint64_t wanted = request_.steps.value_or(loop().options().steps);
-    const std::uint64_t begin = loop().steps();
-    checkpointed_ = begin;
-    tell_start();
-    const auto started = Clock::now();
-    Status ran;
-    while (ran && !noted_signal() && !stdout_is_broken() && (wanted == 0 || loop().steps() < wanted)) {
-      const std::uint64_t left = wanted == 0 ? kBlock : wanted - loop().steps();
-      ran = act(std::min(left, kBlock - loop().steps() % kBlock));
-      // Before a checkpoint, behind which no kill makes them known again.
-      tell_episodes();
-      if (ran && agent_) ran = keep();
-    }
-    const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
-    if (ran && agent_) ran = agent_->checkpoint_and_wait();
-    // Keeps what was learned until then, whatever ended it.
-    if (!ran && agent_)
-      if (const Status kept = agent_->acknowledge(); !kept) log_warn(kept.error().text());
-    progress_.clear();
-    tell_end(loop().steps() - begin, seconds);
-    if (!ran || (!noted_signal() && !stdout_is_broken())) return ran;
-    const std::string text = noted_signal() ? "stopped by a signal" : "stopped, as nobody reads stdout any more,";
-    return fail(noted_signal() ? Errc::interrupted : Errc::storage,
-                text + " at step " + grouped(loop().steps()) + (agent_ ? "; the same command goes on" : ""));
-  }
-
- private:
   agent::EnvironmentLoop& loop() { return agent_ ? *agent_->loop() : *replayable_->loop(); }
   const mesh::Mesh& mesh() { return agent_ ? agent_->mesh() : replayable_->mesh(); }
   std::string hash() {
@@ -192,24 +226,70 @@ class Live {
                      two_digits(loop().mean_return()));
   }
 
+  /// An external environment came back to where it was, or an episode is left.
+  void tell_return(const ExternalWorld::Return& back) {
+    const bool is_left = !back.why.empty();
+    if (request_.json) {
+      Json event{{"event", is_left ? "episode_left" : "environment_back"},
+                 {"environment", world_->place().name()},
+                 {"episode", back.episode},
+                 {"length", back.steps}};
+      if (is_left) event["why"] = back.why;
+      print_json(event);
+    } else if (is_left) {
+      std::fprintf(stderr, "weft: episode %s is left after %s steps: %s\n", grouped(back.episode).c_str(),
+                   grouped(back.steps).c_str(), escaped(back.why).c_str());
+    }
+  }
+
+  /// To do about it is told with the error that ends the run.
+  void tell_fault() {
+    const auto& fault = world_->fault();
+    if (!fault || !request_.json) return;
+    print_json({{"event", "environment_fault"},
+                {"environment", world_->place().name()},
+                {"request", fault->request},
+                {"step", loop().steps()},
+                {"episode", loop().episode()},
+                {"code", name(fault->error.code())},
+                {"text", fault->error.text()},
+                {"advice", advice(fault->error.code())}});
+  }
+  std::string advice(Errc code) {
+    std::string text = code == Errc::timed_out
+                           ? "look why it hangs, or give it more time (reinforcement.environment.timeout)"
+                       : code == Errc::interrupted ? "a step was under way"
+                                                   : "mend the environment";
+    return text + (agent_ ? "; the same command goes on from step " + grouped(loop().steps())
+                          : "; without --state nothing is kept");
+  }
+  /// The end of the run, with what to do about it.
+  Status explained(Status ran) {
+    if (ran || !world_ || !world_->fault()) return ran;
+    return fail(ran.error().code(), ran.error().text() + "; " + advice(ran.error().code()));
+  }
+
   void tell_end(std::uint64_t steps, double seconds) {
     const double rate = seconds > 0 ? static_cast<double>(steps) / seconds : 0.0;
+    // A step that was broken off has changed the mesh, and the data directory goes on before it.
+    const bool is_whole = !loop().is_cut_off();
     if (request_.json) {
-      print_json({{"event", "done"},
-                  {"steps", loop().steps()},
-                  {"episodes", loop().episodes()},
-                  {"mean_return", loop().mean_return()},
-                  {"tick", mesh().ticks()},
-                  {"state_hash", hash()},
-                  {"interrupted", noted_signal() != 0},
-                  {"seconds", seconds},
-                  {"steps_per_second", rate}});
+      Json event{{"event", "done"},
+                 {"steps", loop().steps()},
+                 {"episodes", loop().episodes()},
+                 {"mean_return", loop().mean_return()},
+                 {"interrupted", noted_signal() != 0},
+                 {"seconds", seconds},
+                 {"steps_per_second", rate}};
+      if (is_whole) event["tick"] = mesh().ticks();
+      if (is_whole) event["state_hash"] = hash();
+      print_json(event);
       return;
     }
     std::printf("steps       %s in %s episodes, %s steps/s\n", grouped(loop().steps()).c_str(),
                 grouped(loop().episodes()).c_str(), short_number(rate).c_str());
     std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
-    std::printf("state hash  %s\n", hash().c_str());
+    if (is_whole) std::printf("state hash  %s\n", hash().c_str());
   }
 
   static std::string two_digits(double value) {
@@ -223,6 +303,7 @@ class Live {
   std::optional<agent::ReplayableMesh> replayable_;  // without a data directory
   std::unique_ptr<agent::Agent> agent_;              // with one
   agent::Recovery found_;
+  std::shared_ptr<ExternalWorld> world_;  // null: the environment is ours
   std::uint64_t checkpointed_ = 0;
   ProgressLine progress_;
   std::optional<ScalarLog> log_;
@@ -251,6 +332,10 @@ Verb add_live(CLI::App& program) {
       .required();
   add_option(*app, "state", r.state, "The agent's data directory; the agent is kept there, and continues from there")
       .type_name("DIR");
+  add_option(*app, "environment", r.world.command, "Command of the shell that is an external environment")
+      .type_name("COMMAND");
+  add_option(*app, "environment-socket", r.world.socket, "Unix socket that an external environment listens on")
+      .type_name("PATH");
   add_option(*app, "steps", r.steps, "Steps in all, with those before; 0: until it is stopped");
   add_option(*app, "seed", r.seed, "Seed of weights, episodes and exploration");
   add_option(*app, "durability", r.durability,

@@ -20,7 +20,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # observations, actions, return that counts as reached
 WORLDS = {"cartpole": (4, 2, 475), "acrobot": (6, 3, -90), "mountain_car": (2, 3, -115), "catch_ball": (50, 3, 0.99),
-          "memory_chain": (3, 2, 0.9)}
+          "memory_chain": (3, 2, 0.9), "falling": (400, 5, 10), "lanes": (400, 5, 5), "shooter": (400, 5, 10),
+          "snake": (400, 5, 3), "chase": (8, 4, 25)}
 
 
 PAPER = ['layers.0.layers.0.init="sparse"', 'layers.1.layers.0.init="sparse"', "reinforcement.lambda=0.8"]

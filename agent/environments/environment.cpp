@@ -47,8 +47,9 @@ RandomStream Environment::stream() const noexcept {
   return random;
 }
 
-void Environment::reset(std::uint64_t seed, std::uint64_t episode) {
+void Environment::reset(std::uint64_t seed, std::uint64_t episode, std::uint64_t step) {
   const kernels::FlushSubnormals exact;
+  step_of_agent_ = step;
   seed_ = seed;
   episode_ = episode;
   position_ = steps_ = 0;
@@ -64,7 +65,8 @@ Outcome Environment::step(const Action& action) {
   Outcome outcome = move(state_, action, steps_, random);
   position_ = random.position();
   ++steps_;
-  outcome.truncated = !outcome.terminated && shape_.limit != 0 && steps_ >= shape_.limit;
+  const bool is_at_limit = shape_.limit != 0 && steps_ >= shape_.limit;
+  outcome.truncated = !outcome.terminated && (outcome.truncated || is_at_limit);
   observe(state_, steps_, observation_);
   return outcome;
 }

@@ -23,6 +23,10 @@ enum class EnvironmentKind : int {
 std::string_view name(EnvironmentKind kind) noexcept;
 const std::vector<std::string_view>& environment_names();
 
+/// Games on a grid of 10 by 10 (grid_game.hpp).
+enum class GridGameKind : int { falling, lanes, shooter, snake };
+const std::vector<std::string_view>& grid_game_names();
+
 /// Numbers that an environment gives and takes.
 struct EnvironmentShape {
   std::size_t observations = 0;
@@ -41,7 +45,7 @@ struct Action {
 struct Outcome {
   double reward = 0.0;
   bool terminated = false;  ///< the episode has come to its end: nothing follows
-  bool truncated = false;   ///< it is left at its limit
+  bool truncated = false;   ///< it is left, at a limit
 };
 
 /// A world to act in: episodes of steps. Its state is numbers and a position in its random stream, so that it is saved,
@@ -53,8 +57,9 @@ class Environment {
   virtual ~Environment() = default;
   const EnvironmentShape& shape() const noexcept { return shape_; }
 
-  /// Begins an episode. Its draws are a function of seed and episode.
-  void reset(std::uint64_t seed, std::uint64_t episode);
+  /// Begins an episode. Its draws are a function of seed and episode. `step`: of all that the agent has taken; some
+  /// worlds change with it (turns, chase).
+  void reset(std::uint64_t seed, std::uint64_t episode, std::uint64_t step = 0);
   /// Acts. After the end of an episode the world stands as it ended until `reset`.
   Outcome step(const Action& action);
   /// [shape().observations]
@@ -70,6 +75,8 @@ class Environment {
 
  protected:
   explicit Environment(EnvironmentShape shape);
+  /// Within `begin`: the step that `reset` was given.
+  std::uint64_t step_of_agent() const noexcept { return step_of_agent_; }
 
   virtual void begin(std::span<double> state, RandomStream& random) const = 0;
   virtual Outcome move(std::span<double> state, const Action& action, std::uint64_t step,
@@ -87,11 +94,18 @@ class Environment {
   std::vector<double> state_;
   std::vector<float> observation_;  // follows from the others
   std::uint64_t seed_ = 0, episode_ = 0, position_ = 0, steps_ = 0;
+  std::uint64_t step_of_agent_ = 0;  // of no use after `begin`
 };
 
 struct EnvironmentOptions {
   EnvironmentKind kind = EnvironmentKind::cartpole;
   std::uint32_t length = 16;  // steps between bit and question (memory_chain)
+  GridGameKind first = GridGameKind::falling, second = GridGameKind::lanes;  // by turns (turns)
+  std::uint64_t every = 20000;                                               // steps of a turn (turns, chase)
+  std::uint32_t observations = 0;  // of an environment outside of this process (external)
+  std::uint32_t actions = 0;
+  double timeout = 10.0;         // seconds in which it answers
+  std::uint32_t resend = 10000;  // actions of an episode that are kept, to come back to it
 };
 std::unique_ptr<Environment> make_environment(const EnvironmentOptions& options);
 

@@ -798,7 +798,8 @@ namespace Weft
         public static string All =>
             Native.ReadText((buffer, capacity, needed) => Native.weft_environments(buffer, capacity, needed));
 
-        /// <param name="length">steps between bit and question of memory_chain; 0: 16</param>
+        /// <param name="length">steps between bit and question of memory_chain (0: 16), of a turn of turns and
+        /// chase (0: 20000)</param>
         public LearningEnvironment(string name, uint length = 0)
         {
             var options = new Native.EnvironmentFields

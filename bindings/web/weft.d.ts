@@ -178,7 +178,7 @@ export interface EnvironmentShape {
 
 /** A world to act in, to the bits of every machine. */
 export declare class Environment implements EnvironmentShape {
-  /** `length`: steps between bit and question of memory_chain; 16. */
+  /** `length`: steps between bit and question of memory_chain (0: 16), of a turn of turns and chase (0: 20000). */
   constructor(name: string, options?: { length?: number });
   readonly name: string;
   readonly observations: number;

@@ -863,8 +863,8 @@ class EnvironmentOf extends Handle {
   #seed = 0;
   #episode = -1;
 
-  /** `length`: steps between bit and question of memory_chain. */
-  constructor(name, { length = 16 } = {}) {
+  /** `length`: steps between bit and question of memory_chain (0: 16), of a turn of turns and chase (0: 20000). */
+  constructor(name, { length = 0 } = {}) {
     const { calls, args, module } = new.target.calls;
     args.begin(bytesOf(name) + 128);
     const out = args.zeroed(8);

@@ -7,6 +7,7 @@
 
 #include "agent/environments/environment.hpp"
 
+#include <cstdint>
 #include <memory>
 
 namespace weft::capi {
@@ -20,6 +21,7 @@ struct EnvironmentObject final : Object {
   const agent::EnvironmentOptions options;
   std::unique_ptr<agent::Environment> environment;
   Phase phase = Phase::new_one;
+  std::uint64_t steps = 0;  // of all episodes
 };
 
 }  // namespace weft::capi

@@ -72,7 +72,11 @@ Json bits_of(std::span<const float> values) {
 
 /// Rows of one episode after the other: observation and reward as bits.
 Json trajectory(agent::EnvironmentKind kind) {
-  const auto world = agent::make_environment({kind, 5});
+  agent::EnvironmentOptions options;
+  options.kind = kind;
+  options.length = 5;
+  options.every = 5;
+  const auto world = agent::make_environment(options);
   std::uint64_t episode = 0;
   world->reset(kSeed, episode);
   Json rows = Json::array();
@@ -84,15 +88,23 @@ Json trajectory(agent::EnvironmentKind kind) {
                     {"reward", std::to_string(std::bit_cast<std::uint64_t>(outcome.reward))},
                     {"terminated", outcome.terminated},
                     {"truncated", outcome.truncated}});
-    if (outcome.terminated || outcome.truncated) world->reset(kSeed, ++episode);
+    if (outcome.terminated || outcome.truncated) world->reset(kSeed, ++episode, i + 1);
   }
   return rows;
 }
 
+/// Without those that are other programs.
+std::vector<agent::EnvironmentKind> kinds() {
+  std::vector<agent::EnvironmentKind> all;
+  for (std::size_t kind = 0; kind < agent::environment_names().size(); ++kind)
+    all.push_back(static_cast<agent::EnvironmentKind>(kind));
+  std::erase(all, agent::EnvironmentKind::external);
+  return all;
+}
+
 TEST(CEnvironment, HasTheTrajectoriesOfCpp) {
   Json all = {{"seed", kSeed}, {"length", 5}, {"worlds", Json::object()}};
-  for (std::size_t kind = 0; kind < agent::environment_names().size(); ++kind)
-    all["worlds"][agent::environment_names()[kind]] = trajectory(static_cast<agent::EnvironmentKind>(kind));
+  for (const agent::EnvironmentKind kind : kinds()) all["worlds"][name(kind)] = trajectory(kind);
   const std::string path = source_path("tests/data/environment_trajectories.json");
   if (std::getenv("WEFT_WRITE")) std::ofstream(path) << all.dump() << "\n";
   std::ifstream file(path);
@@ -101,7 +113,8 @@ TEST(CEnvironment, HasTheTrajectoriesOfCpp) {
   ASSERT_TRUE(kept) << kept.error().text();
   ASSERT_TRUE(*kept == all) << "WEFT_WRITE=1 writes " << path;
 
-  for (const std::string_view name : agent::environment_names()) {
+  for (const agent::EnvironmentKind kind : kinds()) {
+    const std::string_view name = agent::name(kind);
     SCOPED_TRACE(name);
     const Made world(std::string(name).c_str(), 5);
     weft_environment_shape shape{};
@@ -144,7 +157,7 @@ TEST(CEnvironment, HasTheTrajectoriesOfCpp) {
 
 TEST(CEnvironment, TellsWhatThereIs) {
   const Json all = parse_json(text_of_call(weft_environments), "environments").value();
-  ASSERT_EQ(all.size(), agent::environment_names().size());
+  ASSERT_EQ(all.size(), kinds().size());
   EXPECT_EQ(all[0]["name"], "cartpole");
   EXPECT_EQ(all[0]["observations"], 4);
   EXPECT_EQ(all[3]["values"], 1);
@@ -153,6 +166,7 @@ TEST(CEnvironment, TellsWhatThereIs) {
 TEST(CEnvironment, RefusesNonsenseAndStaysAsItWas) {
   weft_environment* handle = nullptr;
   WEFT_EXPECT_FAILS(weft_environment_create("cart", nullptr, &handle), WEFT_UNKNOWN_NAME, "memory_chain");
+  WEFT_EXPECT_FAILS(weft_environment_create("external", nullptr, &handle), WEFT_UNKNOWN_NAME, "memory_chain");
   WEFT_EXPECT_FAILS(weft_environment_create(nullptr, nullptr, &handle), WEFT_INVALID_ARGUMENT, "name: NULL");
   WEFT_EXPECT_FAILS(weft_environment_create("cartpole", nullptr, nullptr), WEFT_INVALID_ARGUMENT, "out_environment");
   weft_environment_options options{};

@@ -78,8 +78,10 @@ inline void OutsideCalls::agent_call() {
 
 /// Worlds: made, acted in, saved, and restored whole or damaged.
 inline void OutsideCalls::act() {
-  static constexpr std::array kNames{"cartpole",   "acrobot",      "mountain_car", "pendulum",
-                                     "catch_ball", "memory_chain", "none",         static_cast<const char*>(nullptr)};
+  static constexpr std::array kNames{
+      "cartpole",     "acrobot", "mountain_car", "pendulum", "catch_ball",
+      "memory_chain", "falling", "lanes",        "shooter",  "snake",
+      "turns",        "chase",   "external",     "none",     static_cast<const char*>(nullptr)};
   weft_environment* const of = environment();
   switch (program_.byte() % 8) {
     case 0: {

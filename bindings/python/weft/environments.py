@@ -77,8 +77,9 @@ class Environment(Handle):
     _destroy = staticmethod(lib.environment_destroy)
     metadata: Dict[str, Any] = {"render_modes": []}
 
-    def __init__(self, name: str, *, length: int = 16) -> None:
-        """name: one of `names()`. length: steps between bit and question of memory_chain."""
+    def __init__(self, name: str, *, length: int = 0) -> None:
+        """name: one of `names()`. length: steps between bit and question of memory_chain (0: 16), of a turn of turns and
+        chase (0: 20000)."""
         handle = c_void_p()
         options = _library.EnvironmentOptions(length=length)
         lib.environment_create(_library.text(name, "name"), ctypes.byref(options), handle)

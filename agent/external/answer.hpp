@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "agent/environments/environment.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace weft::agent {
+
+/// One answer of an environment outside of this process: to the beginning of an episode, or to an action.
+struct Answer {
+  bool is_reset = false;
+  std::uint32_t action = 0;  ///< that it answers; of a reset 0
+  Outcome outcome{};         ///< of a reset none
+  std::vector<float> observation;
+};
+
+}  // namespace weft::agent
