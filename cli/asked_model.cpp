@@ -38,7 +38,7 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
     WEFT_TRY(asked->learner_, within(learning::Learner::build(*asked->loaded_.mesh, plain)));
   }
   if (!spec.stream.empty()) {
-    WEFT_TRY(asked->options_, within(learning::read_stream(spec.stream)));
+    WEFT_TRY(asked->options_, within(learning::read_stream(spec.stream, false)));
   }
   learning::StreamOptions& o = asked->options_;
   WEFT_TRY(o.input, within(chosen(spec, o.input)));

@@ -72,16 +72,17 @@ const RunTable& run_table() {
   return made;
 }
 
-/// The number, where there is one; bounded, since another process may have written it.
+/// The number, where there is one; bounded, since another process may have written it, unless it is not finite.
 std::optional<double> value_of(const Json& statistics, std::string_view key) {
   if (!statistics.is_object()) return std::nullopt;
   const auto found = statistics.find(std::string(key));
   if (found == statistics.end() || !found->is_number()) return std::nullopt;
   const double value = found->get<double>();
-  return std::isfinite(value) ? std::clamp(value, -9e15, 9e15) : 0.0;
+  return std::isfinite(value) ? std::clamp(value, -9e15, 9e15) : value;
 }
 
 std::string words(const StatisticShown& shown, double value) {
+  if (!std::isfinite(value)) return "not finite";
   if (shown.unit == "share") return percent(value);
   if (shown.unit == "nats") return loss_text(value);
   if (shown.unit == "1/s") return " (" + short_number(value) + "/s)";

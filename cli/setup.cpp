@@ -152,7 +152,7 @@ Status check_device(const std::string& name) {
 std::vector<NamedFile> inputs_of(const Model& model) {
   std::vector<NamedFile> inputs{{"FILE", model.path}};
   if (model.spec.stream.empty()) return inputs;
-  if (const auto stream = learning::read_stream(model.spec.stream))
+  if (const auto stream = learning::read_stream(model.spec.stream, false))
     for (const auto& [role, path] :
          {std::pair("stream.csv", &stream->csv), std::pair("stream.validation", &stream->validation),
           std::pair("stream.test", &stream->test)})
@@ -170,7 +170,8 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   RunSetup setup;
   setup.spec = model.spec;
   const bool is_fed = !request.sample.follow.empty() || request.sample.data == "-";
-  if (setup.spec.stream.empty() && request.sample.data.empty() && !is_fed)
+  const bool has_data = is_fed || !request.sample.data.empty();
+  if (setup.spec.stream.empty() && !has_data)
     return fail(Errc::not_found, model.path +
                                      ": stream: the network has no such section, so there is nothing to run "
                                      "on; name the data with --data");
@@ -181,7 +182,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
     WEFT_TRY(setup.learning, within(model.path, learning::read_learning(setup.spec.learning)));
   }
   if (!setup.spec.stream.empty()) {
-    WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream)));
+    WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream, !has_data)));
   }
   apply(request.learning, setup.learning);
   WEFT_CHECK(check_learners(request, setup.learning));

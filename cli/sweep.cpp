@@ -100,7 +100,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
     WEFT_TRY(sweep->learner_, within(request.file, learning::Learner::build(*sweep->loaded_.mesh, learning)));
   }
   if (!model.spec.stream.empty()) {
-    WEFT_TRY(sweep->options_, within(request.file, learning::read_stream(model.spec.stream)));
+    WEFT_TRY(sweep->options_, within(request.file, learning::read_stream(model.spec.stream, request.data.empty())));
   }
   if (!request.data.empty()) sweep->options_.held_out = 0;  // all rows are shown, however few
   const std::string path = request.data.empty() ? path_within(model.folder, sweep->options_.csv) : request.data;

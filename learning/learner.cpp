@@ -167,6 +167,12 @@ Status check_gradient(const Target& target, const LearningOptions& options, std:
     if (!std::isfinite(target.gradient[i]))
       return fail(Errc::not_finite,
                   object() + "gradient " + std::to_string(i) + " is " + std::to_string(target.gradient[i]));
+  for (std::size_t i = 0; i < wanted && !target.weights.empty(); ++i) {
+    const float weighted = target.gradient[i] * target.weights[i / (wanted / options.learners)];
+    if (!std::isfinite(weighted))
+      return fail(Errc::not_finite,
+                  object() + "gradient " + std::to_string(i) + " times its weight is " + std::to_string(weighted));
+  }
   return {};
 }
 
@@ -223,6 +229,12 @@ Status Learner::check(std::span<const Target> targets, std::uint64_t samples, bo
                                               std::to_string(target.values.size()) + " values; give one of them");
     const std::uint64_t wanted = product_or_most(rows, takes_labels ? tokens : width);
     const std::size_t found = takes_labels ? target.labels.size() : target.values.size();
+    const std::size_t others = takes_labels ? target.values.size() : target.labels.size();
+    if (found == 0 && others > 0 && wanted > 0)
+      return fail(Errc::shape_mismatch,
+                  object() + std::to_string(others) + (takes_labels ? " values" : " labels (whole numbers)") +
+                      " where " + std::to_string(wanted) + (takes_labels ? " labels (whole numbers)" : " values") +
+                      " are expected, by learning.loss '" + std::string(name(options.loss)) + "'");
     if (found != wanted)
       return fail(Errc::shape_mismatch, object() + std::to_string(found) + (takes_labels ? " labels" : " values") +
                                             " where " + std::to_string(wanted) + " are expected");

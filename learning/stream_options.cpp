@@ -308,8 +308,9 @@ const std::vector<std::string_view>& sample_keys() {
   return declared_sample_keys();
 }
 
-Result<StreamOptions> read_stream(std::string_view text) {
-  WEFT_TRY(const auto document, parse_json(text, "stream"));
+Result<StreamOptions> read_stream(std::string_view text, bool names_file) {
+  WEFT_TRY(auto document, parse_json(text, "stream"));
+  if (!names_file && document.is_object() && !document.contains("csv")) document["csv"] = "";
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "stream"));
   StreamOptions options;
   WEFT_CHECK(stream_table().read(reader, options));

@@ -47,8 +47,9 @@ const std::vector<OptionRow>& stream_rows();
 /// Keys of those that say which samples come, and how many: a run may go on with other ones.
 const std::vector<std::string_view>& sample_keys();
 
+/// Without `names_file` the key `csv` may be missing: the data are named elsewhere.
 /// @error names the path ("stream.drift.kind")
-Result<StreamOptions> read_stream(std::string_view json);
+Result<StreamOptions> read_stream(std::string_view json, bool names_file = true);
 /// The section as JSON; reads back equal. Keys that came after the first release stand there only where they say more
 /// than their defaults, so that older files and agents are still equal to their networks.
 std::string write_stream(const StreamOptions& options);

@@ -359,8 +359,11 @@ Result<bool> SampleReader::take_targets() {
       if (options_.missing == Missing::drop && !is_target) return false;
       // A sequence that is shorter than others has places without a label.
       if (!has_values() && count > 1 && options_.missing != Missing::refuse) continue;
-      return table_->refuse(Errc::parse_failed, target_name(i) + (has_values() ? ": no value" : ": no label") +
-                                                    (is_target ? "" : "; --missing drop leaves such rows out"));
+      std::string text = target_name(i) + (has_values() ? ": no value" : ": no label");
+      if (!is_target) text += "; --missing drop leaves such rows out";
+      if (!has_values() && count > 1)
+        text += is_target ? "; --missing zero takes the others" : ", zero takes the row's other labels";
+      return table_->refuse(Errc::parse_failed, text);
     }
     if (!has_values()) {
       label_texts_[i] = field.text;

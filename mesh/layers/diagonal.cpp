@@ -60,6 +60,9 @@ void add_multiple(OpStream& stream, const ConstParts& factor, const ConstParts& 
 
 enum Parameter : std::size_t { kNu, kTheta, kRe, kIm };
 
+/// Bounds of exp(theta), a full turn, and of exp(nu), where |l| is next to 0.
+constexpr float kLargestAngle = 6.2831855f, kLargestRate = 80.0f;
+
 /// Numbers of each unit that follow from nu and theta: rows of whole panels in the workspace, with 0 past the units.
 enum Factor : std::size_t {
   kDecayRe,  // l
@@ -220,11 +223,16 @@ class Diagonal final : public Layer {
     const auto mul = [&](std::size_t a, std::size_t b, std::size_t to) {
       stream.binary({BinaryOp::mul, at(a), at(b), at(to)});
     };
-    stream.math_function({Function::exp, {weights.vector(kTheta), 1, units_, units_}, at(kRate)});
+    const auto find_rate = [&](Parameter parameter, float largest) {
+      stream.math_function({Function::exp, {weights.vector(parameter), 1, units_, units_}, at(kRate)});
+      stream.fill({largest, at(kGain)});
+      stream.binary({BinaryOp::min, at(kRate), at(kGain), at(kRate)});
+    };
+    find_rate(kTheta, kLargestAngle);
     stream.math_function({Function::cos, at(kRate), at(kDecayRe)});
     stream.math_function({Function::sin, at(kRate), at(kDecayIm)});
     stream.copy({at(kRate), at(kThetaIm)});
-    stream.math_function({Function::exp, {weights.vector(kNu), 1, units_, units_}, at(kRate)});
+    find_rate(kNu, kLargestRate);
     stream.scale({-1.0f, at(kRate), at(kSize)});
     stream.math_function({Function::exp, at(kSize), at(kSize)});
     mul(kDecayRe, kSize, kDecayRe);

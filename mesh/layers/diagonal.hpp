@@ -12,7 +12,8 @@ namespace weft::mesh {
 ///   a = l h + g (B x),  l = exp(-exp(nu) + i exp(theta)),  g = sqrt(1 - |l|^2)
 ///   `activation_of` output: h' = a,                            y = activation([Re h', Im h'])
 ///   `activation_of` state:  [Re h', Im h'] = activation([Re a, Im a]),  y = [Re h', Im h']
-/// The state h is one a session and starts at 0.
+/// The state h is one a session and starts at 0. exp(theta) counts as at most 2 pi, a full turn, and exp(nu) as at most
+/// 80; beyond, derivatives are those of the bound. A slope that is itself exp(theta) would make ever larger steps.
 ///
 /// `through_time` says how it learns what an output needs of earlier ticks.
 ///   forward: the hidden state has the derivatives of h by every parameter too, which go along with each tick:

@@ -6,6 +6,7 @@
 
 #include "tests/agent/scripted.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/thorough.hpp"
 #include <map>
 #include <string>
 #include <vector>
@@ -19,10 +20,11 @@ struct Way {
   learning::Schedule schedule;
   learning::Late late;
   learning::Rule rule = learning::Rule::backprop;
-  /// Each in turn.
+  /// Each in turn, by the slice too.
   learning::OptimizerKind optimizer() const {
-    return static_cast<learning::OptimizerKind>(
-        (static_cast<int>(rule) + 2 * static_cast<int>(schedule) + static_cast<int>(late)) % 5);
+    return static_cast<learning::OptimizerKind>((static_cast<int>(rule) + 2 * static_cast<int>(schedule) +
+                                                 static_cast<int>(late) + static_cast<int>(test_slice(5))) %
+                                                5);
   }
 };
 
@@ -250,10 +252,10 @@ std::vector<Way> ways() {
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined})
       for (const Late late : {Late::meet, Late::again}) {
         const auto rule = static_cast<Rule>(i);
-        // Pipelined local errors keep no past; of rules beside backprop one lateness each.
+        // Pipelined local errors keep no past; of rules beside backprop one lateness each, in turn.
         const bool is_refused = rule == Rule::local_ce && schedule == Schedule::pipelined && late == Late::meet;
-        const bool is_spared =
-            rule != Rule::backprop && rule != Rule::local_ce && late != (i % 2 ? Late::meet : Late::again);
+        const bool is_spared = !is_thorough() && rule != Rule::backprop && rule != Rule::local_ce &&
+                               late != ((i + test_slice(2)) % 2 ? Late::meet : Late::again);
         if (!is_refused && !is_spared) all.push_back({schedule, late, rule});
       }
   return all;

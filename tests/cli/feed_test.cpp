@@ -105,6 +105,27 @@ TEST(Feed, TablesAndJsonLinesAreLearnedAlike) {
   }
 }
 
+TEST(Feed, AStreamThatNamesNoFileTakesTheOneThatIsGiven) {
+  Folder folder;
+  const std::string net = network(folder), bare = folder / "bare.json";
+  Json text = Json::parse(read_file(net));
+  text["stream"].erase("csv");
+  write_file(bare, text.dump());
+  std::string table;
+  for (const Row& row : rows(40)) table += csv(row);
+  write_file(folder / "t.csv", table);
+  EXPECT_EQ(fed(bare, table).last()["state_hash"], fed(net, table).last()["state_hash"]);
+  const Words on_table{"--data", folder / "t.csv", "--epochs", "2", "--quiet", "--json"};
+  const Outcome wanted = weft(Words{"run", net} + on_table), run = weft(Words{"run", bare} + on_table);
+  ASSERT_EQ(run.exit, 0) << run.told();
+  EXPECT_EQ(run.last()["state_hash"], wanted.last()["state_hash"]);
+  EXPECT_EQ(weft({"predict", bare, "--data", folder / "t.csv"}).out,
+            weft({"predict", net, "--data", folder / "t.csv"}).out);
+  const Outcome refused = weft({"run", bare});
+  EXPECT_EQ(refused.exit, 3) << refused.told();
+  EXPECT_NE(refused.err.find("stream: key \"csv\" is missing"), std::string::npos) << refused.err;
+}
+
 TEST(Feed, KilledAndResumedItLosesNothingAndLearnsNothingTwice) {
   for (const char* const durability : {"tick", "interval=50ms"}) {
     Folder folder;

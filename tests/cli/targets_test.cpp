@@ -281,5 +281,17 @@ TEST(Targets, SequencesHaveALabelAPlace) {
   EXPECT_TRUE(holds(answers[1], "up") || holds(answers[1], "down")) << answers[1];
 }
 
+TEST(Targets, ALossThatIsNotFiniteIsNotToldAsNone) {
+  Folder folder;
+  write_file(folder / "n.json", R"({"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 1}],
+    "learning": {"loss": "mse", "optimizer": {"type": "sgd", "lr": 0}},
+    "stream": {"csv": "t.csv", "targets": ["y"], "held_out": 0, "epochs": 1}})");
+  write_file(folder / "t.csv", "a,b,y\n1,2,1e30\n1,1,1\n");
+  const Outcome run = weft({"run", folder / "n.json", "--quiet"});
+  EXPECT_EQ(run.exit, 0) << run.told();
+  EXPECT_TRUE(holds(run.out, "loss        not finite of the last 2")) << run.out;
+  EXPECT_TRUE(weft({"run", folder / "n.json", "--quiet", "--json"}).last()["mean_loss"].is_null());
+}
+
 }  // namespace
 }  // namespace weft::cli_test::targets_test

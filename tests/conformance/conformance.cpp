@@ -184,6 +184,14 @@ const RunShape kLateRuns[] = {
     {.rule = Rule::dfa, .schedule = Schedule::pipelined, .late = Late::again},
 };
 
+/// The target rules in turn, by the number of a row and of the slice; they are in the order of rules.def. Of those that
+/// keep no past `meet` is refused when pipelined.
+void take_rule_in_turn(RunShape& run, std::size_t row) {
+  const std::size_t rules = learning::rule_names().size();
+  if (run.rule != Rule::backprop) run.rule = static_cast<Rule>(1 + (row + test_slice(rules)) % (rules - 1));
+  if (run.rule == Rule::local_ce) run.late = Late::again;
+}
+
 /// Those of a row, each with an optimiser in turn, and its target rules too; all of them with every optimiser of the
 /// first row of `dense`, and with every rule where nothing is left out.
 std::vector<RunShape> late_runs(std::size_t row) {
@@ -195,10 +203,7 @@ std::vector<RunShape> late_runs(std::size_t row) {
       run.optimizer = optimizer;
       const bool takes_all = is_thorough() || (is_full() && row == 0);
       if (!takes_all && optimizer != optimizer_in_turn(i + row)) continue;
-      // The rules are in the order of rules.def; of those that keep no past `meet` is refused when pipelined.
-      if (!takes_all && run.rule != Rule::backprop)
-        run.rule = static_cast<Rule>(1 + (row + test_slice(rules)) % (rules - 1));
-      if (run.rule == Rule::local_ce) run.late = Late::again;
+      if (!takes_all) take_rule_in_turn(run, row);
       runs.push_back(run);
     }
   for (std::size_t rule = 0; rule < rules && is_thorough(); ++rule)
@@ -602,6 +607,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
   for (const Json& row : rows_of_layer()) {
     std::vector<RunShape> runs(std::begin(kLateRuns), std::end(kLateRuns));
     if (is_thorough()) runs = late_runs(number);
+    for (std::size_t i = 0; i < runs.size() && !is_thorough(); ++i) take_rule_in_turn(runs[i], number + i);
     // Each optimiser takes time to compile.
     for (std::size_t i = 0; i < runs.size() && is_full() && !is_thorough() && number == 0; ++i)
       runs[i].optimizer = optimizer_in_turn(i);

@@ -152,5 +152,24 @@ TEST(BoundedSteps, KeepLoopsOfLinearLayersFromHaltingUnderDfa) {
   }
 }
 
+// The slope of an angle by its parameter is the angle itself: without a bound steps of it grow without end.
+TEST(BoundedSteps, KeepDiagonalCellsFromHaltingUnderEveryRule) {
+  for (const std::uint64_t seed : {0u, 1u})
+    for (const Rule rule : all_rules())
+      for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+        const auto spec = mesh::NetworkBuilder("diagonal", GridShape{1, 1, 2, 1})
+                              .input("pixels", 64)
+                              .layer({0, 0, 0, 0}, "diagonal", 32)
+                              .dense({0, 0, 1, 0}, 10)
+                              .output("digit", {0, 0, 1, 0})
+                              .seed(seed)
+                              .spec();
+        LearningRun run(spec, {.rule = rule, .schedule = schedule});
+        auto stream = must(SampleStream::build(*run.learner, digits(), {.epochs = 2, .seed = seed}));
+        const Status done = stream.advance(1200);
+        EXPECT_TRUE(done) << name(rule) << " " << name(schedule) << " " << seed << ": " << done.error().text();
+      }
+}
+
 }  // namespace
 }  // namespace weft::learning::bounded_steps_test

@@ -125,6 +125,8 @@ TEST(Dataset, FillsOrRefusesMissingValues) {
             "t:2: column 2 'b': no value; --missing drop leaves such rows out, mean or zero fills them");
   EXPECT_EQ(read("1,2,\n").error().text(), "t:1: column 3: no label; --missing drop leaves such rows out");
   EXPECT_EQ(read("1,2,\n", {.missing = Missing::mean}).error().code(), Errc::parse_failed);
+  EXPECT_EQ(read("a,b,c\n1,2,\n", {.labels = {"b", "c"}}).error().text(),
+            "t:2: column 3 'c': no label; --missing drop leaves such rows out, zero takes the row's other labels");
   EXPECT_EQ(read("NA,x\n", {.missing = Missing::drop}).error().text(), "t: no rows left; 1 were dropped");
   const auto zero = read(text, {.missing = Missing::zero});
   EXPECT_EQ(zero->inputs, (Values{1, 0, 3, 4, 0, 8}));

@@ -31,11 +31,17 @@ TEST(LateCalls, RefusesWhatMeansNothingAndChangesNothing) {
   std::vector<float> gradient(10, 0.5f);
   gradient[3] = nan;
   expect_error(d.teach(ticket, {.output = "digit", .gradient = gradient}), Errc::not_finite, {"gradient 3 is"});
+  const float huge = 1e30f;
+  gradient[3] = -1e10f;
+  expect_error(d.teach(ticket, {.output = "digit", .gradient = gradient, .weights = {&huge, 1}}), Errc::not_finite,
+               {"gradient 3 times its weight is -inf"});
   gradient[3] = 0;
   expect_error(d.teach(ticket, {.output = "digit", .labels = {&label, 1}, .gradient = gradient}),
                Errc::invalid_argument, {"a gradient beside labels"});
   expect_error(d.teach(ticket, {.output = "digit", .labels = {&label, 1}, .values = gradient}), Errc::invalid_argument,
                {"1 labels beside 10 values"});
+  expect_error(d.teach(ticket, {.output = "digit", .values = gradient}), Errc::shape_mismatch,
+               {"10 values where 1 labels (whole numbers) are expected, by learning.loss 'cross_entropy'"});
   gradient.pop_back();
   expect_error(d.teach(ticket, {.output = "digit", .gradient = gradient}), Errc::shape_mismatch, {"a gradient of 9"});
   expect_error(d.teach(ticket, {.output = "digits", .labels = {&label, 1}}), Errc::unknown_name, {"'digits'"});

@@ -72,6 +72,7 @@ TEST(Options, ErrorsNameThePlace) {
   EXPECT_EQ(text(read_learning(R"({"horizon": 2000})")),
             "learning.horizon: found 2000, expected a whole number from 0 to 1024");
   EXPECT_EQ(text(read_stream(R"({"epochs": 1})")), "stream: key \"csv\" is missing");
+  EXPECT_EQ(text(read_stream(R"({"epochs": 1})", false)), "none");
   EXPECT_EQ(text(read_stream(R"({"csv": "x", "drift": {"at": 0.5}})")), "stream.drift: key \"kind\" is missing");
   EXPECT_EQ(text(read_stream(R"({"csv": "x", "label": 0})")),
             "stream.label: found 0, expected a whole number from 1 to 65536");

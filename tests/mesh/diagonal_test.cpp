@@ -189,5 +189,25 @@ TEST(Diagonal, StartsWithTheSizesAndAnglesThatItIsGiven) {
   }
 }
 
+// exp(theta) is the slope of the angle by theta: without a bound each step would be larger than the one before.
+TEST_P(Through, AnglesAndRatesBeyondTheirBoundsAreTheBounds) {
+  for (const Bent bent : {Bent::nothing, Bent::state})
+    for (const std::size_t parameter : {0, 1}) {
+      auto far = sequence(options(GetParam(), bent), 7), near = sequence(options(GetParam(), bent), 7);
+      far.set_parameter(parameter, std::vector<float>(kUnits, 200.0f));
+      near.set_parameter(parameter, std::vector<float>(kUnits, parameter == 0 ? 4.5f : 1.9f));
+      for (auto* const run : {&far, &near}) {
+        run->forward(0, 1);
+        run->backward();
+      }
+      EXPECT_EQ(bits(far.y), bits(near.y));
+      EXPECT_EQ(bits(far.state), bits(near.state));
+      for (std::size_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(bits(far.gradient(i)), bits(near.gradient(i))) << i;
+        for (const float value : far.gradient(i)) EXPECT_TRUE(std::isfinite(value)) << i;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace weft::mesh::diagonal_test
