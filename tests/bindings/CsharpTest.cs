@@ -354,7 +354,7 @@ internal static class CsharpTest
             ++step;
             ++steps;
         }
-        Expect(steps == 360, steps + " steps");
+        Expect(steps == 720, steps + " steps");
         world.Dispose();
         using (var cartpole = new LearningEnvironment("cartpole"))
         {
