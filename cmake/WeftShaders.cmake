@@ -37,7 +37,7 @@ function(weft_add_shaders target folder)
       set(module ${out}/${name}.${variant})
       string(TOUPPER WEFT_${variant} define)
       add_custom_command(
-        OUTPUT ${module}.inc
+        OUTPUT ${module}.spv ${module}.inc  # the first is what the file of dependencies names
         COMMAND ${WEFT_GLSLANG} --quiet -V --target-env vulkan1.2 -g0 -D${define} ${macros}
                 -I${PROJECT_SOURCE_DIR}/${folder} -I${PROJECT_SOURCE_DIR} -I${out}
                 --depfile ${module}.d -o ${module}.spv ${shader}
