@@ -33,10 +33,9 @@ assert not found, f"without a docstring: {found}"
 if not shutil.which("mypy"):
     print("no mypy here")
     sys.exit(77)
-# As the oldest Python that the package says it runs on, too.
+# As the oldest Python that the package says it runs on: what that knows, later ones do. numpy's own hints take mypy a
+# minute on a slow machine, so once.
 oldest = re.search(r'^requires-python = ">=(3\.\d+)"$', (PACKAGE.parent / "pyproject.toml").read_text(), re.M)[1]
-checks = ["mypy", "--ignore-missing-imports", "--disallow-untyped-defs", "--cache-dir=/dev/null", PACKAGE]
-for version in ([], [f"--python-version={oldest}"]):
-    done = subprocess.run([*checks, *version], check=False)
-    if done.returncode != 0:
-        sys.exit(done.returncode)
+done = subprocess.run(["mypy", "--ignore-missing-imports", "--disallow-untyped-defs", "--cache-dir=/dev/null",
+                       f"--python-version={oldest}", PACKAGE], check=False)
+sys.exit(done.returncode)

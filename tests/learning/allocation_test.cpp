@@ -66,7 +66,7 @@ TEST_P(Allocation, LearningAllocatesNothing) {
       for (const mesh::NetworkSpec& spec : {mixed_network(1), recurrent_network(1)}) {
         LearningOptions options{.rule = rule, .schedule = schedule};
         options.optimizer.lr = 1e-3f;
-        expect_no_allocations(spec, options, 200, GetParam());
+        expect_no_allocations(spec, options, 60, GetParam());
       }
 }
 

@@ -51,6 +51,12 @@ LearningOptions learning_by(Rule rule, Schedule schedule) {
   return with_defaults(options);
 }
 
+/// One of them a run, in turn.
+std::vector<std::pair<Rule, Schedule>> rules_in_turn() {
+  return in_slice<std::pair<Rule, Schedule>>(
+      {{Rule::backprop, Schedule::pipelined}, {Rule::fw_dtp, Schedule::settle}, {Rule::gap, Schedule::pipelined}}, 3);
+}
+
 using Row = std::tuple<std::pair<Rule, Schedule>, DriverFault>;
 class EachFault : public FaultsTest, public ::testing::WithParamInterface<Row> {};
 
@@ -87,9 +93,7 @@ TEST_P(EachFault, WheneverItHappensLosesNothingThatWasLearned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, EachFault,
-                         ::testing::Combine(::testing::Values(std::pair(Rule::backprop, Schedule::pipelined),
-                                                              std::pair(Rule::fw_dtp, Schedule::settle),
-                                                              std::pair(Rule::gap, Schedule::pipelined)),
+                         ::testing::Combine(::testing::ValuesIn(rules_in_turn()),
                                             ::testing::Values(DriverFault::no_room, DriverFault::no_commands,
                                                               DriverFault::validation_error,
                                                               DriverFault::lost_at_submit, DriverFault::lost_at_wait)),

@@ -55,10 +55,11 @@ struct Placed : Case {
   bool is_mixed = false;
 };
 
-/// Cases in turns: of the rules' a quarter on a device with this slice (WEFT_TEST_SLICE) and a quarter beside the host,
-/// or each on both if all are wanted; of the others a twelfth, on one or the other. And layers of a registered type.
+/// Cases in turns: of the rules' a sixth on a device with this slice (WEFT_TEST_SLICE) and a sixth beside the host, or
+/// each on both if all are wanted; of the others a twelfth, on one or the other. And layers of a registered type, a
+/// third.
 std::vector<Placed> placed_cases() {
-  constexpr std::size_t kSlices = 12, kTurns = 4;
+  constexpr std::size_t kSlices = 12, kTurns = 6;
   std::vector<Placed> all;
   std::size_t whole = test_slice(kSlices), chosen = whole, other = 0;
   for (Case& row : cases()) {
@@ -79,12 +80,14 @@ std::vector<Placed> placed_cases() {
     row.name += "_mixed";
     all.push_back({row, true});
   }
+  std::vector<Placed> beside;
   for (const Rule rule : {Rule::backprop, Rule::chain, Rule::gap})
     for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
       Placed row{{std::string(name(rule)) + "_" + std::string(name(schedule)) + "_registered", registered()}, true};
       row.options = {.rule = rule, .schedule = schedule, .learners = 2};
-      all.push_back(row);
+      beside.push_back(row);
     }
+  for (Placed& row : in_slice(beside, 3)) all.push_back(std::move(row));
   return all;
 }
 
@@ -192,7 +195,7 @@ class DeviceRunTest : public ::testing::Test {
 // A count of updates and a sample's label are values, no part of what is recorded.
 TEST_F(DeviceRunTest, IsRecordedOnceAndRunAgain) {
   for (const auto& [rule, kind] : {std::pair{Rule::backprop, OptimizerKind::adamw}, {Rule::gap, OptimizerKind::sgd}})
-    for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    for (const Schedule schedule : in_slice<Schedule>({Schedule::settle, Schedule::pipelined}, 2)) {
       SCOPED_TRACE(std::string(name(rule)) + ", " + std::string(name(schedule)));
       LearningOptions options{.rule = rule, .schedule = schedule};
       options.optimizer.kind = kind;
