@@ -17,8 +17,8 @@ enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot,
 inline constexpr std::uint32_t kKinds = 9;
 const char* name(Kind kind) noexcept;
 
-/// Whether a call is in an object, or in one of those that share its state. A call that comes late may still look at
-/// the flag of what was destroyed, so flags are used again and never freed.
+/// Flag of an object, or of all that share its state: a call is in it. A call that comes late may still look at the
+/// flag of what was destroyed, so flags are used again and never freed.
 struct BusyFlag {
   std::atomic<bool> is_busy{false};
   BusyFlag* next_free = nullptr;
