@@ -91,7 +91,8 @@ const char* name_of(weft_status status) noexcept {
   }
 }
 
-weft_status refused(HandleTable::Claimed how, const void* handle, Kind kind) noexcept {
+// Cold, so that a call which is not refused saves no registers for it.
+[[gnu::cold, gnu::noinline]] weft_status refused(HandleTable::Claimed how, const void* handle, Kind kind) noexcept {
   std::array<char, 96> text{};
   std::size_t size = 0;
   const auto add = [&](std::string_view part) {
@@ -116,6 +117,10 @@ weft_status refused(HandleTable::Claimed how, const void* handle, Kind kind) noe
       add(": the handle was destroyed, or never made");
   }
   return report(WEFT_BAD_HANDLE, {text.data(), size});
+}
+
+[[gnu::cold, gnu::noinline]] weft_status refused_as_closed() noexcept {
+  return report(WEFT_BAD_HANDLE, "the agent that it is of was closed");
 }
 
 }  // namespace
@@ -144,33 +149,20 @@ weft_status report(weft_status code, std::string_view text) noexcept {
 weft_status report(const Error& error) noexcept { return report(status_of(error.code()), error.text()); }
 
 Claim::Claim(const void* handle, Kind kind, bool may_be_closed) noexcept : handle_(handle) {
-  HandleTable::Slot* slot = nullptr;
-  const auto how = HandleTable::instance().claim(handle, kind, slot);
+  const auto how = HandleTable::instance().claim(handle, kind, slot_, flag_);
   if (how != HandleTable::Claimed::yes) {
+    flag_ = nullptr;
     status_ = refused(how, handle, kind);
     return;
   }
-  SharedState* const shared = slot->object->shared.get();
-  // Pairs with the release in ~Claim.
-  if (shared && shared->is_busy.exchange(true, std::memory_order_acquire)) {
-    HandleTable::give_back(*slot);
-    status_ = refused(HandleTable::Claimed::busy, handle, kind);
-    return;
-  }
-  slot_ = slot;
-  shared_ = shared;
-  if (shared && shared->is_closed && !may_be_closed)
-    status_ = report(WEFT_BAD_HANDLE, "the agent that it is of was closed");
-}
-
-Claim::~Claim() {
-  if (shared_) shared_->is_busy.store(false, std::memory_order_release);  // pairs with the acquire in Claim
-  if (slot_) HandleTable::give_back(*slot_);
+  const SharedState* const shared = object().shared.get();
+  if (shared && shared->is_closed && !may_be_closed) status_ = refused_as_closed();
 }
 
 std::unique_ptr<Object> Claim::remove() noexcept {
-  kept_ = slot_->object->shared;
-  return HandleTable::instance().remove(handle_, *std::exchange(slot_, nullptr));
+  kept_ = object().shared;
+  if (!kept_) flag_ = nullptr;
+  return HandleTable::instance().remove(handle_, *slot_);
 }
 
 }  // namespace weft::capi

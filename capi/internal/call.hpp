@@ -27,7 +27,7 @@ class [[nodiscard]] Outcome {
  public:
   Outcome() = default;
   Outcome(const Failure& failure) noexcept : code_(report(failure.error)) {}
-  Outcome(const Status& status) noexcept : code_(status ? WEFT_OK : report(status.error())) {}
+  [[gnu::always_inline]] Outcome(const Status& status) noexcept : code_(status ? WEFT_OK : report(status.error())) {}
   Outcome(weft_status reported) noexcept : code_(reported) {}
   weft_status code() const noexcept { return code_; }
   bool is_good() const noexcept { return code_ == WEFT_OK; }
@@ -55,7 +55,9 @@ class Claim {
  public:
   /// `may_be_closed`: an agent's mesh and learner can be destroyed after it was closed, and nothing else.
   Claim(const void* handle, Kind kind, bool may_be_closed = false) noexcept;
-  ~Claim();
+  ~Claim() {
+    if (flag_) HandleTable::give_back(*flag_);
+  }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
@@ -68,7 +70,7 @@ class Claim {
  private:
   const void* const handle_;
   HandleTable::Slot* slot_ = nullptr;
-  SharedState* shared_ = nullptr;
+  BusyFlag* flag_ = nullptr;           // null: not claimed, or given back
   std::shared_ptr<SharedState> kept_;  // of an object that was taken out
   weft_status status_ = WEFT_OK;
 };

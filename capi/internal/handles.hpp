@@ -17,9 +17,21 @@ enum class Kind : std::uint32_t { none, network, mesh, learner, agent, snapshot,
 inline constexpr std::uint32_t kKinds = 9;
 const char* name(Kind kind) noexcept;
 
+/// Flag of an object, or of all that share its state: a call is in it. A call that comes late may still look at the
+/// flag of what was destroyed, so flags are used again and never freed.
+struct BusyFlag {
+  std::atomic<bool> is_busy{false};
+  BusyFlag* next_free = nullptr;
+};
+
 /// State that objects made of each other share: a mesh, its learner, its agent.
 struct SharedState {
-  std::atomic<bool> is_busy{false};
+  SharedState();
+  ~SharedState();
+  SharedState(const SharedState&) = delete;
+  SharedState& operator=(const SharedState&) = delete;
+
+  BusyFlag& flag;
   bool is_closed = false;  // read and written while busy
 };
 
@@ -40,23 +52,32 @@ class Object {
 class HandleTable {
  public:
   struct Slot {
-    std::atomic<std::uintptr_t> word{0};  // the handle's upper part, and in the lowest bit: a call is in it
-    Object* object = nullptr;             // read and written by whoever set that bit
+    std::atomic<std::uintptr_t> word{0};   // the handle's upper part
+    std::atomic<BusyFlag*> flag{nullptr};  // of the object: its own, or of what it shares
+    Object* object = nullptr;              // read and written by whoever set the flag
+    BusyFlag own;
   };
   enum class Claimed { yes, busy, stale, other_kind, null };
 
-  static HandleTable& instance() noexcept;
+  static HandleTable& instance() noexcept {
+    HandleTable* const made = made_.load(std::memory_order_acquire);  // pairs with the release in make
+    return made ? *made : make();
+  }
 
   /// Null: the table is full.
   void* add(Kind kind, std::unique_ptr<Object> object);
-  /// Marks an object as being in a call. @return how that went; with `yes` the slot to be given back
-  Claimed claim(const void* handle, Kind kind, Slot*& slot) noexcept;
-  static void give_back(Slot& slot) noexcept {
+  /// Marks an object, and all that share its state, as being in a call: one atomic exchange, which is most of what a
+  /// call costs. @return how that went; with `yes` the slot, and the flag to be given back
+  [[gnu::always_inline]] Claimed claim(const void* handle, Kind kind, Slot*& slot, BusyFlag*& flag) noexcept;
+  static void give_back(BusyFlag& flag) noexcept {
     // Pairs with the acquire in claim: the next call sees all that this one did.
-    slot.word.store(slot.word.load(std::memory_order_relaxed) & ~std::uintptr_t{1}, std::memory_order_release);
+    flag.is_busy.store(false, std::memory_order_release);
   }
-  /// Takes a claimed object out; its handle is stale from now on.
+  /// Takes a claimed object out; its handle is stale from now on, and a flag of its own is given back.
   std::unique_ptr<Object> remove(const void* handle, Slot& slot) noexcept;
+  /// For state that objects share; once given to return_flag it is another's.
+  BusyFlag& take_flag();
+  void return_flag(BusyFlag& flag) noexcept;
   /// The kind that a handle says it is of; none: no handle of ours.
   static Kind kind_of(const void* handle) noexcept;
 
@@ -66,12 +87,42 @@ class HandleTable {
                             kUseBits = kBits - kPlaceBits - kKindBits, kChunkBits = 8;
   static constexpr std::size_t kChunk = std::size_t{1} << kChunkBits, kPlaces = std::size_t{1} << kPlaceBits;
 
-  Slot* slot_at(std::size_t place) noexcept;
+  // Inlined though the folder is compiled small: each call of the C ABI comes through here.
+  [[gnu::always_inline]] Slot* slot_at(std::size_t place) noexcept {
+    Slot* const chunk = chunks_[place >> kChunkBits].load(std::memory_order_acquire);  // pairs with the release in add
+    return chunk ? chunk + (place & (kChunk - 1)) : nullptr;
+  }
 
+  static HandleTable& make() noexcept;
+
+  static std::atomic<HandleTable*> made_;
   std::array<std::atomic<Slot*>, kPlaces / kChunk> chunks_{};
   std::mutex mutex_;  // of what follows
   std::vector<std::uint32_t> free_;
   std::size_t used_ = 0;
+  BusyFlag* free_flags_ = nullptr;
 };
+
+inline HandleTable::Claimed HandleTable::claim(const void* handle, Kind kind, Slot*& slot, BusyFlag*& flag) noexcept {
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  if (number == 0) return Claimed::null;
+  const std::uintptr_t upper = number >> kPlaceBits;
+  if ((upper & ((1u << kKindBits) - 1)) != static_cast<std::uintptr_t>(kind)) return Claimed::other_kind;
+  slot = slot_at(number & (kPlaces - 1));
+  if (!slot) return Claimed::stale;
+  // Pairs with the releases in add and remove.
+  const auto is_stale = [&]() __attribute__((always_inline)) {
+    return slot->word.load(std::memory_order_acquire) != upper;
+  };
+  if (is_stale()) return Claimed::stale;
+  flag = slot->flag.load(std::memory_order_acquire);  // pairs with the release in add
+  // Pairs with the release in give_back.
+  if (flag->is_busy.exchange(true, std::memory_order_acquire)) return is_stale() ? Claimed::stale : Claimed::busy;
+  // Another call may have destroyed the object after the first look, and the flag may be another object's by now. An
+  // object is destroyed by a call that holds its flag, so what the word says while this call holds it stays true.
+  if (!is_stale()) return Claimed::yes;
+  give_back(*flag);
+  return Claimed::stale;
+}
 
 }  // namespace weft::capi

@@ -228,6 +228,72 @@ TEST(Misuse, HandlesRaceForTheirDestruction) {
   }
 }
 
+// A thread that calls with a handle while another destroys it, and makes the next object in its place.
+TEST(Misuse, CallsRaceWithDestruction) {
+  std::atomic<weft_mesh*> shown{make_mesh()};
+  std::atomic<bool> is_ended{false};
+  std::uint64_t unexpected = 0;
+  std::thread late([&] {
+    while (!is_ended) {
+      const weft_status status = weft_mesh_tick(shown, 1);
+      unexpected += status != WEFT_OK && status != WEFT_BUSY && status != WEFT_BAD_HANDLE;
+      std::this_thread::yield();  // valgrind runs one thread at a time
+    }
+  });
+  const auto insist = [](auto&& call) {
+    weft_status status = call();
+    for (; status == WEFT_BUSY; status = call()) std::this_thread::yield();
+    return status;
+  };
+  for (int round = 0; round < 50; ++round) {
+    weft_mesh* const old = shown;
+    EXPECT_EQ(insist([&] { return weft_mesh_destroy(old); }), WEFT_OK);
+    EXPECT_EQ(insist([&] { return weft_mesh_tick(old, 1); }), WEFT_BAD_HANDLE);
+    shown = make_mesh();
+    EXPECT_EQ(insist([&] { return weft_mesh_tick(shown, 1); }), WEFT_OK);
+  }
+  is_ended = true;
+  late.join();
+  EXPECT_EQ(unexpected, 0u);
+  WEFT_EXPECT_OK(weft_mesh_destroy(shown));
+}
+
+// Of what shares its state, one object at a time, through whichever handle; and what is made next is free at once.
+TEST(Misuse, AMeshAndItsLearnerAreBusyTogether) {
+  for (int round = 0; round < 2; ++round) {
+    weft_mesh* const mesh = make_mesh();
+    weft_learner* learner = nullptr;
+    WEFT_ASSERT_OK(weft_learner_build(mesh, nullptr, &learner));
+    std::atomic<bool> is_ended{false};
+    std::uint64_t learned = 0, unexpected = 0;
+    std::thread other([&] {
+      const float bits[2] = {0, 1};
+      while (!is_ended) {
+        const weft_status status = weft_learner_learn_one(learner, bits, 2, 1);
+        learned += status == WEFT_OK;
+        unexpected += status != WEFT_OK && status != WEFT_BUSY;
+        std::this_thread::yield();
+      }
+    });
+    std::uint64_t seen = 0, busy = 0;
+    while (seen == 0 || busy == 0) {
+      std::uint64_t ticks = 0;
+      const weft_status status = weft_mesh_ticks(mesh, &ticks);
+      ASSERT_TRUE(status == WEFT_OK || status == WEFT_BUSY);
+      seen += status == WEFT_OK && ticks > 0;
+      busy += status == WEFT_BUSY;
+      std::this_thread::yield();
+    }
+    is_ended = true;
+    other.join();
+    EXPECT_GT(learned, 0u);
+    EXPECT_EQ(unexpected, 0u);
+    WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+    WEFT_EXPECT_OK(weft_learner_drain(learner));
+    WEFT_EXPECT_OK(weft_learner_destroy(learner));
+  }
+}
+
 TEST(Misuse, ObjectsMayGoInAnyOrder) {
   weft_mesh* const mesh = make_mesh();
   weft_learner* learner = nullptr;
