@@ -26,7 +26,8 @@ enum class RandomPurpose : std::uint32_t {
   drift,
   generator,
   renew,
-  replay
+  replay,
+  renew_unit
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

@@ -37,7 +37,8 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& given, Learnin
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
       drift(options.drift, mesh.spec().seed),
-      past{given, Reservoir(of, options), Consolidator(of, options, plan.hold)},
+      past{given, Reservoir(of, options), Consolidator(of, options, plan.hold),
+           UnitRenewal(of, given.renew, given.learners)},
       saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
@@ -103,6 +104,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   const LearningOptions given = with_defaults(wanted);
   const LearningOptions options = with_replayed_rows(given);
   WEFT_CHECK(check_past(mesh, given));
+  WEFT_CHECK(UnitRenewal::check(mesh, given.renew));
   WEFT_CHECK(check_memory(mesh, given));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   if (options.traces && mesh.device_statistics())
@@ -268,7 +270,8 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
   if (p.late.is_on()) p.late.follow(p.mesh);
   for (std::uint64_t done = 0; done < samples;) {
     if (p.late.has_entries()) WEFT_CHECK(make_room_for_errors());
-    const bool goes_alone = p.late.awaits_answers() || p.late.next_entry().is_one || p.past.is_on();
+    const bool goes_alone =
+        p.late.awaits_answers() || p.late.next_entry().is_one || p.past.is_on() || p.past.renewal.is_on();
     const std::uint64_t most = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.free_slots()});
     const std::uint64_t count = p.options.plasticity.room(now.samples, most);
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
@@ -283,6 +286,7 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
     if (p.late.is_on()) p.late.end_run(p.mesh.ticks(), now.block_first + count - now.samples);
     WEFT_CHECK(ran);
     done += count;
+    if (p.past.renewal.is_on()) p.past.renewal.after(p.mesh, p.updates.optimizer(), now.samples);
     if (p.options.plasticity.is_due(now.samples)) pull_weights(p.mesh, p.options.plasticity, now.samples);
   }
   return {};

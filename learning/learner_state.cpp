@@ -78,6 +78,7 @@ void visit_learner(Parts& parts, Archive& archive) {
       archive(Field{"gradient_size", Scope::messages, node}, std::span(parts.sizes.sizes()[node]));
   DriftWatch::visit(parts.drift, archive);
   Reservoir::visit(parts.past.reservoir, archive);
+  UnitRenewal::visit(parts.past.renewal, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
   auto& optimizer = parts.updates.optimizer();
   Optimizer::visit(optimizer, archive, 0, optimizer.nodes());
@@ -126,6 +127,7 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   if (node + 1 != parts_.plan.layers.size()) return;
   if (parts_.drift.is_on()) parts_.drift.visit_hash(archive);
   if (parts_.past.reservoir.is_on()) parts_.past.reservoir.visit_hash(archive);
+  if (parts_.past.renewal.is_on()) parts_.past.renewal.visit_hash(archive);
   if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
   const std::vector<std::uint32_t> open = late_words(parts_, kHashedLate);
   archive(kOpen, std::span(open));
@@ -155,6 +157,7 @@ Status Learner::finish_restore() {
   for (const std::array<float, 2>& size : p.sizes.sizes())
     if (!std::isfinite(size[0]) || !std::isfinite(size[1]))
       return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
+  if (!p.past.renewal.fits()) return fail(Errc::corrupt, "learner state: a unit's use is no amount");
   if (!p.past.reservoir.fits(p.rings)) return fail(Errc::corrupt, "learner state: a stored sample is none");
   p.pending_scores.clear();
   p.drift.clear_events();

@@ -5,6 +5,7 @@
 #include "learning/internal/drift_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
 #include "learning/internal/past_tables.hpp"
+#include "learning/internal/unit_renewal.hpp"
 #include "learning/losses.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -251,10 +252,15 @@ std::vector<LearningTable::Field> past_fields() {
                          {.meaning = "what holds weights near those that learned what was before"})};
 }
 
+std::vector<LearningTable::Field> renewal_fields() {
+  return {section_option("renew", &LearningOptions::renew, renewal_table(),
+                         {.meaning = "units of hidden layers that begin anew"})};
+}
+
 const LearningTable& learning_table() {
   static const LearningTable table(
       joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
-              trace_fields(), drift_fields(), plasticity_fields(), past_fields()}));
+              trace_fields(), drift_fields(), plasticity_fields(), past_fields(), renewal_fields()}));
   return table;
 }
 
@@ -378,6 +384,7 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_weights(options));
   WEFT_CHECK(check_drift(options.drift));
   WEFT_CHECK(check_past(options));
+  WEFT_CHECK(check_renewal(options));
   if (options.plasticity.is_on() && options.late != Late::none)
     return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
                                             "' with learning.late '" + std::string(name(options.late)) +

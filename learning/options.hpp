@@ -4,6 +4,7 @@
 
 #include "learning/drift/drift_options.hpp"
 #include "learning/past/past_options.hpp"
+#include "learning/unit_renewal.hpp"
 #include "learning/weight_pull.hpp"
 
 #include "kernels/loss.hpp"
@@ -97,6 +98,7 @@ struct LearningOptions {
   PlasticityOptions plasticity{};
   ReplayOptions replay{};
   ConsolidationOptions consolidation{};
+  RenewalOptions renew{};
   bool operator==(const LearningOptions&) const = default;
 };
 

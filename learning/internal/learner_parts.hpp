@@ -16,6 +16,7 @@
 #include "learning/internal/reservoir.hpp"
 #include "learning/internal/sample_clock.hpp"
 #include "learning/internal/sample_rings.hpp"
+#include "learning/internal/unit_renewal.hpp"
 #include "learning/internal/weight_updates.hpp"
 #include "learning/learner.hpp"
 
@@ -27,11 +28,12 @@
 
 namespace weft::learning {
 
-/// Parts for what was before.
+/// Parts for what was before, and for units that begin anew: they act between two samples.
 struct PastParts {
   LearningOptions given;  // as the caller knows them: their learners are those of new samples
   Reservoir reservoir;
   Consolidator consolidator;
+  UnitRenewal renewal;
   bool is_on() const noexcept { return reservoir.is_on() || consolidator.is_on(); }
 };
 
