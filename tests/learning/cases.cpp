@@ -413,6 +413,25 @@ void add_past(std::vector<Case>& all) {
   }
 }
 
+/// Units that begin anew, several of them within the samples of a case.
+void add_renewals(std::vector<Case>& all) {
+  for (const Renewal method : {Renewal::redo, Renewal::continual}) {
+    const auto add = [&](const LearningOptions& by, const NetworkSpec& spec, std::string_view more) {
+      LearningOptions options = by;
+      options.optimizer.lr = 0.02f;
+      options.renew = {method, 7, 0.6f, 0.02f, 0.9f, 5};
+      all.push_back({joined({"renew", name(method), name(by.rule), name(by.schedule), more}), spec, options});
+      all.back().is_on_cpu = true;
+    };
+    for (const Schedule schedule : kSchedules) {
+      add({.schedule = schedule}, digits_network(3), "float32");
+      add({.schedule = schedule, .learners = 2}, in_type(digits_network(3), Dtype::int8, Activations::float32, true),
+          "int8");
+    }
+    for (const Rule rule : target_rules()) add({.rule = rule}, digits_network(3), "float32");
+  }
+}
+
 }  // namespace
 
 std::vector<UpdateCase> update_cases() {
@@ -466,6 +485,7 @@ std::vector<Case> cases() {
   add_choosing(all);
   add_metacognition(all);
   add_past(all);
+  add_renewals(all);
   return all;
 }
 
