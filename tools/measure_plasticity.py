@@ -7,8 +7,8 @@
 
 A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples of them. One row an arm: mean online
 accuracy over all tasks, of the first and of the last tenth of them. An arm is a row of PULLS, or parts joined by " + ":
-one of these rows, "ema DECAY [EPSILON]" or "welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before
-each relu, without parameters).
+one of these rows, "redo EVERY THRESHOLD" or "continual RATE MATURITY" (section renew), "ema DECAY [EPSILON]" or
+"welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters).
 Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
 training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
 """
@@ -34,6 +34,7 @@ PULLS = {
     "fresh 0.01": {"pull": "fresh", "every": 100, "share": 0.01, "scale": 0.01},
     "fresh 0.03": {"pull": "fresh", "every": 100, "share": 0.03, "scale": 0.03},
 }
+RENEWALS = {"redo": (("every", int), ("threshold", float)), "continual": (("rate", float), ("maturity", int))}
 
 
 def digits():
@@ -92,13 +93,15 @@ class Mnist:
 
 
 def layers_of(parts):
-    """The layers of an arm in the grid, and its pull."""
-    layers, pull, has_norm = [], {}, "layer_norm" in parts
+    """The layers of an arm in the grid, its pull and its renewals."""
+    layers, pull, renew, has_norm = [], {}, {}, "layer_norm" in parts
     for part in parts:
         kind, *numbers = part.split()
         if kind in ("ema", "welford"):
             names = ("decay", "epsilon") if kind == "ema" else ("epsilon",)
             layers.append({"type": "running_standardize", "kind": kind, **dict(zip(names, map(float, numbers)))})
+        elif kind in RENEWALS:
+            renew = {"method": kind} | {key: of(number) for (key, of), number in zip(RENEWALS[kind], numbers)}
         elif part != "layer_norm":
             pull = PULLS[part]
     for width in (300, 150):
@@ -109,15 +112,16 @@ def layers_of(parts):
             layers[-1]["activation"] = "relu"
     layers.append({"type": "dense", "out": 10})
     layers[0]["from"] = ["x"]
-    return [{"at": [0, 0, x, 0], **layer} for x, layer in enumerate(layers)], pull
+    return [{"at": [0, 0, x, 0], **layer} for x, layer in enumerate(layers)], pull, renew
 
 
 def run(weft, arm, data, lr, seed):
     samples = data.samples
-    layers, pull = layers_of(arm.split(" + "))
+    layers, pull, renew = layers_of(arm.split(" + "))
     made = {"weft": 2, "seed": seed, "grid": {"x": len(layers)}, "inputs": {"x": [data.pixels]}, "layers": layers,
             "outputs": {"y": [0, 0, len(layers) - 1, 0]},
-            "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": pull},
+            "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": pull,
+                         **({"renew": renew} if renew else {})},
             "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(10)], "scale": data.scale,
                        "window": samples, "change_every": samples}}
     with tempfile.TemporaryDirectory() as folder:
