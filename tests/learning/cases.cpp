@@ -425,8 +425,7 @@ void add_renewals(std::vector<Case>& all) {
     };
     for (const Schedule schedule : kSchedules) {
       add({.schedule = schedule}, digits_network(3), "float32");
-      add({.schedule = schedule, .learners = 2}, in_type(digits_network(3), Dtype::int8, Activations::float32, true),
-          "int8");
+      add({.schedule = schedule}, in_type(digits_network(3), Dtype::int8, Activations::float32, true), "int8");
     }
     for (const Rule rule : target_rules()) add({.rule = rule}, digits_network(3), "float32");
   }
