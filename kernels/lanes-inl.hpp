@@ -54,6 +54,13 @@ HWY_INLINE float FoldVector(D d, hn::Vec<D> v) {
   }
 }
 
+// The sum of all lanes, by halves.
+HWY_INLINE float FoldLanes(FloatVec (&lane)[kLaneVectors]) {
+  for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
+    for (std::size_t i = 0; i < half; ++i) lane[i] = hn::Add(lane[i], lane[i + half]);
+  return FoldVector(FloatTag(), lane[0]);
+}
+
 // Runs over a row of n in blocks of 64: lane[i] = step(lane[i], load), where load(p) reads lane i's elements of p's
 // row. Lanes past the row's end are left alone.
 template <class Step>
@@ -83,9 +90,7 @@ HWY_INLINE float LaneSum(std::size_t n, const Step& step) {
   FloatVec lane[kLaneVectors];
   for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] = hn::Zero(d);
   ForEachLane(n, lane, step);
-  for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) lane[i] = hn::Add(lane[i], lane[i + half]);
-  return FoldVector(d, lane[0]);
+  return FoldLanes(lane);
 }
 
 // x > largest ? x : largest, so a NaN x never wins.

@@ -187,7 +187,7 @@ MatrixView BackwardStep::state_errors(const LayerAt& at, const Hop& hop) noexcep
 }
 
 void BackwardStep::backward(const LayerAt& at, mesh::BackwardArgs& args, bool learns) {
-  if (learns && !at.product) args.gradients = optimizer_.gradients(at.node);
+  if (learns && !at.product) args.gradients = optimizer_.gradients(at.node, at.keeps_products);
   at.context.backward(at.node, args);
   if (learns && at.product) *at.product = {args.dy.data, args.x.data, args.dy.cols, args.x.cols};
 }

@@ -19,8 +19,9 @@ namespace {
 class LayerUpdate {
  public:
   LayerUpdate(LearnerParts& parts, LayerAt at) : parts_(parts), at_(at) {
-    if (at.context.cpu && parts.plan.layers[at.node].is_outer && !parts.sizes.is_measured(at.node))
-      at_.product = &product_;
+    if (!at.context.cpu || parts.sizes.is_measured(at.node)) return;
+    if (parts.plan.layers[at.node].is_outer) at_.product = &product_;
+    at_.keeps_products = parts.plan.layers[at.node].keeps_products;
   }
   LayerUpdate(const LayerUpdate&) = delete;
   LayerUpdate& operator=(const LayerUpdate&) = delete;
@@ -29,7 +30,7 @@ class LayerUpdate {
     if (at_.product)
       parts_.updates.begin_product(at_.node);
     else
-      parts_.updates.begin(at_.context, at_.node);
+      parts_.updates.begin(at_.context, at_.node, at_.keeps_products);
     is_begun_ = at_.is_first = true;
   }
   bool is_begun() const noexcept { return is_begun_; }

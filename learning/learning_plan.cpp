@@ -45,6 +45,11 @@ class Planner {
  private:
   std::uint32_t add_message(std::size_t width);
   void plan_hop(const ErrorSchedule& schedule, NodeId id, std::uint32_t distance);
+  /// An update of the layer's own weights is by the errors of one row.
+  bool is_by_one_row(NodeId id) const noexcept {
+    const LayerPlan& layer = plan_.layers[id];
+    return options_.learners == 1 && layer.moves && layer.hops.size() == 1 && layer.groups.empty();
+  }
 
   const mesh::Graph& graph_;
   const LearningOptions& options_;
@@ -176,8 +181,7 @@ void Planner::plan_moves() {
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !needs_gradients; ++id) {
     LayerPlan& layer = plan_.layers[id];
     const mesh::Node& node = graph_.nodes()[id];
-    layer.is_outer = options_.learners == 1 && layer.moves && layer.hops.size() == 1 && layer.groups.empty() &&
-                     is_one_product(node) && node.layer->row_product();
+    layer.is_outer = is_by_one_row(id) && is_one_product(node) && node.layer->row_product();
   }
   plan_.travel = (is_along_links(rule_of(options_).path) ? plan_.depth : 2) + (plan_.moves_together ? 2 : 0);
 }
@@ -185,6 +189,10 @@ void Planner::plan_moves() {
 /// The output of each layer with traces: their step is by one error.
 Status Planner::plan_traces() {
   if (!options_.traces) return {};
+  const bool takes_products = rule_of(options_).path == ErrorPath::gradients && options_.gradient_limit == 0.0f &&
+                              !options_.consolidation.weighs();
+  for (NodeId id = 0; id < plan_.layers.size() && takes_products; ++id)
+    plan_.layers[id].keeps_products = is_by_one_row(id) && graph_.nodes()[id].owners.empty();
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     std::vector<NodeId> front{graph_.outputs()[i]};
     std::vector<bool> is_reached(graph_.nodes().size());

@@ -79,6 +79,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.first_.push_back(weights.parameters().size());
+  if (options.traces) made.products_.resize(weights.parameters().size());
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
@@ -99,18 +100,22 @@ void Optimizer::make_norms(const mesh::WeightStore& weights) {
   total_.assign(1, 0.0f);
 }
 
-void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
+void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                                bool keeps_products) {
   for (const auto& parameter : weights.of(node)) {
-    const std::size_t n = parameter.spec->stored_size();
-    float* const values = gradient_pointers_[first_[node] + parameter.index];
-    if (values) stream.fill({0.0f, {values, 1, n, n}});
+    const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
+    const bool is_kept = keeps_products && parameter.spec->is_outer;
+    if (!products_.empty()) products_[i] = {{}, !is_kept};
+    float* const values = gradient_pointers_[i];
+    if (values && !is_kept) stream.fill({0.0f, {values, 1, n, n}});
   }
 }
 
 bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
   for (const auto& parameter : weights.of(node)) {
-    const std::size_t n = parameter.spec->stored_size();
-    if (!stream.is_finite({{gradient_pointers_[first_[node] + parameter.index], 1, n, n}})) return false;
+    const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
+    if (product(i)) continue;  // of moderate numbers
+    if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
   }
   return true;
 }
@@ -149,7 +154,8 @@ void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId nod
   if (!signal) return;
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
-    norms_[node] += kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
+    norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signal->decay)
+                               : kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
   }
 }
 
@@ -244,7 +250,7 @@ bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weig
 }
 
 void Optimizer::take_product(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
-                             const kernels::OuterProduct& p) const {
+                             const kernels::OuterProduct& p) {
   clear_gradients(stream, weights, node);
   const kernels::ConstMatrixView dy{p.dy, 1, p.out, p.out}, x{p.x, 1, p.in, p.in};
   for (const auto& parameter : weights.of(node)) {

@@ -39,12 +39,16 @@ class Optimizer {
                                  const LearningOptions& options);
 
   /// Destinations of the gradients of the weights that the layer computes with: its own and tied ones.
-  mesh::Gradients gradients(mesh::NodeId node) const noexcept {
-    return {joined_[node].empty() ? gradient_pointers_.data() + first_[node] : joined_[node].data()};
+  /// `keeps_products`: as in LayerPlan, of a layer whose weights are its own.
+  mesh::Gradients gradients(mesh::NodeId node, bool keeps_products = false) noexcept {
+    float* const* const own = gradient_pointers_.data() + first_[node];
+    return {joined_[node].empty() ? own : joined_[node].data(),
+            keeps_products ? products_.data() + first_[node] : nullptr};
   }
   /// The gradients of parameter `i` of the store.
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
-  void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
+  void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                       bool keeps_products = false);
   /// True where all gradients of the layer's own weights are finite.
   bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
@@ -68,7 +72,7 @@ class Optimizer {
                     const kernels::OuterProduct& product);
   /// Writes those gradients to memory, for `step`.
   void take_product(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
-                    const kernels::OuterProduct& product) const;
+                    const kernels::OuterProduct& product);
 
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
@@ -109,6 +113,10 @@ class Optimizer {
   };
   /// The traces of parameter `i`.
   float* trace(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
+  /// The gradient of parameter `i` is an outer product that is not in memory.
+  const kernels::OuterProduct* product(std::size_t i) const noexcept {
+    return !products_.empty() && products_[i].product.dy ? &products_[i].product : nullptr;
+  }
   const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
   void make_norms(const mesh::WeightStore& weights);
@@ -124,9 +132,10 @@ class Optimizer {
   std::vector<mesh::ParameterBuffer> slots_;
   std::size_t first_past_ = 0;  // slots before those of the consolidation
   std::vector<float*> gradient_pointers_;
-  std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
-  std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
-  std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
+  std::vector<mesh::MatrixGradient> products_;  // by parameter, with traces: of the update under way
+  std::vector<std::vector<float*>> joined_;     // by node; empty where the layer's weights are its own
+  std::vector<std::size_t> first_;              // node -> its first parameter; one past the end at the back
+  std::vector<std::size_t> sizes_;              // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
   std::vector<bool> is_frozen_;              // by node
   std::vector<kernels::StepShares> shares_;  // by node

@@ -20,7 +20,7 @@ bool WeightUpdates::measured(const mesh::StepContext& context, NodeId node, Move
   return has_moved;
 }
 
-void WeightUpdates::begin(mesh::StepContext& context, NodeId node) noexcept {
+void WeightUpdates::begin(mesh::StepContext& context, NodeId node, bool keeps_products) noexcept {
   has_failed_[node] = 0;
   bool is_owner = false;
   for (const std::uint32_t g : plan_->layers[node].groups) {
@@ -31,11 +31,11 @@ void WeightUpdates::begin(mesh::StepContext& context, NodeId node) noexcept {
       progress_[g] = {static_cast<std::uint32_t>(group.users.size()), false, false};
     }
   }
-  if (!is_owner) clear(context, node);
+  if (!is_owner) clear(context, node, keeps_products);
 }
 
-void WeightUpdates::clear(mesh::StepContext& context, NodeId node) noexcept {
-  optimizer_.clear_gradients(context.stream, context.weights, node);
+void WeightUpdates::clear(mesh::StepContext& context, NodeId node, bool keeps_products) noexcept {
+  optimizer_.clear_gradients(context.stream, context.weights, node, keeps_products);
   if (!plan_->moves_together || !plan_->layers[node].moves) return;
   optimizer_.forget_norm(context.stream, node);
   is_dropped_[node] = 0;

@@ -20,7 +20,7 @@ layers=${*:-$(sed -n 's/^WEFT_LAYER(\([a-z0-9_]*\),.*/\1/p' "$source_folder/mesh
 . "$source_folder/tools/arm64_sysroot.sh"
 
 build_there conformance_tests capi_tests
-rm -f "$build"/*.hashes "$build"/*.rows "$build"/*.log
+rm -f "$build"/*.hashes "$build"/*.rows
 failed=
 there() {
   qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH="$libraries" "$build/neon/bin/$1" "${@:2}"
@@ -32,14 +32,34 @@ same() {
   failed="$failed $1"
 }
 
-rows=--gtest_filter=Conformance.WritesRowsForOtherLanguages
-for layer in $layers; do
-  export WEFT_CONFORMANCE_LAYER=$layer
-  WEFT_CONFORMANCE_ROWS=$build/host.rows "$here" $rows >> "$build/host.log" || failed="$failed $layer(host)"
-  WEFT_CONFORMANCE_ROWS=$build/neon.rows there conformance_tests $rows >> "$build/neon.log" ||
-    failed="$failed $layer(neon)"
-  echo "$layer: $(wc -l < "$build/neon.rows") rows so far"
-done
+# each KIND STEP: STEP LAYER FOLDER for every layer, as many at once as there are cores; what it writes to FOLDER/host.KIND
+# and FOLDER/neon.KIND is joined in the layers' order.
+each() {
+  local layer running=0
+  for layer in $layers; do
+    mkdir -p "$build/layers/$layer"
+    rm -f "$build/layers/$layer"/*
+    if [ $((running += 1)) -gt "$(nproc)" ]; then wait -n || true; fi
+    (
+      export WEFT_CONFORMANCE_LAYER=$layer
+      "$2" "$build/layers/$layer" || echo "$layer" > "$build/layers/$layer/failed"
+      echo "$layer: $(wc -l < "$build/layers/$layer/neon.$1") $1"
+    ) &
+  done
+  wait
+  for layer in $layers; do
+    cat "$build/layers/$layer/host.$1" >> "$build/host.$1" || true
+    cat "$build/layers/$layer/neon.$1" >> "$build/neon.$1" || true
+    if [ -e "$build/layers/$layer/failed" ]; then failed="$failed $layer" && tail -n 20 "$build/layers/$layer"/*.log; fi
+  done
+}
+
+write_rows() {
+  local rows=--gtest_filter=Conformance.WritesRowsForOtherLanguages
+  WEFT_CONFORMANCE_ROWS=$1/host.rows "$here" $rows > "$1/host.log" &&
+    WEFT_CONFORMANCE_ROWS=$1/neon.rows there conformance_tests $rows > "$1/neon.log"
+}
+each rows write_rows
 same rows
 [ -n "$failed" ] || echo "neon: $(echo "$layers" | wc -w) layers," \
   "$(sed 's/.*"name":"[a-z0-9_]* [0-9]* \([a-z0-9_]*\).*/\1/' "$build/neon.rows" | sort -u | wc -l) types," \
@@ -49,14 +69,11 @@ told=$(WEFT_CONFORMANCE_ROWS=$build/host.rows there capi_tests --gtest_filter=CC
 echo "neon: through C: $(echo "$told" | grep -o '[0-9]* rows, [0-9]* mismatches' || echo none)"
 
 if [ "${WEFT_NEON_ROWS:-0}" != 1 ]; then
-  for layer in $layers; do
-    export WEFT_CONFORMANCE_LAYER=$layer
-    WEFT_CONFORMANCE_HASHES=$build/host.hashes "$here" --gtest_filter=-*Gpu* > "$build/host.log" ||
-      failed="$failed $layer(host)"
-    WEFT_CONFORMANCE_HASHES=$build/neon.hashes there conformance_tests --gtest_filter=-*Gpu* > "$build/neon.log" ||
-      failed="$failed $layer(neon)"
-    echo "$layer: $(wc -l < "$build/neon.hashes") hashes so far"
-  done
+  run_tests() {
+    WEFT_CONFORMANCE_HASHES=$1/host.hashes "$here" --gtest_filter=-*Gpu* > "$1/host.log" &&
+      WEFT_CONFORMANCE_HASHES=$1/neon.hashes there conformance_tests --gtest_filter=-*Gpu* > "$1/neon.log"
+  }
+  each hashes run_tests
   same hashes
   [ -n "$failed" ] || echo "neon: $(wc -l < "$build/neon.hashes") state hashes of conformance tests as on this machine"
 fi

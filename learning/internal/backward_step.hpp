@@ -35,7 +35,7 @@ class BackwardStep {
   /// The parts must outlive it.
   BackwardStep(const LearningOptions& options, const LearningPlan& plan, const FeedbackWeights& feedback,
                LearnedInverses& inverses, SampleRings& rings, ActivationRecords& records, ErrorMessages& messages,
-               const Optimizer& optimizer)
+               Optimizer& optimizer)
       : options_(options),
         rule_(rule_of(options)),
         plan_(plan),
@@ -127,7 +127,7 @@ class BackwardStep {
   LearnedInverses& inverses_;
   ActivationRecords& records_;
   ErrorMessages& messages_;
-  const Optimizer& optimizer_;
+  Optimizer& optimizer_;
   OutputErrors outputs_;
   TargetLimits limits_;
   UpdateBudgets budgets_;

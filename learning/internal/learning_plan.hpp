@@ -60,6 +60,7 @@ struct LayerPlan {
   float step_size = 0.0f;             // of a step, over the mean square of the input and the layer's factor of the
                                       // rate; 0: it does not hang on that
   bool is_outer = false;              // a step's gradients are the outer product of one error and one input
+  bool keeps_products = false;        // outer products in its gradients stay out of memory until traces take them in
   bool moves = false;                 // learning makes updates of it; one without weights counts them alone
 };
 

@@ -40,6 +40,7 @@ struct LayerAt {
   std::size_t learners = 1;
   bool is_first = false;                     // of the errors of one update
   kernels::OuterProduct* product = nullptr;  // takes the gradients of a layer that is one product, instead of memory
+  bool keeps_products = false;               // of LayerPlan, on the CPU
 
   /// Rows of the learners in a scratch.
   kernels::MatrixView rows(AlignedBuffer<float>& buffer, std::size_t width) const noexcept {

@@ -36,8 +36,8 @@ class WeightUpdates {
 
   /// Measures how weights move, on the CPU; null: nobody looks. Between runs.
   void measure(LayerStatistics* statistics) noexcept { statistics_ = statistics; }
-  /// Clears the gradients of the weights that `node` computes with.
-  void begin(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  /// Clears the gradients of the weights that `node` computes with. `keeps_products`: see Optimizer::gradients.
+  void begin(mesh::StepContext& context, mesh::NodeId node, bool keeps_products) noexcept;
   /// The same for an update by one outer product, which needs no gradients in memory.
   void begin_product(mesh::NodeId node) noexcept { has_failed_[node] = 0; }
   /// Moves the weights of `node` by such an update.
@@ -61,7 +61,7 @@ class WeightUpdates {
   const std::vector<Progress>& progress() const noexcept { return progress_; }
 
  private:
-  void clear(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  void clear(mesh::StepContext& context, mesh::NodeId node, bool keeps_products = false) noexcept;
   bool is_held_back(const mesh::StepContext& context, mesh::NodeId node) const noexcept;
   void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
   void move_checked(mesh::StepContext& context, mesh::NodeId node) noexcept;

@@ -352,7 +352,7 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
     own.cache = part(args.cache, place.cache);
     own.state = part(args.state, place.state);
     own.dy = is_last(i) ? args.dy : part(args.scratch, place.dy);
-    if (own.gradients.data) own.gradients.data += place.slot;
+    if (own.gradients.data) own.gradients = args.gradients.from(place.slot);
     own.dnext_state = part(args.dnext_state, place.state);
     own.dstate = part(args.dstate, place.state);
     own.scratch = part(args.scratch, {inner_scratch_.offset, step.layer->scratch_size()});

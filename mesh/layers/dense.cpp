@@ -19,7 +19,7 @@ class Dense final : public Layer {
  public:
   Dense(const Shape& in, std::size_t out, Activation activation, bool has_bias, Initializer init)
       : Layer(in, with_features(in, out)), tokens_(in), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", out, in.back(), true, std::move(init), LinearMap{}});
+    parameters_.push_back({"weight", out, in.back(), true, std::move(init), LinearMap{}, true});
     if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f)});
   }
 
@@ -44,7 +44,7 @@ class Dense final : public Layer {
     tokens_.each(args, [&](const BackwardArgs& own) {
       if (activation_ != Activation::linear) stream.unary_backward({activation_, own.z, own.y, own.dy, own.dy});
       if (own.gradients.data) {
-        stream.outer_accumulate({own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols}});
+        own.gradients.add_outer(stream, 0, own.dy, own.x);
         if (has_bias_) stream.column_accumulate({own.dy, own.gradients[1]});
       }
       if (own.dx.data) stream.linear_transposed({own.weights.matrix(0), own.dy, own.dx});

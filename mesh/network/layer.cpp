@@ -5,6 +5,8 @@
 #include "mesh/network/option_reader.hpp"
 #include "mesh/runtime/observer.hpp"
 
+#include "kernels/finite.hpp"
+
 #include "core/near_word.hpp"
 #include "core/printable.hpp"
 
@@ -20,6 +22,25 @@ namespace weft::mesh {
   LayerDeclaration declare_##type();
 #include "mesh/layers/layers.def"
 #undef WEFT_LAYER
+
+void Gradients::add_outer(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy,
+                          const kernels::ConstMatrixView& x) const {
+  const kernels::Panels sum{data[i], dy.cols, x.cols};
+  if (products && !products[i].is_in_memory) {
+    MatrixGradient& kept = products[i];
+    const kernels::OuterProduct before = kept.product;
+    if (!before.dy && dy.rows == 1 && kernels::are_moderate(dy.data, dy.cols) &&
+        kernels::are_moderate(x.data, x.cols)) {
+      kept.product = {dy.data, x.data, dy.cols, x.cols};
+      return;
+    }
+    const std::size_t n = kernels::panels_size(dy.cols, x.cols);
+    stream.fill({0.0f, {data[i], 1, n, n}});
+    if (before.dy) stream.outer_accumulate({{before.dy, 1, dy.cols, dy.cols}, {before.x, 1, x.cols, x.cols}, sum});
+    kept = {{}, true};
+  }
+  stream.outer_accumulate({dy, x, sum});
+}
 
 namespace {
 

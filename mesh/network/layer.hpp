@@ -6,6 +6,7 @@
 
 #include "kernels/activation.hpp"
 #include "kernels/op_stream.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/views.hpp"
 #include "kernels/weight.hpp"
 #include "kernels/window.hpp"
@@ -47,6 +48,7 @@ struct ParameterSpec {
   std::function<void(RandomStream&, std::span<float>)> init;
   /// Of a matrix that is a linear map inside the layer.
   std::optional<LinearMap> map{};
+  bool is_outer = false;  // a matrix whose gradients come by Gradients::add_outer alone
 
   bool is_matrix() const noexcept { return in != 0; }
   /// Floats it takes in memory, panel padding counted.
@@ -61,9 +63,22 @@ struct ConstWeights {
   /// A plain vector, such as a bias: always float32.
   const float* vector(std::size_t i) const noexcept { return static_cast<const float*>(data[i].codes); }
 };
+
+/// Gradients of a matrix in one update: an outer product that stays out of memory, or floats.
+struct MatrixGradient {
+  kernels::OuterProduct product;  // without `dy`: none
+  bool is_in_memory = false;
+};
+
 struct Gradients {
   float* const* data = nullptr;
+  MatrixGradient* products = nullptr;  // null: all are in memory
   float* operator[](std::size_t i) const noexcept { return data[i]; }
+  /// Adds the errors' outer product with the inputs to matrix `i`. Of one row of moderate numbers, the first to come,
+  /// the product is kept by its addresses, which must hold until the weights have moved.
+  void add_outer(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy,
+                 const kernels::ConstMatrixView& x) const;
+  Gradients from(std::size_t first) const noexcept { return {data + first, products ? products + first : nullptr}; }
 };
 
 /// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.

@@ -6,6 +6,8 @@
 
 #include "kernels/float_environment.hpp"
 #include "kernels/isa.hpp"
+#include "kernels/linear.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::learning::traces_test {
@@ -273,6 +276,32 @@ TEST(Traces, AddUpTheSameOnEveryInstructionSet) {
       first = sum;
     }
     EXPECT_NEAR(*first, norm, 1e-5 * norm);
+  }
+}
+
+// Outer products that stay in registers have the bits of those in memory; what pads the last panel stays 0.
+TEST(Traces, TakeAnOuterProductInAsItsGradients) {
+  const kernels::FlushSubnormals flush;
+  for (const auto& [out, in] : std::vector<std::pair<std::size_t, std::size_t>>{
+           {1, 1}, {3, 5}, {16, 4}, {17, 8}, {18, 7}, {40, 6}, {128, 128}, {130, 3}}) {
+    RandomStream random(3, out * 1000 + in, RandomPurpose::test);
+    const std::size_t n = kernels::panels_size(out, in);
+    std::vector<float> dy(out), x(in), z(n), g(n);
+    for (float& value : dy) value = random.next_normal();
+    for (float& value : x) value = random.next_normal();
+    dy.back() = -0.0f;
+    for (std::size_t o = 0; o < out; ++o)
+      for (std::size_t k = 0; k < in; ++k) z[kernels::panel_index(in, o, k)] = random.next_normal();
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      const ForIsa scope(isa);
+      std::vector<float> wanted = z, moved = z;
+      std::fill(g.begin(), g.end(), 0.0f);
+      kernels::outer_accumulate({dy.data(), 1, out, out}, {x.data(), 1, in, in}, {g.data(), out, in});
+      const float sum = kernels::trace_update(wanted.data(), g.data(), 0.8f, n);
+      EXPECT_EQ(kernels::trace_update(moved.data(), kernels::OuterProduct{dy.data(), x.data(), out, in}, 0.8f), sum)
+          << name(isa) << out << 'x' << in;
+      EXPECT_EQ(moved, wanted) << name(isa) << out << 'x' << in;
+    }
   }
 }
 
