@@ -10,6 +10,8 @@
 #include "kernels/optimizer.hpp"
 #include "kernels/trace.hpp"
 
+#include "core/aligned_buffer.hpp"
+
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
@@ -286,7 +288,8 @@ TEST(Traces, TakeAnOuterProductInAsItsGradients) {
            {1, 1}, {3, 5}, {16, 4}, {17, 8}, {18, 7}, {40, 6}, {128, 128}, {130, 3}}) {
     RandomStream random(3, out * 1000 + in, RandomPurpose::test);
     const std::size_t n = kernels::panels_size(out, in);
-    std::vector<float> dy(out), x(in), z(n), g(n);
+    std::vector<float> dy(out), x(in), z(n);
+    AlignedBuffer<float> g(n);
     for (float& value : dy) value = random.next_normal();
     for (float& value : x) value = random.next_normal();
     dy.back() = -0.0f;
@@ -295,7 +298,7 @@ TEST(Traces, TakeAnOuterProductInAsItsGradients) {
     for (const kernels::Isa isa : kernels::available_isas()) {
       const ForIsa scope(isa);
       std::vector<float> wanted = z, moved = z;
-      std::fill(g.begin(), g.end(), 0.0f);
+      std::fill_n(g.data(), n, 0.0f);
       kernels::outer_accumulate({dy.data(), 1, out, out}, {x.data(), 1, in, in}, {g.data(), out, in});
       const float sum = kernels::trace_update(wanted.data(), g.data(), 0.8f, n);
       EXPECT_EQ(kernels::trace_update(moved.data(), kernels::OuterProduct{dy.data(), x.data(), out, in}, 0.8f), sum)
