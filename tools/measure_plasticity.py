@@ -3,25 +3,32 @@
 """Measures plasticity: the digits of examples/data, whose pixels are permuted anew for each task, learned online.
 
   tools/measure_plasticity.py WEFT [--tasks N] [--samples N] [--seeds FIRST:END] [--lr RATE] [--arms NAME,...]
-                              [--mnist DIR]
+                              [--mnist DIR] [--jobs N] [--json FILE]
 
 A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples of them. One row an arm: mean online
 accuracy over all tasks, of the first and of the last tenth of them. An arm is a row of PULLS, or parts joined by " + ":
 one of these rows, "redo EVERY THRESHOLD" or "continual RATE MATURITY" (section renew), "ema DECAY [EPSILON]" or
-"welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters).
+"welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters),
+"lr RATE". With --jobs runs of several arms and seeds go on at once, of a weft and a process that makes samples each.
+--json writes what is known of each run every 30 seconds; runs that the file has whole are not made again.
 Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
 training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
 """
 import argparse
+import concurrent.futures
 import csv
+import functools
 import gzip
 import json
+import multiprocessing
 import operator
 import pathlib
+import queue
 import random
 import statistics
 import subprocess
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PULLS = {
@@ -92,18 +99,21 @@ class Mnist:
             yield b"\n".join(map(b",".join, rows)) + b"\n"
 
 
-def layers_of(parts):
-    """The layers of an arm in the grid, its pull and its renewals."""
-    layers, pull, renew, has_norm = [], {}, {}, "layer_norm" in parts
+def learner_of(parts, rate):
+    """The layers of an arm in the grid, and its section "learning" but for the rule."""
+    layers, learning, has_norm = [], {"optimizer": {"type": "sgd", "lr": rate}}, "layer_norm" in parts
     for part in parts:
         kind, *numbers = part.split()
         if kind in ("ema", "welford"):
             names = ("decay", "epsilon") if kind == "ema" else ("epsilon",)
             layers.append({"type": "running_standardize", "kind": kind, **dict(zip(names, map(float, numbers)))})
         elif kind in RENEWALS:
-            renew = {"method": kind} | {key: of(number) for (key, of), number in zip(RENEWALS[kind], numbers)}
+            learning["renew"] = {"method": kind} | {
+                key: of(number) for (key, of), number in zip(RENEWALS[kind], numbers)}
+        elif kind == "lr":
+            learning["optimizer"]["lr"] = float(numbers[0])
         elif part != "layer_norm":
-            pull = PULLS[part]
+            learning["plasticity"] = PULLS[part]
     for width in (300, 150):
         layers.append({"type": "dense", "out": width, "init": "he_uniform"})
         if has_norm:
@@ -112,39 +122,128 @@ def layers_of(parts):
             layers[-1]["activation"] = "relu"
     layers.append({"type": "dense", "out": 10})
     layers[0]["from"] = ["x"]
-    return [{"at": [0, 0, x, 0], **layer} for x, layer in enumerate(layers)], pull, renew
+    return [{"at": [0, 0, x, 0], **layer} for x, layer in enumerate(layers)], learning
 
 
-def run(weft, arm, data, lr, seed):
-    samples = data.samples
-    layers, pull, renew = layers_of(arm.split(" + "))
+@functools.cache
+def samples_of(folder, tasks, samples):
+    return Mnist(folder, tasks, samples) if folder else Digits(tasks, samples)
+
+
+def feed(running, data, seed, tell):
+    """Gives a run its samples; tell(): between tasks."""
+    try:
+        for block in data.lines(seed):
+            running.stdin.write(block)
+            tell()
+        running.stdin.close()
+    except BrokenPipeError:
+        pass  # its exit code says why
+
+
+def run(key, args, told_to):
+    """One run; tells {"samples", "accuracy"} now and then, and returns the accuracy of each task."""
+    arm, seed = key
+    data = samples_of(args.mnist, args.tasks, args.samples)
+    layers, learning = learner_of(arm.split(" + "), args.lr)
     made = {"weft": 2, "seed": seed, "grid": {"x": len(layers)}, "inputs": {"x": [data.pixels]}, "layers": layers,
-            "outputs": {"y": [0, 0, len(layers) - 1, 0]},
-            "learning": {"rule": "backprop", "optimizer": {"type": "sgd", "lr": lr}, "plasticity": pull,
-                         **({"renew": renew} if renew else {})},
+            "outputs": {"y": [0, 0, len(layers) - 1, 0]}, "learning": {"rule": "backprop", **learning},
             "stream": {"csv": "-", "label": "class", "classes": [str(i) for i in range(10)], "scale": data.scale,
-                       "window": samples, "change_every": samples}}
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "network.json"
-        path.write_text(json.dumps(made))
-        with tempfile.TemporaryFile("w+") as told, tempfile.TemporaryFile("w+") as errors:
-            with subprocess.Popen([weft, "run", str(path), "--data", "-", "--format", "csv", "--json", "--threads", "1"],
-                                  stdin=subprocess.PIPE, stdout=told, stderr=errors) as running:
-                try:
-                    for block in data.lines(seed):
-                        running.stdin.write(block)
-                    running.stdin.close()
-                except BrokenPipeError:
-                    pass  # its exit code says why
-                code = running.wait()
-            told.seek(0)
-            errors.seek(0)
-            printed, errors_told = told.read(), errors.read()
-    if code != 0:
-        raise SystemExit(printed[-2000:] + errors_told)
+                       "window": data.samples, "change_every": data.samples}}
+    with (tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as errors):
+        network, told = pathlib.Path(folder) / "network.json", pathlib.Path(folder) / "told.jsonl"
+        network.write_text(json.dumps(made))
+
+        def tell():
+            lines = [line for line in told.read_text().split("\n")[:-1] if '"event":"progress"' in line]
+            if lines:
+                last = json.loads(lines[-1])
+                told_to.put((key, {"samples": last["samples"], "accuracy": last["overall_accuracy"]}))
+
+        with open(told, "w") as output, subprocess.Popen(
+                [args.weft, "run", str(network), "--data", "-", "--format", "csv", "--json", "--threads", "1"],
+                stdin=subprocess.PIPE, stdout=output, stderr=errors) as running:
+            feed(running, data, seed, tell)
+            code = running.wait()
+        errors.seek(0)
+        printed = told.read_text()
+        if code != 0:
+            raise RuntimeError(f"{arm}, seed {seed}: " + printed[-2000:] + errors.read())
     # The accuracy before a change is that of the task: its window is as long.
     changes = json.loads(printed.splitlines()[-1])["adaptation"]["changes"]
     return [change["before"] for change in changes if change["declared"]]
+
+
+class Results:
+    """Of each run what is known, in a file too."""
+
+    def __init__(self, args):
+        self.path, self.runs, self.written = args.json, {}, time.monotonic()
+        self.protocol = {"tasks": args.tasks, "samples": args.samples, "lr": args.lr, "mnist": bool(args.mnist)}
+        if self.path and self.path.exists():
+            known = json.loads(self.path.read_text())
+            if known["protocol"] != self.protocol:
+                raise SystemExit(f"{self.path}: is of {known['protocol']}, not {self.protocol}")
+            self.runs = {(one["arm"], one["seed"]): one for one in known["runs"]}
+
+    def has(self, key):
+        return "tasks" in self.runs.get(key, {})
+
+    def add(self, key, found):
+        if not self.has(key):
+            self.runs[key] = {"arm": key[0], "seed": key[1], **found}
+
+    def write(self, seconds=0):
+        if self.path and time.monotonic() - self.written >= seconds:
+            self.written = time.monotonic()
+            whole = {"protocol": self.protocol, "runs": list(self.runs.values())}
+            beside = self.path.with_suffix(".new")
+            beside.write_text(json.dumps(whole))
+            beside.replace(self.path)
+
+
+def row_of(arm, runs, tenth):
+    parts = [runs, [r[:tenth] for r in runs], [r[-tenth:] for r in runs]]
+    each = [[100 * statistics.mean(r) for r in part] for part in parts]
+    mean = [statistics.mean(part) for part in each]
+    spread = f" ({statistics.stdev(each[0]):.2f})" if len(runs) > 1 else ""
+    return f"| {arm} | {mean[0]:.1f} %{spread} | {mean[1]:.1f} % | {mean[2]:.1f} % | {mean[2] / mean[1]:.3f} |"
+
+
+def measure(args, arms, seeds, results, print_row):
+    """Runs what the results lack; prints an arm's row when its last seed is there."""
+    keys = [(arm, seed) for arm in arms for seed in seeds]
+    shown = set()
+
+    def show():
+        for arm in arms:
+            if arm not in shown and all(results.has((arm, seed)) for seed in seeds):
+                shown.add(arm)
+                print_row(arm)
+
+    with (multiprocessing.Manager() as manager,
+          concurrent.futures.ProcessPoolExecutor(max_workers=args.jobs) as pool):
+        told = manager.Queue()
+        pending = {pool.submit(run, key, args, told): key for key in keys if not results.has(key)}
+        show()
+        while pending:
+            ready, _ = concurrent.futures.wait(pending, timeout=5, return_when=concurrent.futures.FIRST_COMPLETED)
+            try:
+                while True:
+                    results.add(*told.get_nowait())
+            except queue.Empty:
+                pass
+            for future in ready:
+                key = pending.pop(future)
+                try:
+                    results.add(key, {"tasks": future.result()})
+                except RuntimeError:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    results.write()
+                    raise
+            show()
+            results.write(30)
+    results.write()
 
 
 def main():
@@ -156,17 +255,17 @@ def main():
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--arms", default=",".join(PULLS))
     parser.add_argument("--mnist", type=pathlib.Path)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path)
     args = parser.parse_args()
-    data = Mnist(args.mnist, args.tasks, args.samples) if args.mnist else Digits(args.tasks, args.samples)
-    first, end = map(int, args.seeds.split(":"))
-    tenth = max((args.tasks - 1) // 10, 1)
+    seeds, arms = range(*map(int, args.seeds.split(":"))), args.arms.split(",")
+    for arm in arms:
+        learner_of(arm.split(" + "), args.lr)  # a word that it does not know stops here
+    results, tenth = Results(args), max((args.tasks - 1) // 10, 1)
     print(f"| arm | online accuracy of {args.tasks - 1} tasks | first {tenth} | last {tenth} | last over first |")
-    print("|---|---|---|---|---|")
-    for arm in args.arms.split(","):
-        runs = [run(args.weft, arm, data, args.lr, seed) for seed in range(first, end)]
-        of = [statistics.mean(100 * statistics.mean(part) for part in parts)
-              for parts in ([r for r in runs], [r[:tenth] for r in runs], [r[-tenth:] for r in runs])]
-        print(f"| {arm} | {of[0]:.1f} % | {of[1]:.1f} % | {of[2]:.1f} % | {of[2] / of[1]:.3f} |", flush=True)
+    print("|---|---|---|---|---|", flush=True)
+    measure(args, arms, seeds, results, lambda arm: print(
+        row_of(arm, [results.runs[arm, seed]["tasks"] for seed in seeds], tenth), flush=True))
 
 
 if __name__ == "__main__":
