@@ -110,6 +110,9 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   if (options.traces && mesh.device_statistics())
     return fail(Errc::unsupported,
                 "learning.traces: the network is on a device, which has no traces yet; give device 'cpu'");
+  if (options.perturb.is_on() && mesh.device_statistics())
+    return fail(Errc::unsupported,
+                "learning.perturb: the network is on a device, which has none yet; give device 'cpu'");
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(

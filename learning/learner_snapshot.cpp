@@ -246,7 +246,7 @@ namespace {
 bool keeps_arrays(const LearningOptions& was, const LearningOptions& now) {
   const auto has = [](const LearningOptions& options) {
     return std::tuple(options.optimizer.kind, kernels::arrays_of(options.optimizer), options.optimizer.centered,
-                      options.traces, options.consolidation.method);
+                      options.traces, options.perturb.is_on(), options.consolidation.method);
   };
   return has(was) == has(now);
 }

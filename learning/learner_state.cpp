@@ -27,8 +27,8 @@ std::uint64_t kind_of(const LearningOptions& options) noexcept {
   const std::uint64_t patience = options.late == Late::none ? 0 : options.patience;
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24 |
-         static_cast<std::uint64_t>(options.late) << 32 | patience << 40 |
-         static_cast<std::uint64_t>(options.drift.detector.kind) << 58 |
+         static_cast<std::uint64_t>(options.perturb.is_on()) << 31 | static_cast<std::uint64_t>(options.late) << 32 |
+         patience << 40 | static_cast<std::uint64_t>(options.drift.detector.kind) << 58 |
          static_cast<std::uint64_t>(options.replay.method) << 62;
 }
 

@@ -5,6 +5,7 @@
 #include "learning/drift/drift_options.hpp"
 #include "learning/past/past_options.hpp"
 #include "learning/unit_renewal.hpp"
+#include "learning/weight_perturbation.hpp"
 #include "learning/weight_pull.hpp"
 
 #include "kernels/loss.hpp"
@@ -99,6 +100,7 @@ struct LearningOptions {
   ReplayOptions replay{};
   ConsolidationOptions consolidation{};
   RenewalOptions renew{};
+  PerturbationOptions perturb{};
   bool operator==(const LearningOptions&) const = default;
 };
 
