@@ -9,7 +9,7 @@ A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples o
 accuracy over all tasks, of the first and of the last tenth of them. An arm is a row of PULLS, or parts joined by " + ":
 one of these rows, "redo EVERY THRESHOLD" or "continual RATE MATURITY" (section renew), "ema DECAY [EPSILON]" or
 "welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters),
-"lr RATE". With --jobs runs of several arms and seeds go on at once, of a weft and a process that makes samples each.
+"upgd NOISE DECAY [WEIGHT_DECAY]" (section perturb), "lr RATE". With --jobs runs of several arms and seeds go on at once, of a weft and a process that makes samples each.
 --json writes what is known of each run every 30 seconds; runs that the file has whole are not made again.
 Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
 training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
@@ -110,6 +110,10 @@ def learner_of(parts, rate):
         elif kind in RENEWALS:
             learning["renew"] = {"method": kind} | {
                 key: of(number) for (key, of), number in zip(RENEWALS[kind], numbers)}
+        elif kind in ("upgd", "upgd_nonprotecting"):
+            noise, decay, *weight_decay = map(float, numbers)
+            learning["perturb"] = {"method": kind, "noise": noise, "decay": decay}
+            learning["optimizer"] |= {"weight_decay": of for of in weight_decay}
         elif kind == "lr":
             learning["optimizer"]["lr"] = float(numbers[0])
         elif part != "layer_norm":

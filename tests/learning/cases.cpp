@@ -413,6 +413,23 @@ void add_past(std::vector<Case>& all) {
   }
 }
 
+/// Steps with noise.
+void add_perturbations(std::vector<Case>& all) {
+  for (const Perturbation method : {Perturbation::upgd, Perturbation::upgd_nonprotecting}) {
+    const auto add = [&](const LearningOptions& by, const NetworkSpec& spec, std::string_view more) {
+      LearningOptions options = by;
+      options.optimizer = {.kind = OptimizerKind::sgd, .lr = 0.02f, .weight_decay = 0.01f};
+      options.perturb = {method, 0.1f, 0.9f};
+      all.push_back({joined({"perturb", name(method), name(by.rule), more}), spec, options});
+      all.back().is_on_cpu = true;
+    };
+    for (const Rule rule : kRules) add({.rule = rule}, mixed_network(3), "mixed");
+    add({}, in_type(digits_network(3), Dtype::int8, Activations::float32, true), "int8");
+    add({}, recurrent_network(3), "recurrent");
+    add({}, shared_network(), "shared");
+  }
+}
+
 /// Units that begin anew, several of them within the samples of a case.
 void add_renewals(std::vector<Case>& all) {
   for (const Renewal method : {Renewal::redo, Renewal::continual}) {
@@ -485,6 +502,7 @@ std::vector<Case> cases() {
   add_metacognition(all);
   add_past(all);
   add_renewals(all);
+  add_perturbations(all);
   return all;
 }
 
