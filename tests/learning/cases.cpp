@@ -154,6 +154,24 @@ void add_signs(std::vector<Case>& all) {
       all.push_back({joined({"sign", name(rule), name(schedule)}), spec, {.rule = rule, .schedule = schedule}, kSome});
 }
 
+/// Both sides of each value between dense layers, under every rule.
+void add_crelu(std::vector<Case>& all) {
+  const NetworkSpec spec = NetworkBuilder("crelu", GridShape{1, 1, 4, 1})
+                               .input("x", 6)
+                               .dense({0, 0, 0, 0}, 12)
+                               .layer({0, 0, 1, 0}, "crelu")
+                               .dense({0, 0, 2, 0}, 20, Activation::tanh)
+                               .dense({0, 0, 3, 0}, 6)
+                               .output("y", {0, 0, 3, 0})
+                               .seed(6)
+                               .spec();
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      all.push_back({joined({"crelu", name(rule), name(schedule)}), spec, {.rule = rule, .schedule = schedule}, kFew});
+      all.back().options.optimizer.lr = 0.01f;
+    }
+}
+
 void add_losses(std::vector<Case>& all) {
   for (int i = 0; i < kernels::kLossCount; ++i)
     for (const Rule rule : kRules)
@@ -489,6 +507,7 @@ std::vector<Case> cases() {
   add_updates(all);
   add_delays(all);
   add_signs(all);
+  add_crelu(all);
   add_forward(all);
   add_losses(all);
   add_types(all);
