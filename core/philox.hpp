@@ -27,8 +27,7 @@ enum class RandomPurpose : std::uint32_t {
   generator,
   renew,
   replay,
-  renew_unit,
-  perturb
+  renew_unit
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

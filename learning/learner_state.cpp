@@ -77,6 +77,7 @@ void visit_learner(Parts& parts, Archive& archive) {
     if (parts.sizes.measured()[node])
       archive(Field{"gradient_size", Scope::messages, node}, std::span(parts.sizes.sizes()[node]));
   DriftWatch::visit(parts.drift, archive);
+  AnomalyWatch::visit(parts.anomaly, archive);
   Reservoir::visit(parts.past.reservoir, archive);
   UnitRenewal::visit(parts.past.renewal, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
@@ -126,6 +127,7 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   // cell that restarts leaves them.
   if (node + 1 != parts_.plan.layers.size()) return;
   if (parts_.drift.is_on()) parts_.drift.visit_hash(archive);
+  if (parts_.anomaly.is_on()) parts_.anomaly.visit_hash(archive);
   if (parts_.past.reservoir.is_on()) parts_.past.reservoir.visit_hash(archive);
   if (parts_.past.renewal.is_on()) parts_.past.renewal.visit_hash(archive);
   if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
@@ -142,7 +144,7 @@ Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
   if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit || !p.drift.fits() ||
-      (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
+      !p.anomaly.fits() || (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
     for (std::size_t i = 0; i < output.labels.size(); ++i) {
@@ -161,6 +163,7 @@ Status Learner::finish_restore() {
   if (!p.past.reservoir.fits(p.rings)) return fail(Errc::corrupt, "learner state: a stored sample is none");
   p.pending_scores.clear();
   p.drift.clear_events();
+  p.anomaly.clear_events();
   p.late.clear_expired();
   return {};
 }

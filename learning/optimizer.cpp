@@ -10,6 +10,8 @@
 #include "kernels/perturb.hpp"
 #include "kernels/trace.hpp"
 
+#include "core/philox.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -88,9 +90,8 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
   made.perturbed_.by = options.perturb;
-  for (const auto& parameter : weights.parameters()) {
-    if (!options.perturb.is_on()) break;
-    RandomStream random = weights.random(graph, parameter, graph.spec().seed, RandomPurpose::perturb);
+  for (std::size_t i = 0; i < weights.parameters().size() && options.perturb.is_on(); ++i) {
+    RandomStream random(graph.spec().seed, i, static_cast<RandomPurpose>(13));
     made.perturbed_.keys.push_back({random.next_u32(), random.next_u32()});
   }
   made.make_norms(weights);

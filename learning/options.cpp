@@ -2,6 +2,7 @@
 
 #include "learning/options.hpp"
 
+#include "learning/internal/anomaly_table.hpp"
 #include "learning/internal/drift_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
 #include "learning/internal/past_tables.hpp"
@@ -213,7 +214,9 @@ std::vector<LearningTable::Field> sample_fields() {
 
 std::vector<LearningTable::Field> drift_fields() {
   return {section_option("drift", &LearningOptions::drift, drift_table(),
-                         {.meaning = "what looks for changes of the task, and what is done at one"})};
+                         {.meaning = "what looks for changes of the task, and what is done at one"}),
+          section_option("anomaly", &LearningOptions::anomaly, anomaly_table(),
+                         {.meaning = "scores of samples by how unexpected they are, before they are learned from"})};
 }
 
 const OptionTable<PlasticityOptions>& plasticity_table() {
@@ -382,6 +385,7 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_traces(options));
   WEFT_CHECK(check_weights(options));
   WEFT_CHECK(check_drift(options.drift));
+  WEFT_CHECK(anomaly_table().check(options.anomaly, "learning.anomaly"));
   WEFT_CHECK(check_past(options));
   WEFT_CHECK(check_renewal(options));
   WEFT_CHECK(check_perturbation(options));

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/anomaly.hpp"
 #include "learning/drift/drift_options.hpp"
 #include "learning/past/past_options.hpp"
 #include "learning/unit_renewal.hpp"
@@ -96,6 +97,7 @@ struct LearningOptions {
   bool weights = false;  // samples may have weights of their own, which `learn` takes
   bool traces = false;   // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   DriftOptions drift{};
+  AnomalyOptions anomaly{};
   PlasticityOptions plasticity{};
   ReplayOptions replay{};
   ConsolidationOptions consolidation{};

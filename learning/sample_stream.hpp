@@ -54,6 +54,7 @@ struct ScoreWindow {
   std::optional<std::uint64_t> recovery_samples;
   AdaptationTracker adaptation;
   std::vector<DriftEvent> drift_events;  // not taken yet
+  std::vector<AnomalyEvent> anomalies;   // likewise
   static constexpr std::size_t kMostEvents = 1024;
 };
 
@@ -93,6 +94,9 @@ class SampleStream {
   const AdaptationTracker& adaptation() const noexcept { return scores_.adaptation; }
   /// Events of the learner's detector of drift since this was last called; the latest.
   std::vector<DriftEvent> take_drift_events() { return std::exchange(scores_.drift_events, {}); }
+
+  /// Anomalies since this was last called; the latest.
+  std::vector<AnomalyEvent> take_anomalies() { return std::exchange(scores_.anomalies, {}); }
 
   /// Samples that enter together, one of each learner.
   std::uint64_t at_once() const noexcept;

@@ -4,7 +4,7 @@
 
 Elsayed and Mahmood 2024, arXiv:2404.00781, algorithm 1 with utilities of first order, written down anew with numpy. The
 bias correction of utilities is a factor of the largest one too, and cancels. Noise: a Philox word for each stored value
-(kernels/perturb.hpp; matrices are stored in panels of 16 rows), by a key of the seed and the parameter's place.
+(kernels/perturb.hpp; matrices are stored in panels of 16 rows), by a key of the seed and the parameter's number.
 """
 import json
 import math
@@ -26,7 +26,7 @@ class Noise:
     """The numbers of one parameter."""
 
     def __init__(self, layer, number, out, columns):
-        key = Draws(SEED, layer * 16 + number, PERTURB)
+        key = Draws(SEED, layer * 2 + number, PERTURB)
         self.seed = key.word() | key.word() << 32
         rows, lanes = np.divmod(np.arange(out), PANEL)
         # Place of [o, k] among the stored values; a bias is stored in a row.

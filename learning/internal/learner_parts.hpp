@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/anomaly.hpp"
 #include "learning/drift/drift_watch.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/backward_step.hpp"
@@ -58,6 +59,7 @@ struct LearnerParts {
   BackwardStep backward;
   std::vector<Score> pending_scores;
   DriftWatch drift;
+  AnomalyWatch anomaly;
   PastParts past;
   bool late_words_fit = true;  // those that were read last
   std::unique_ptr<mesh::RuleState> saved;

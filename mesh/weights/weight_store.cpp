@@ -133,15 +133,10 @@ void WeightStore::fill_rows(Parameter& parameter, RandomStream& random) {
   end_rows(parameter);
 }
 
-RandomStream WeightStore::random(const Graph& graph, const Parameter& parameter, std::uint64_t seed,
-                                 RandomPurpose purpose) const {
-  return {seed, place_of(graph, parameter), purpose};
-}
-
 std::vector<float> WeightStore::draw(const Graph& graph, const Parameter& parameter, std::uint64_t seed,
                                      RandomPurpose purpose) const {
   const ParameterSpec& spec = *parameter.spec;
-  RandomStream random = this->random(graph, parameter, seed, purpose);
+  RandomStream random(seed, place_of(graph, parameter), purpose);
   std::vector<float> values(spec.out * std::max<std::size_t>(spec.in, 1));
   if (!spec.is_matrix() || !parameter.data || !fills_by_value(spec.init)) {
     spec.init(random, values);

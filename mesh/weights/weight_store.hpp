@@ -50,8 +50,6 @@ class WeightStore {
   const ParameterMemory& memory() const noexcept { return memory_; }
   /// Fills every parameter from the network's seed and its layer's place.
   void initialize(const Graph& graph, std::uint64_t seed);
-  /// The numbers of a parameter, by seed and purpose.
-  RandomStream random(const Graph& graph, const Parameter& parameter, std::uint64_t seed, RandomPurpose purpose) const;
   /// Row-major values that a parameter's initializer draws; with the network's seed and the purpose `init` those that
   /// it began with.
   std::vector<float> draw(const Graph& graph, const Parameter& parameter, std::uint64_t seed,
