@@ -8,27 +8,26 @@
 A network 64-300-150-10 (relu, sgd) sees each sample once; a task is --samples of them. One row an arm: mean online
 accuracy over all tasks, of the first and of the last tenth of them. An arm is a row of PULLS, or parts joined by " + ":
 one of these rows, "redo EVERY THRESHOLD" or "continual RATE MATURITY" (section renew), "ema DECAY [EPSILON]" or
-"welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters),
-"upgd NOISE DECAY [WEIGHT_DECAY]" (section perturb), "lr RATE". With --jobs runs of several arms and seeds go on at once, of a weft and a process that makes samples each.
+"welford [EPSILON]" (inputs through running_standardize), "layer_norm" (before each relu, without parameters), "crelu"
+(in place of each relu), "upgd NOISE DECAY [WEIGHT_DECAY]" (section perturb), "lr RATE". With --jobs runs of several
+arms and seeds go on at once, of a weft and a process that makes samples each.
 --json writes what is known of each run every 30 seconds; runs that the file has whole are not made again.
 Small form of "input-permuted MNIST" (Elsayed and Mahmood 2024, arXiv:2404.00781). With --mnist the images are MNIST's
 training images in DIR (IDX files): their form is --tasks 201 --samples 5000, a million samples.
 """
 import argparse
-import concurrent.futures
 import csv
 import functools
 import gzip
 import json
-import multiprocessing
 import operator
 import pathlib
-import queue
 import random
 import statistics
 import subprocess
 import tempfile
-import time
+
+import parallel_runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PULLS = {
@@ -99,15 +98,12 @@ class Mnist:
             yield b"\n".join(map(b",".join, rows)) + b"\n"
 
 
-def learner_of(parts, rate):
-    """The layers of an arm in the grid, and its section "learning" but for the rule."""
-    layers, learning, has_norm = [], {"optimizer": {"type": "sgd", "lr": rate}}, "layer_norm" in parts
+def learning_of(parts, rate):
+    """The section "learning" of an arm but for the rule, and the parts that are none of its."""
+    learning, others = {"optimizer": {"type": "sgd", "lr": rate}}, []
     for part in parts:
         kind, *numbers = part.split()
-        if kind in ("ema", "welford"):
-            names = ("decay", "epsilon") if kind == "ema" else ("epsilon",)
-            layers.append({"type": "running_standardize", "kind": kind, **dict(zip(names, map(float, numbers)))})
-        elif kind in RENEWALS:
+        if kind in RENEWALS:
             learning["renew"] = {"method": kind} | {
                 key: of(number) for (key, of), number in zip(RENEWALS[kind], numbers)}
         elif kind in ("upgd", "upgd_nonprotecting"):
@@ -116,12 +112,30 @@ def learner_of(parts, rate):
             learning["optimizer"] |= {"weight_decay": of for of in weight_decay}
         elif kind == "lr":
             learning["optimizer"]["lr"] = float(numbers[0])
-        elif part != "layer_norm":
+        elif part in PULLS:
             learning["plasticity"] = PULLS[part]
+        else:
+            others.append(part)
+    return learning, others
+
+
+def learner_of(parts, rate):
+    """The layers of an arm in the grid, and its section "learning" but for the rule."""
+    layers, (learning, others) = [], learning_of(parts, rate)
+    for part in others:
+        kind, *numbers = part.split()
+        if kind in ("ema", "welford"):
+            names = ("decay", "epsilon") if kind == "ema" else ("epsilon",)
+            layers.append({"type": "running_standardize", "kind": kind, **dict(zip(names, map(float, numbers)))})
+        elif part not in ("layer_norm", "crelu"):
+            raise SystemExit(f"{part}: no part of an arm")
+    has_norm, is_double = "layer_norm" in others, "crelu" in others
     for width in (300, 150):
         layers.append({"type": "dense", "out": width, "init": "he_uniform"})
         if has_norm:
-            layers += [{"type": "layer_norm", "affine": False}, {"type": "activation", "activation": "relu"}]
+            layers.append({"type": "layer_norm", "affine": False})
+        if has_norm or is_double:
+            layers.append({"type": "crelu"} if is_double else {"type": "activation", "activation": "relu"})
         else:
             layers[-1]["activation"] = "relu"
     layers.append({"type": "dense", "out": 10})
@@ -175,35 +189,7 @@ def run(key, args, told_to):
             raise RuntimeError(f"{arm}, seed {seed}: " + printed[-2000:] + errors.read())
     # The accuracy before a change is that of the task: its window is as long.
     changes = json.loads(printed.splitlines()[-1])["adaptation"]["changes"]
-    return [change["before"] for change in changes if change["declared"]]
-
-
-class Results:
-    """Of each run what is known, in a file too."""
-
-    def __init__(self, args):
-        self.path, self.runs, self.written = args.json, {}, time.monotonic()
-        self.protocol = {"tasks": args.tasks, "samples": args.samples, "lr": args.lr, "mnist": bool(args.mnist)}
-        if self.path and self.path.exists():
-            known = json.loads(self.path.read_text())
-            if known["protocol"] != self.protocol:
-                raise SystemExit(f"{self.path}: is of {known['protocol']}, not {self.protocol}")
-            self.runs = {(one["arm"], one["seed"]): one for one in known["runs"]}
-
-    def has(self, key):
-        return "tasks" in self.runs.get(key, {})
-
-    def add(self, key, found):
-        if not self.has(key):
-            self.runs[key] = {"arm": key[0], "seed": key[1], **found}
-
-    def write(self, seconds=0):
-        if self.path and time.monotonic() - self.written >= seconds:
-            self.written = time.monotonic()
-            whole = {"protocol": self.protocol, "runs": list(self.runs.values())}
-            beside = self.path.with_suffix(".new")
-            beside.write_text(json.dumps(whole))
-            beside.replace(self.path)
+    return {"tasks": [change["before"] for change in changes if change["declared"]]}
 
 
 def row_of(arm, runs, tenth):
@@ -212,42 +198,6 @@ def row_of(arm, runs, tenth):
     mean = [statistics.mean(part) for part in each]
     spread = f" ({statistics.stdev(each[0]):.2f})" if len(runs) > 1 else ""
     return f"| {arm} | {mean[0]:.1f} %{spread} | {mean[1]:.1f} % | {mean[2]:.1f} % | {mean[2] / mean[1]:.3f} |"
-
-
-def measure(args, arms, seeds, results, print_row):
-    """Runs what the results lack; prints an arm's row when its last seed is there."""
-    keys = [(arm, seed) for arm in arms for seed in seeds]
-    shown = set()
-
-    def show():
-        for arm in arms:
-            if arm not in shown and all(results.has((arm, seed)) for seed in seeds):
-                shown.add(arm)
-                print_row(arm)
-
-    with (multiprocessing.Manager() as manager,
-          concurrent.futures.ProcessPoolExecutor(max_workers=args.jobs) as pool):
-        told = manager.Queue()
-        pending = {pool.submit(run, key, args, told): key for key in keys if not results.has(key)}
-        show()
-        while pending:
-            ready, _ = concurrent.futures.wait(pending, timeout=5, return_when=concurrent.futures.FIRST_COMPLETED)
-            try:
-                while True:
-                    results.add(*told.get_nowait())
-            except queue.Empty:
-                pass
-            for future in ready:
-                key = pending.pop(future)
-                try:
-                    results.add(key, {"tasks": future.result()})
-                except RuntimeError:
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    results.write()
-                    raise
-            show()
-            results.write(30)
-    results.write()
 
 
 def main():
@@ -259,16 +209,16 @@ def main():
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--arms", default=",".join(PULLS))
     parser.add_argument("--mnist", type=pathlib.Path)
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--json", type=pathlib.Path)
+    parallel_runs.add_arguments(parser)
     args = parser.parse_args()
     seeds, arms = range(*map(int, args.seeds.split(":"))), args.arms.split(",")
     for arm in arms:
         learner_of(arm.split(" + "), args.lr)  # a word that it does not know stops here
-    results, tenth = Results(args), max((args.tasks - 1) // 10, 1)
+    protocol = {"tasks": args.tasks, "samples": args.samples, "lr": args.lr, "mnist": bool(args.mnist)}
+    results, tenth = parallel_runs.Results(args.json, protocol, "tasks"), max((args.tasks - 1) // 10, 1)
     print(f"| arm | online accuracy of {args.tasks - 1} tasks | first {tenth} | last {tenth} | last over first |")
     print("|---|---|---|---|---|", flush=True)
-    measure(args, arms, seeds, results, lambda arm: print(
+    parallel_runs.measure(run, args, arms, seeds, results, lambda arm: print(
         row_of(arm, [results.runs[arm, seed]["tasks"] for seed in seeds], tenth), flush=True))
 
 
