@@ -56,12 +56,16 @@ void AnomalyWatch::add(Score& score) {
   if (!is_on() || score.label == kNoLabel || !std::isfinite(score.loss)) return;
   score.anomaly = score_of(score.loss);
   const std::uint64_t number = counts_.scores++;
+  double loss = score.loss;
   if (number >= options_.warmup && score.anomaly > options_.threshold) {
     ++counts_.anomalies;
     events_.push_back({score.sample, score.loss, score.anomaly});
+    // Taken whole, one anomaly would hide the next ones.
+    const double edge = moments_[0] + double{options_.threshold} * std::sqrt(moments_[1] + kLeastVariance);
+    if (options_.score == AnomalyScore::deviation) loss = std::min(loss, edge);
   }
   const double share = std::max(1.0 - double{options_.decay}, 1.0 / static_cast<double>(counts_.scores));
-  const double distance = double{score.loss} - moments_[0];
+  const double distance = loss - moments_[0];
   moments_[0] += share * distance;
   moments_[1] = (1.0 - share) * (moments_[1] + share * (distance * distance));
 }

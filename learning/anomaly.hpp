@@ -39,7 +39,8 @@ struct AnomalyEvent {
 
 /// Scores of samples by what the network expected, before it learns from them. With the losses before this one
 ///   m = m + a (loss - m),  v = (1 - a) (v + a (loss - m)^2),  a = max(1 - decay, 1 / n) of the n-th
-/// the score is the loss, or (loss - m) / sqrt(v + 1e-12), 0 for the first. State of the learner: saved and hashed with
+/// the score is the loss, or (loss - m) / sqrt(v + 1e-12), 0 for the first. Of an anomaly by deviations m and v take
+/// the loss that has the threshold for its score. State of the learner: saved and hashed with
 /// it; it reads losses alone.
 /// @thread one at a time
 /// @exact  binary64, nothing fused; the root is IEEE's

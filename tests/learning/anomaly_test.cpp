@@ -102,6 +102,25 @@ TEST(Anomaly, SeesStrangeSamplesAndFewOthers) {
   EXPECT_TRUE(watched.anomaly().events().empty());
 }
 
+// The loss that enters mean and variance is bounded: a jump is an anomaly until they have followed it.
+TEST(Anomaly, TakesAnAnomalyAsALossAtTheThreshold) {
+  AnomalyWatch watch({.score = AnomalyScore::deviation, .threshold = 3, .decay = 0.9f, .warmup = 10});
+  const auto add = [&](float loss) {
+    Score score{.label = 0, .loss = loss};
+    watch.add(score);
+    return score.anomaly;
+  };
+  for (int i = 0; i < 50; ++i) add(i % 2 == 0 ? 1.0f : 2.0f);
+  const double mean = watch.mean(), deviation = watch.deviation();
+  EXPECT_NEAR(add(1000.0f), (1000 - mean) / deviation, 1e-3);
+  EXPECT_NEAR(watch.mean(), mean + 0.1 * 3 * deviation, 1e-6);
+  std::size_t seen = 0;
+  for (int i = 0; i < 60; ++i) seen += add(10.0f) > 3.0f;
+  EXPECT_GT(seen, 3u);
+  EXPECT_LT(seen, 40u);
+  EXPECT_EQ(watch.anomalies(), seen + 1);
+}
+
 TEST(Anomaly, ScoreOneIsWhatLearnOneThenTells) {
   Watched watched(with(R"({"score": "deviation"})"));
   for (std::uint64_t n = 0; n < 40; ++n) {
