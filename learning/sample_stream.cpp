@@ -261,6 +261,8 @@ void keep_latest(std::vector<Event>& kept, std::span<const Event> events) {
 }
 }  // namespace
 
+std::vector<AnomalyEvent> take_anomalies(SampleStream& stream) { return std::exchange(stream.scores_.anomalies, {}); }
+
 void SampleStream::replayed(std::uint64_t steps) {
   take_scores();
   next_ = std::min(next_ + steps * at_once(), total_);

@@ -95,9 +95,6 @@ class SampleStream {
   /// Events of the learner's detector of drift since this was last called; the latest.
   std::vector<DriftEvent> take_drift_events() { return std::exchange(scores_.drift_events, {}); }
 
-  /// Anomalies since this was last called; the latest.
-  std::vector<AnomalyEvent> take_anomalies() { return std::exchange(scores_.anomalies, {}); }
-
   /// Samples that enter together, one of each learner.
   std::uint64_t at_once() const noexcept;
 
@@ -133,6 +130,7 @@ class SampleStream {
  private:
   friend class StreamTasks;
   friend const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
+  friend std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
   explicit SampleStream(Learner& learner) : learner_(&learner) {}
   static Result<SampleStream> make(Learner& learner, Dataset data, StreamOptions options, bool is_fed);
   void draw();
@@ -176,6 +174,8 @@ class SampleStream {
   } block_;
 };
 
+/// Anomalies of a stream's learner since this was last called; the latest.
+std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
 /// Accuracies on each of the tasks of a stream; null: it has none.
 const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
 
