@@ -34,7 +34,7 @@ Result<std::unique_ptr<AskedModel>> AskedModel::open(const std::string& path, me
   if (!asked->loaded_.learner) {
     // Asking stores no samples, and holds no weights.
     learning::LearningOptions plain = learning;
-    plain.replay = {}, plain.consolidation = {}, plain.renew = {};
+    plain.replay = {}, plain.consolidation = {}, plain.renew = {}, plain.perturb = {};
     WEFT_TRY(asked->learner_, within(learning::Learner::build(*asked->loaded_.mesh, plain)));
   }
   if (!spec.stream.empty()) {

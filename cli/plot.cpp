@@ -2,6 +2,7 @@
 
 #include "cli/output.hpp"
 #include "cli/plot_data.hpp"
+#include "cli/plot_png.hpp"
 #include "cli/plot_svg.hpp"
 #include "cli/verb.hpp"
 
@@ -28,20 +29,24 @@ Status plot(const PlotRequest& request) {
   WEFT_CHECK(check_output({"-o", request.output}, inputs));
   WEFT_TRY(const PlotData data, read_plot(request.paths));
   const std::string name = std::filesystem::path(request.paths[0]).stem().string();
-  const std::string text = plot_svg(data, request.title.empty() ? name : request.title);
-  return storage::write_file_durably(storage::real_file_system(), request.output, std::as_bytes(std::span(text)));
+  std::string picture = plot_svg(data, request.title.empty() ? name : request.title);
+  if (std::filesystem::path(request.output).extension() == ".png") {
+    WEFT_TRY(picture, png_of(picture));
+  }
+  return storage::write_file_durably(storage::real_file_system(), request.output, std::as_bytes(std::span(picture)));
 }
 
 }  // namespace
 
 Verb add_plot(CLI::App& program) {
-  CLI::App* app = add_verb(program, "plot", "Draw accuracies of tasks, or lines over samples, as an SVG picture");
+  CLI::App* app =
+      add_verb(program, "plot", "Draw accuracies of tasks, or lines over samples, as an SVG or PNG picture");
   auto request = std::make_shared<PlotRequest>();
   add_argument(*app, "FILE", request->paths,
                "Tables whose first column is x, of run --matrix, or what run and live print with --json; a directory "
                "of them. Several are runs of several seeds")
       .required();
-  add_output(*app, request->output, "Write the picture there", "FILE.svg").required();
+  add_output(*app, request->output, "Write the picture there", "FILE").required();
   add_option(*app, "title", request->title, "Its title; else the name of the first file");
   return {app, [request] { return plot(*request); }};
 }

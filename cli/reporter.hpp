@@ -49,6 +49,8 @@ class Reporter {
   virtual void progressed(RunState& state, const Pace& pace) = 0;
   /// The detector of drift saw a warning or a change.
   virtual void drift_seen(RunState& state, const learning::DriftEvent& event) = 0;
+  /// A sample was an anomaly.
+  virtual void anomaly_seen(const learning::AnomalyEvent& event) = 0;
   /// `more` samples have expired since the last call: their targets never came, or come too late from now on.
   virtual void expired(std::uint64_t more, const learning::LateCounts& counts) = 0;
   /// The task has just changed.

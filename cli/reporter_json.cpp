@@ -63,6 +63,17 @@ Json drift_json(RunState& state) {
           {"improvements", drift.improvements()}};
 }
 
+/// Of anomaly scores; null: there are none.
+Json anomaly_json(RunState& state) {
+  const learning::AnomalyWatch& anomaly = learning::anomaly_of(*state.learner());
+  if (!anomaly.is_on()) return nullptr;
+  return {{"score", name(state.learner()->options().anomaly.score)},
+          {"scores", anomaly.scores()},
+          {"anomalies", anomaly.anomalies()},
+          {"mean_loss", anomaly.mean()},
+          {"loss_deviation", anomaly.deviation()}};
+}
+
 class JsonReporter final : public Reporter {
  public:
   void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
@@ -109,6 +120,13 @@ class JsonReporter final : public Reporter {
                 {"detector", name(state.learner()->options().drift.detector.kind)},
                 {"sample", event.sample},
                 {"score", event.score}});
+  }
+
+  void anomaly_seen(const learning::AnomalyEvent& event) override {
+    print_json({{"event", "anomaly_seen"},
+                {"sample", event.sample},
+                {"score", as_written(event.score)},
+                {"loss", as_written(event.loss)}});
   }
 
   void expired(std::uint64_t more, const learning::LateCounts& counts) override {
@@ -175,6 +193,7 @@ class JsonReporter final : public Reporter {
                {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
                {"clock", statistics["clock"]},
                {"drift", drift_json(state)},
+               {"anomaly", anomaly_json(state)},
                {"adaptation", adaptation_json(state.stream().adaptation())},
                {"tasks", tasks_json(state.stream().options().tasks, tasks_of(state.stream()))},
                {"device", device_json(state.mesh().device_statistics())}});

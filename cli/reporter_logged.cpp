@@ -36,6 +36,7 @@ class LoggedReporter final : public Reporter {
     inner_->progressed(state, pace);
   }
   void drift_seen(RunState& state, const learning::DriftEvent& event) override { inner_->drift_seen(state, event); }
+  void anomaly_seen(const learning::AnomalyEvent& event) override { inner_->anomaly_seen(event); }
   void expired(std::uint64_t more, const learning::LateCounts& counts) override { inner_->expired(more, counts); }
   void drifted(RunState& state) override { inner_->drifted(state); }
   void saved(std::uint64_t samples, std::string_view path) override { inner_->saved(samples, path); }

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iomanip>
+#include <sstream>
 
 namespace weft::cli {
 namespace {
@@ -114,6 +116,12 @@ class TextReporter final : public Reporter {
   void drift_seen(RunState& state, const learning::DriftEvent& event) override {
     say(std::string(name(state.learner()->options().drift.detector.kind)) + ": " +
         std::string(name(static_cast<learning::DriftLevel>(event.level))) + " at sample " + grouped(event.sample));
+  }
+
+  void anomaly_seen(const learning::AnomalyEvent& event) override {
+    std::ostringstream numbers;
+    numbers << std::setprecision(3) << event.score << ", loss " << event.loss;
+    say("anomaly: sample " + grouped(event.sample) + ", score " + numbers.str());
   }
 
   void saved(std::uint64_t samples, std::string_view path) override {

@@ -211,6 +211,7 @@ class Run {
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
       for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
+      for (const learning::AnomalyEvent& event : take_anomalies(state_.stream())) reporter_.anomaly_seen(event);
       tell_expired(false);
       if (!had_drifted && state_.stream().progress().before_drift) {
         had_drifted = true;

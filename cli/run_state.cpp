@@ -111,6 +111,7 @@ Result<std::unique_ptr<RunState>> RunState::open(const Model& model, RunSetup se
         {[&agent](auto inputs, auto targets, auto samples) { return agent.learn(inputs, targets, samples); },
          [&agent] { return agent.drain(); }});
     state->stream_->take_drift_events();  // told by the runs before
+    take_anomalies(*state->stream_);
     if (!state->recovery_.is_new) WEFT_CHECK(state->prolong());
     if (s.feed.is_on())
       state->arriving_.feed.emplace(s.feed, *state->stream_, *state->learner_, &agent, state->arriving_.place);

@@ -83,7 +83,7 @@ Verb add_stream(CLI::App& program) {
   add_option(*app, "first", request->first, "The task that it begins with")
       .within(std::uint64_t{0}, std::uint64_t{1000});
   add_option(*app, "noise", request->noise,
-             "Share of labels (led: of segments) that are wrong, or the value's deviation (friedman)")
+             "Share of labels (led: of segments) that are wrong, or the value's deviation (friedman, slowly_changing)")
       .within(0.0, 1000.0);
   add_option(*app, "magnitude", request->magnitude, "Turn of the plane in a sample (hyperplane)").within(0.0, 1000.0);
   return {app, [request] { return print_stream(*request); }};

@@ -95,7 +95,7 @@ Result<std::unique_ptr<Sweep>> Sweep::open(const SweepRequest& request) {
   }
   if (!sweep->loaded_.learner) {
     // Measuring stores no samples, and holds no weights.
-    learning.replay = {}, learning.consolidation = {}, learning.renew = {};
+    learning.replay = {}, learning.consolidation = {}, learning.renew = {}, learning.perturb = {};
     learning.weights |= request.table.weight.has_value();
     WEFT_TRY(sweep->learner_, within(request.file, learning::Learner::build(*sweep->loaded_.mesh, learning)));
   }

@@ -137,6 +137,12 @@ std::string option_text(const OptionRow& row, const T& value) {
   }
 }
 
+/// A number in its shortest form of up to six digits.
+inline std::string number_text(double value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, 6).ptr};
+}
+
 /// Options of one object of JSON and the members of `Section` that hold them. Defaults are those of `Section{}`.
 template <class Section>
 class OptionTable {
@@ -174,6 +180,20 @@ class OptionTable {
         WEFT_TRY(const JsonValue found, reader.value(field.row.key));
       }
     return reader.finish();
+  }
+
+  /// Numbers that were not read, against the bounds of their rows. @error out_of_range: naming path, value and bounds
+  Status check(const Section& section, const std::string& path) const {
+    for (const Field& field : fields_) {
+      const OptionRow& row = field.row;
+      if (row.kind != OptionKind::number && row.kind != OptionKind::whole) continue;
+      const double value = field.write(section).template get<double>();
+      if (!(value >= row.low && value <= row.high))
+        return fail(Errc::out_of_range, path + "." + std::string(row.key) + ": " + number_text(value) +
+                                            " is not within [" + number_text(row.low) + ", " + number_text(row.high) +
+                                            "]");
+    }
+    return {};
   }
 
   Json write(const Section& from) const {

@@ -42,6 +42,7 @@ struct Position {
       next[2 * i + 1] = static_cast<float>(parts[i] >> 24 & 0xffffffu);
     }
   }
+  Position(std::uint64_t number, std::uint64_t of) noexcept : counter(number & 0xffffffffffffu), stream(of) {}
   // Words 1 to 3 of a Philox counter; word 0 is the block's number in the row.
   std::uint32_t word(int i) const noexcept {
     return static_cast<std::uint32_t>(i == 1 ? counter : i == 2 ? counter >> 32 | (stream >> 32) << 16 : stream);
@@ -51,16 +52,24 @@ struct Position {
 
 #if WEFT_ISA_IS_SCALAR
 
+// Calls visit(place, word) for each of a chunk's words; `place` is its column within the chunk.
+template <class Visit>
+void for_each_word_of_chunk(std::size_t chunk, std::array<std::uint32_t, 2> key, const Position& at,
+                            const Visit& visit) noexcept {
+  for (std::size_t i = 0; i < kBlocks; ++i) {
+    const auto block = static_cast<std::uint32_t>(chunk * kBlocks + i);
+    const auto words = philox4x32({block, at.word(1), at.word(2), at.word(3)}, key);
+    for (std::size_t w = 0; w < 4; ++w) visit(w * kBlocks + i, words[w]);
+  }
+}
+
 // Calls visit(column, word) for each of a row's n columns.
 template <class Visit>
 void for_each_word(std::size_t n, std::array<std::uint32_t, 2> key, const Position& at, const Visit& visit) noexcept {
   for (std::size_t first = 0; first < n; first += kChunkColumns)
-    for (std::size_t i = 0; i < kBlocks; ++i) {
-      const auto block = static_cast<std::uint32_t>(first / kChunkColumns * kBlocks + i);
-      const auto words = philox4x32({block, at.word(1), at.word(2), at.word(3)}, key);
-      for (std::size_t w = 0; w < 4; ++w)
-        if (const std::size_t j = first + w * kBlocks + i; j < n) visit(j, words[w]);
-    }
+    for_each_word_of_chunk(first / kChunkColumns, key, at, [&](std::size_t place, std::uint32_t word) {
+      if (first + place < n) visit(first + place, word);
+    });
 }
 
 #else

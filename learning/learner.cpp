@@ -36,7 +36,7 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& given, Learnin
       sizes(mesh.graph()),
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
-      drift(options.drift, mesh.spec().seed),
+      watches{DriftWatch(options.drift, mesh.spec().seed), AnomalyWatch(options.anomaly)},
       past{given, Reservoir(of, options), Consolidator(of, options, plan.hold),
            UnitRenewal(of, given.renew, given.learners)},
       saved(std::make_unique<LearnerState>(*this)),
@@ -44,7 +44,8 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& given, Learnin
 
 void LearnerParts::add_score(const Score& score) {
   pending_scores.push_back(score);
-  drift.add(score);
+  watches.anomaly.add(pending_scores.back());
+  watches.drift.add(score);
 }
 
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}
@@ -110,6 +111,9 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   if (options.traces && mesh.device_statistics())
     return fail(Errc::unsupported,
                 "learning.traces: the network is on a device, which has no traces yet; give device 'cpu'");
+  if (options.perturb.is_on() && mesh.device_statistics())
+    return fail(Errc::unsupported,
+                "learning.perturb: the network is on a device, which has none yet; give device 'cpu'");
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(
@@ -371,12 +375,15 @@ void Learner::collect_scores() {
 std::span<const Score> Learner::scores() const noexcept { return parts_->pending_scores; }
 void Learner::clear_scores() noexcept {
   parts_->pending_scores.clear();
-  parts_->drift.clear_events();
+  parts_->watches.drift.clear_events();
+  parts_->watches.anomaly.clear_events();
   parts_->late.clear_expired();
 }
 
-const DriftWatch& drift_of(const Learner& learner) noexcept { return learner.parts_->drift; }
+const DriftWatch& drift_of(const Learner& learner) noexcept { return learner.parts_->watches.drift; }
 DriftWatch& drift_of(Learner& learner) noexcept { return const_cast<DriftWatch&>(drift_of(std::as_const(learner))); }
+
+const AnomalyWatch& anomaly_of(const Learner& learner) noexcept { return learner.parts_->watches.anomaly; }
 
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept {
   return learner.parts_->past.reservoir.numbers();

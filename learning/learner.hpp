@@ -18,6 +18,7 @@
 
 namespace weft::learning {
 
+class AnomalyWatch;
 class DriftWatch;
 class LayerMonitor;
 class Optimizer;
@@ -65,6 +66,7 @@ struct Score {
   std::uint32_t label = kNoLabel;
   float loss = 0.0f;
   std::uint32_t token = 0;  // of an output [tokens, classes]; or the head
+  float anomaly = 0.0f;     // score of `anomaly`; 0 where that is off
 };
 
 /// Learning that runs inside the ticks. Errors travel as messages: each layer's reader writes its error for the layer
@@ -164,6 +166,7 @@ class Learner final : public mesh::StepRule {
  private:
   friend class LayerMonitor;
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
+  friend const AnomalyWatch& anomaly_of(const Learner& learner) noexcept;
   friend std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
   friend std::vector<mesh::NodeId> states_without_errors(const Learner& learner);
   friend std::vector<mesh::NodeId> layers_without_errors(const Learner& learner);
@@ -187,6 +190,8 @@ class Learner final : public mesh::StepRule {
 /// The detector of drift that takes a learner's scores (`drift`); its events are cleared with them.
 DriftWatch& drift_of(Learner& learner) noexcept;
 const DriftWatch& drift_of(const Learner& learner) noexcept;
+/// Anomaly scores of a learner (`anomaly`); its events are cleared with the scores.
+const AnomalyWatch& anomaly_of(const Learner& learner) noexcept;
 /// Layers with a learned inverse (dtp, sdtp), ascending.
 std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);
 /// Layers that learn and whose hidden state could pass errors to the tick before, but gets none: the rule sends none

@@ -246,7 +246,7 @@ namespace {
 bool keeps_arrays(const LearningOptions& was, const LearningOptions& now) {
   const auto has = [](const LearningOptions& options) {
     return std::tuple(options.optimizer.kind, kernels::arrays_of(options.optimizer), options.optimizer.centered,
-                      options.traces, options.consolidation.method);
+                      options.traces, options.perturb.is_on(), options.consolidation.method);
   };
   return has(was) == has(now);
 }
@@ -267,8 +267,9 @@ Result<std::uint64_t> samples_in(const formats::EntityFile& file) {
 bool keeps_meaning(const LearningOptions& was, const LearningOptions& now) {
   const auto means = [](const LearningOptions& options) {
     return std::tuple(options.rule, options.schedule, options.loss, options.horizon, options.hold, options.late,
-                      options.patience, options.learners, options.drift.detector.kind, options.replay.method,
-                      options.replay.samples, options.replay.capacity, options.weights, options.renew.method);
+                      options.patience, options.learners, options.drift.detector.kind, options.anomaly.is_on(),
+                      options.replay.method, options.replay.samples, options.replay.capacity, options.weights,
+                      options.renew.method);
   };
   return means(was) == means(now) && keeps_arrays(was, now);
 }
@@ -302,6 +303,7 @@ Result<std::vector<std::string>> take_over(Learner& learner, const LearnerBefore
   if (was.schedule == Schedule::pipelined) anew.push_back("errors on their way");
   if (before.open > 0) anew.push_back(std::to_string(before.open) + " open samples, which have expired");
   if (now.drift.is_on()) anew.push_back("the detector of drift");
+  if (now.anomaly.is_on()) anew.push_back("mean and deviation of losses");
   if (now.replay.is_on()) anew.push_back("stored samples");
   if (now.renew.is_on()) anew.push_back("utilities and ages of units");
   return anew;

@@ -27,8 +27,8 @@ std::uint64_t kind_of(const LearningOptions& options) noexcept {
   const std::uint64_t patience = options.late == Late::none ? 0 : options.patience;
   return static_cast<std::uint64_t>(options.rule) | static_cast<std::uint64_t>(options.schedule) << 8 |
          static_cast<std::uint64_t>(options.loss) << 16 | static_cast<std::uint64_t>(options.optimizer.kind) << 24 |
-         static_cast<std::uint64_t>(options.late) << 32 | patience << 40 |
-         static_cast<std::uint64_t>(options.drift.detector.kind) << 58 |
+         static_cast<std::uint64_t>(options.perturb.is_on()) << 31 | static_cast<std::uint64_t>(options.late) << 32 |
+         patience << 40 | static_cast<std::uint64_t>(options.drift.detector.kind) << 58 |
          static_cast<std::uint64_t>(options.replay.method) << 62;
 }
 
@@ -76,7 +76,8 @@ void visit_learner(Parts& parts, Archive& archive) {
   for (NodeId node = 0; node < parts.sizes.measured().size(); ++node)
     if (parts.sizes.measured()[node])
       archive(Field{"gradient_size", Scope::messages, node}, std::span(parts.sizes.sizes()[node]));
-  DriftWatch::visit(parts.drift, archive);
+  DriftWatch::visit(parts.watches.drift, archive);
+  AnomalyWatch::visit(parts.watches.anomaly, archive);
   Reservoir::visit(parts.past.reservoir, archive);
   UnitRenewal::visit(parts.past.renewal, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
@@ -125,7 +126,8 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   // Detectors of drift and samples that wait for their targets are part of a state's hash, with the last layer's; a
   // cell that restarts leaves them.
   if (node + 1 != parts_.plan.layers.size()) return;
-  if (parts_.drift.is_on()) parts_.drift.visit_hash(archive);
+  if (parts_.watches.drift.is_on()) parts_.watches.drift.visit_hash(archive);
+  if (parts_.watches.anomaly.is_on()) parts_.watches.anomaly.visit_hash(archive);
   if (parts_.past.reservoir.is_on()) parts_.past.reservoir.visit_hash(archive);
   if (parts_.past.renewal.is_on()) parts_.past.renewal.visit_hash(archive);
   if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
@@ -141,8 +143,8 @@ void LearnerState::visit_layer(NodeId node, InArchive& archive) {
 Status Learner::finish_restore() {
   LearnerParts& p = *parts_;
   const SampleClock::Counters& now = p.clock.now;
-  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit || !p.drift.fits() ||
-      (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
+  if (now.scored > now.samples || now.start_tick > p.mesh.ticks() || !p.late_words_fit || !p.watches.drift.fits() ||
+      !p.watches.anomaly.fits() || (p.late.is_on() && !p.late.fits(p.rings.outputs(), p.clock)))
     return fail(Errc::corrupt, "learner state: counters contradict each other");
   for (OutputRing& output : p.rings.outputs()) {
     for (std::size_t i = 0; i < output.labels.size(); ++i) {
@@ -160,7 +162,8 @@ Status Learner::finish_restore() {
   if (!p.past.renewal.fits()) return fail(Errc::corrupt, "learner state: a unit's use is no amount");
   if (!p.past.reservoir.fits(p.rings)) return fail(Errc::corrupt, "learner state: a stored sample is none");
   p.pending_scores.clear();
-  p.drift.clear_events();
+  p.watches.drift.clear_events();
+  p.watches.anomaly.clear_events();
   p.late.clear_expired();
   return {};
 }

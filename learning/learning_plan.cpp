@@ -174,7 +174,7 @@ void Planner::plan_moves() {
     owner.moves = !group.users.empty() && !graph_.nodes()[group.owner].is_frozen;
     owner.reach = std::max(owner.reach, group.reach);
   }
-  plan_.moves_together = options_.optimizer.clip == Clip::global_norm || options_.traces;
+  plan_.moves_together = options_.optimizer.clip == Clip::global_norm || options_.traces || options_.perturb.is_on();
   // Of a norm all gradients must be known before the first weight moves; some look at them after it.
   const bool needs_gradients =
       plan_.moves_together || options_.optimizer.clip == Clip::norm || options_.consolidation.weighs();

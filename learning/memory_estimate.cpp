@@ -9,6 +9,7 @@
 #include "learning/internal/learned_inverses.hpp"
 #include "learning/internal/reservoir.hpp"
 #include "learning/internal/sample_rings.hpp"
+#include "learning/internal/unit_renewal.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -86,9 +87,10 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   estimate.add("messages",
                messages * 2 * options.learners * sizeof(float) + budgets * sizeof(float) + count * kHopBytes);
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) *
-                                (1 + kernels::arrays_of(options.optimizer) + options.consolidation.arrays()));
+                                (1 + arrays_before_past(options) + options.consolidation.arrays()));
   estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +
                               LateSamples::bytes_for(graph, options, sessions, ticks, ring));
+  estimate.add("renewal", UnitRenewal::bytes_for(graph, options.renew));
   estimate.add("stored samples", Reservoir::bytes_for(graph, options));
   estimate.add(
       "feedback weights",

@@ -7,7 +7,10 @@
 #include "kernels/cpu_stream.hpp"
 #include "kernels/finite.hpp"
 #include "kernels/math.hpp"
+#include "kernels/perturb.hpp"
 #include "kernels/trace.hpp"
+
+#include "core/philox.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -35,6 +38,10 @@ kernels::StepShares delayed_shares(const OptimizerOptions& options, DelayCompens
   if (compensation != DelayCompensation::prediction) velocity = left, gradient = (1.0 - left) / (1.0 - m);
   if (compensation != DelayCompensation::spike) velocity += d - d / m, gradient += d / m;
   return {static_cast<float>(velocity), static_cast<float>(s * gradient)};
+}
+
+std::size_t arrays_before_past(const LearningOptions& options) noexcept {
+  return kernels::arrays_of(options.optimizer) + (options.traces || options.perturb.is_on() ? 1 : 0);
 }
 
 Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan& plan, const mesh::WeightStore& weights,
@@ -66,7 +73,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
   WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
-  made.first_past_ = kernels::arrays_of(made.options_) + (options.traces ? 1 : 0);
+  made.first_past_ = arrays_before_past(options);
   for (std::size_t i = 0; i < made.first_past_ + options.consolidation.arrays(); ++i) {
     WEFT_TRY(auto slot, weights.memory().make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
@@ -83,13 +90,20 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
+  made.perturbed_.by = options.perturb;
+  for (std::size_t i = 0; i < weights.parameters().size() && options.perturb.is_on(); ++i) {
+    RandomStream random(graph.spec().seed, i, static_cast<RandomPurpose>(13));
+    made.perturbed_.keys.push_back({random.next_u32(), random.next_u32()});
+  }
   made.make_norms(weights);
   return made;
 }
 
 void Optimizer::make_norms(const mesh::WeightStore& weights) {
   const bool has_limits = std::any_of(limits_.begin(), limits_.end(), [](float limit) { return limit > 0.0f; });
-  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits && !traces_.is_on) return;
+  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits && !traces_.is_on &&
+      !is_perturbed())
+    return;
   std::size_t squares = 0;
   for (const auto& parameter : weights.parameters()) {
     first_square_.push_back(squares);
@@ -141,6 +155,10 @@ void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
 
 void Optimizer::add_norms(kernels::OpStream& stream) {
   if (traces_.is_on) return find_rates();
+  if (is_perturbed()) {
+    total_[0] = *std::max_element(norms_.begin(), norms_.end());
+    return;
+  }
   stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
 }
 
@@ -156,6 +174,14 @@ void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId nod
     const std::size_t i = first_[node] + parameter.index;
     norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signal->decay)
                                : kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
+  }
+}
+
+void Optimizer::update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
+  for (const auto& parameter : weights.of(node)) {
+    const std::size_t i = first_[node] + parameter.index;
+    norms_[node] = std::max(
+        norms_[node], kernels::utility_update(trace(i), parameter.data, gradient(i), perturbed_.by.decay, sizes_[i]));
   }
 }
 
@@ -214,6 +240,7 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
 void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
   const std::optional<TraceSignal>& signal = signal_of(node);
   if (traces_.is_on && !signal) return;
+  if (is_perturbed()) return step_perturbed(stream, weights, node);
   const OptimizerOptions options = options_of(weights, node);
   const float* squares = nullptr;
   if (options.clip == Clip::norm) {
@@ -229,6 +256,31 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   for (const auto& parameter : weights.of(node))
     if (const std::size_t i = first_[node] + parameter.index; signal && signal->ends)
       stream.fill({0.0f, {trace(i), 1, sizes_[i], sizes_[i]}});
+}
+
+/// `norms_` are free for the layer's own: the largest utility has been looked for.
+void Optimizer::step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
+  const OptimizerOptions options = options_of(weights, node);
+  const bool is_limited = limits_[node] > 0.0f;
+  if (is_limited) measure_norm(stream, weights, node);
+  std::size_t i = first_[node];
+  step_each(stream, weights, node, is_limited ? &norms_[node] : nullptr, options,
+            [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+              kernels::perturbed_step({.out = spec.out,
+                                       .in = spec.is_matrix() ? spec.in : 0,
+                                       .w = of.w,
+                                       .u = of.first,
+                                       .g = of.g,
+                                       .squares = of.squares,
+                                       .limit = own.clip_limit,
+                                       .rate = of.factors ? of.factors[0] : own.lr,
+                                       .weight_decay = own.weight_decay,
+                                       .deviation = perturbed_.by.noise,
+                                       .largest = total_[0],
+                                       .protects = perturbed_.by.method == Perturbation::upgd,
+                                       .key = perturbed_.keys[i++],
+                                       .update = updates_[node]});
+            });
 }
 
 bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,

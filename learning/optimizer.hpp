@@ -12,6 +12,7 @@
 
 #include "core/archive.hpp"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,6 +30,9 @@ struct LearningPlan;
 /// @source Kosson et al. 2021, "Pipelined Backpropagation at Scale", arXiv:2003.11666
 kernels::StepShares delayed_shares(const OptimizerOptions& options, DelayCompensation compensation,
                                    std::uint32_t delay) noexcept;
+
+/// State arrays beside each parameter: the optimiser's, and one of traces or utilities.
+std::size_t arrays_before_past(const LearningOptions& options) noexcept;
 
 /// Gradients, velocities and moments beside the weights, and the step that uses them up. A frozen layer has none.
 /// @thread each layer's part: the thread of the region that owns the layer
@@ -54,7 +58,8 @@ class Optimizer {
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
   void measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
   void forget_norm(kernels::OpStream& stream, mesh::NodeId node);
-  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm, traces).
+  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm, traces); of utilities the
+  /// largest.
   void add_norms(kernels::OpStream& stream);
   /// Gradients go into traces, by which the weights then move (LearningOptions::traces).
   bool has_traces() const noexcept { return traces_.is_on; }
@@ -62,6 +67,10 @@ class Optimizer {
   void signal(std::size_t output, const std::optional<TraceSignal>& signal) noexcept {
     traces_.signals[output] = signal;
   }
+  /// Steps are with noise, by utilities (LearningOptions::perturb).
+  bool is_perturbed() const noexcept { return perturbed_.by.is_on(); }
+  /// Takes the layer's gradients into the utilities of its weights, the largest of which `add_norms` looks for.
+  void update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept;
   /// Takes the layer's gradients into its traces, and sums those for `add_norms`.
   void update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept;
   /// Moves the layer's weights by gradients that are finite; counts one update.
@@ -111,7 +120,11 @@ class Optimizer {
     std::vector<std::optional<TraceSignal>> signals;  // by output, of the step under way: no state
     std::vector<float> rates;                         // by output, times the error
   };
-  /// The traces of parameter `i`.
+  struct Perturbed {
+    PerturbationOptions by;
+    std::vector<std::array<std::uint32_t, 2>> keys;  // by parameter, of its noise
+  };
+  /// The traces or utilities of parameter `i`.
   float* trace(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
   /// The gradient of parameter `i` is an outer product that is not in memory.
   const kernels::OuterProduct* product(std::size_t i) const noexcept {
@@ -119,6 +132,7 @@ class Optimizer {
   }
   const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
+  void step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
   void make_norms(const mesh::WeightStore& weights);
   /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
   template <class Move>
@@ -144,6 +158,7 @@ class Optimizer {
   std::vector<std::size_t> first_square_;  // by parameter
   std::vector<float> squares_, norms_, total_;
   Traces traces_;
+  Perturbed perturbed_;
 };
 
 }  // namespace weft::learning

@@ -2,16 +2,17 @@
 
 #include "learning/options.hpp"
 
+#include "learning/internal/anomaly_table.hpp"
 #include "learning/internal/drift_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
 #include "learning/internal/past_tables.hpp"
+#include "learning/internal/perturbation_table.hpp"
 #include "learning/internal/unit_renewal.hpp"
 #include "learning/losses.hpp"
 #include "learning/rules/rule.hpp"
 
 #include "core/option_table.hpp"
 
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,6 @@ const std::vector<std::string_view> kSchedules{"settle", "pipelined"};
 const std::vector<std::string_view> kFeedbacks{"linear", "tanh"};
 const std::vector<std::string_view> kLates{"none", "meet", "again"};
 const std::vector<std::string_view> kDelayCompensations{"none", "spike", "prediction", "both"};
-
-std::string number_text(float value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
-}
 
 using LearningTable = OptionTable<LearningOptions>;
 
@@ -219,7 +214,9 @@ std::vector<LearningTable::Field> sample_fields() {
 
 std::vector<LearningTable::Field> drift_fields() {
   return {section_option("drift", &LearningOptions::drift, drift_table(),
-                         {.meaning = "what looks for changes of the task, and what is done at one"})};
+                         {.meaning = "what looks for changes of the task, and what is done at one"}),
+          section_option("anomaly", &LearningOptions::anomaly, anomaly_table(),
+                         {.meaning = "scores of samples by how unexpected they are, before they are learned from"})};
 }
 
 const OptionTable<PlasticityOptions>& plasticity_table() {
@@ -257,10 +254,15 @@ std::vector<LearningTable::Field> renewal_fields() {
                          {.meaning = "units of hidden layers that begin anew"})};
 }
 
+std::vector<LearningTable::Field> perturbation_fields() {
+  return {section_option("perturb", &LearningOptions::perturb, perturbation_table(),
+                         {.meaning = "noise in the steps of weights that are of little use"})};
+}
+
 const LearningTable& learning_table() {
-  static const LearningTable table(
-      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
-              trace_fields(), drift_fields(), plasticity_fields(), past_fields(), renewal_fields()}));
+  static const LearningTable table(joined(
+      {step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
+       trace_fields(), drift_fields(), plasticity_fields(), past_fields(), renewal_fields(), perturbation_fields()}));
   return table;
 }
 
@@ -383,8 +385,10 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_traces(options));
   WEFT_CHECK(check_weights(options));
   WEFT_CHECK(check_drift(options.drift));
+  WEFT_CHECK(anomaly_table().check(options.anomaly, "learning.anomaly"));
   WEFT_CHECK(check_past(options));
   WEFT_CHECK(check_renewal(options));
+  WEFT_CHECK(check_perturbation(options));
   if (options.plasticity.is_on() && options.late != Late::none)
     return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
                                             "' with learning.late '" + std::string(name(options.late)) +

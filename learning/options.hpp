@@ -2,9 +2,11 @@
 
 #pragma once
 
+#include "learning/anomaly.hpp"
 #include "learning/drift/drift_options.hpp"
 #include "learning/past/past_options.hpp"
 #include "learning/unit_renewal.hpp"
+#include "learning/weight_perturbation.hpp"
 #include "learning/weight_pull.hpp"
 
 #include "kernels/loss.hpp"
@@ -95,10 +97,12 @@ struct LearningOptions {
   bool weights = false;  // samples may have weights of their own, which `learn` takes
   bool traces = false;   // gradients go into eligibility traces, by which bounded steps are made (TraceSignal)
   DriftOptions drift{};
+  AnomalyOptions anomaly{};
   PlasticityOptions plasticity{};
   ReplayOptions replay{};
   ConsolidationOptions consolidation{};
   RenewalOptions renew{};
+  PerturbationOptions perturb{};
   bool operator==(const LearningOptions&) const = default;
 };
 

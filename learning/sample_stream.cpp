@@ -252,6 +252,17 @@ Status SampleStream::finish() {
   return drained;
 }
 
+namespace {
+template <class Event>
+void keep_latest(std::vector<Event>& kept, std::span<const Event> events) {
+  kept.insert(kept.end(), events.begin(), events.end());
+  if (kept.size() > ScoreWindow::kMostEvents)
+    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(ScoreWindow::kMostEvents));
+}
+}  // namespace
+
+std::vector<AnomalyEvent> take_anomalies(SampleStream& stream) { return std::exchange(stream.scores_.anomalies, {}); }
+
 void SampleStream::replayed(std::uint64_t steps) {
   take_scores();
   next_ = std::min(next_ + steps * at_once(), total_);
@@ -274,10 +285,8 @@ void SampleStream::take_scores() {
       scores_.adaptation.detect(progress().prequential_accuracy);
     if (next->score < number) ++next;
   }
-  std::vector<DriftEvent>& kept = scores_.drift_events;
-  kept.insert(kept.end(), events.begin(), events.end());
-  if (kept.size() > ScoreWindow::kMostEvents)
-    kept.erase(kept.begin(), kept.end() - static_cast<std::ptrdiff_t>(ScoreWindow::kMostEvents));
+  keep_latest(scores_.drift_events, events);
+  keep_latest(scores_.anomalies, anomaly_of(*learner_).events());
   learner_->clear_scores();
 }
 

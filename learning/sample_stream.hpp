@@ -54,6 +54,7 @@ struct ScoreWindow {
   std::optional<std::uint64_t> recovery_samples;
   AdaptationTracker adaptation;
   std::vector<DriftEvent> drift_events;  // not taken yet
+  std::vector<AnomalyEvent> anomalies;   // likewise
   static constexpr std::size_t kMostEvents = 1024;
 };
 
@@ -129,6 +130,7 @@ class SampleStream {
  private:
   friend class StreamTasks;
   friend const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
+  friend std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
   explicit SampleStream(Learner& learner) : learner_(&learner) {}
   static Result<SampleStream> make(Learner& learner, Dataset data, StreamOptions options, bool is_fed);
   void draw();
@@ -172,6 +174,8 @@ class SampleStream {
   } block_;
 };
 
+/// Anomalies of a stream's learner since this was last called; the latest.
+std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
 /// Accuracies on each of the tasks of a stream; null: it has none.
 const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
 

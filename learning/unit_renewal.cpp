@@ -122,21 +122,7 @@ const OptionTable<RenewalOptions>& renewal_table() {
 
 Status check_renewal(const LearningOptions& options) {
   const RenewalOptions& r = options.renew;
-  const struct {
-    const char* key;
-    double value, least, most;
-  } bounds[] = {
-      {"every", static_cast<double>(r.every), 1, 1u << 30},
-      {"threshold", r.threshold, 0, 1},
-      {"rate", r.rate, 0, 1},
-      {"decay", r.decay, 0, 1},
-      {"maturity", static_cast<double>(r.maturity), 0, 1u << 30},
-  };
-  for (const auto& [key, value, least, most] : bounds)
-    if (!(value >= least && value <= most))
-      return fail(Errc::out_of_range, "learning.renew." + std::string(key) + ": " + std::to_string(value) +
-                                          " is not within [" + std::to_string(least) + ", " + std::to_string(most) +
-                                          "]");
+  WEFT_CHECK(renewal_table().check(r, "learning.renew"));
   if (!r.is_on()) return {};
   if (options.late != Late::none)
     return fail(Errc::invalid_argument, method_text(r) + " with learning.late '" + std::string(name(options.late)) +
@@ -163,6 +149,19 @@ Status UnitRenewal::check(const mesh::Mesh& mesh, const RenewalOptions& options)
                                      ", and no layer can take part: it takes dense layers with an activation that "
                                      "dense layers alone read; " +
                                      why);
+}
+
+std::uint64_t UnitRenewal::bytes_for(const mesh::Graph& graph, const RenewalOptions& options) {
+  if (!options.is_on()) return 0;
+  std::uint64_t bytes = 0, widest = 0;
+  for (auto id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
+    if (!obstacle(graph, id).empty()) continue;
+    const mesh::Node& node = graph.nodes()[id];
+    bytes += node.width * (sizeof(double) + sizeof(std::uint32_t)) + sizeof(Layer) + sizeof(double) +
+             node.readers.size() * sizeof(Reader);
+    widest = std::max<std::uint64_t>(widest, node.width);
+  }
+  return bytes + widest * (2 * sizeof(double) + sizeof(std::size_t));
 }
 
 UnitRenewal::UnitRenewal(const mesh::Mesh& mesh, const RenewalOptions& options, std::size_t learners)

@@ -77,6 +77,8 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexce
   is_dropped_[node] = !is_finite;
   if (is_finite && optimizer_.has_traces())
     optimizer_.update_traces(context.weights, node);
+  else if (is_finite && optimizer_.is_perturbed())
+    optimizer_.update_utilities(context.weights, node);
   else if (is_finite && plan_->moves_together)
     optimizer_.measure_norm(context.stream, context.weights, node);
   else if (is_finite)

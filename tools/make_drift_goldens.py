@@ -350,7 +350,26 @@ def led(draws, task, _):
     return x, digit
 
 
-GENERATORS = {"sea": sea, "hyperplane": hyperplane, "agrawal": agrawal, "friedman": friedman, "led": led}
+def slowly_changing(draws, task, kept, seed=7):
+    """Dohare et al. 2024: threshold units of weights 1 and -1, with the threshold 0.7 * 21 less the negative ones."""
+    if "units" not in kept:
+        own = Draws(seed, 2 ** 35, GENERATOR)
+        kept["units"] = [[2 * own.below(2) - 1 for _ in range(21)] for _ in range(100)]
+        kept["out"] = [2 * own.below(2) - 1 for _ in range(100)]
+        kept["begin"] = [own.below(2) for _ in range(15)]
+    x = list(kept["begin"])
+    for change in range(1, task + 1):
+        bit = Draws(seed, 2 ** 35 + change, GENERATOR).below(15)
+        x[bit] = 1 - x[bit]
+    x += [draws.below(2) for _ in range(5)]
+    y = 0
+    for unit, out in zip(kept["units"], kept["out"]):
+        y += out * (sum(w * v for w, v in zip(unit, x + [1])) > 0.7 * 21 - unit.count(-1))
+    return x, y
+
+
+GENERATORS = {"sea": sea, "hyperplane": hyperplane, "agrawal": agrawal, "friedman": friedman, "led": led,
+              "slowly_changing": slowly_changing}
 
 
 def samples(name, count=400, every=40, width=20, seed=7):

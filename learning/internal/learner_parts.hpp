@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/anomaly.hpp"
 #include "learning/drift/drift_watch.hpp"
 #include "learning/internal/activation_records.hpp"
 #include "learning/internal/backward_step.hpp"
@@ -37,6 +38,12 @@ struct PastParts {
   bool is_on() const noexcept { return reservoir.is_on() || consolidator.is_on(); }
 };
 
+/// Parts that look at scores.
+struct ScoreWatches {
+  DriftWatch drift;
+  AnomalyWatch anomaly;
+};
+
 /// Parts of a learner.
 struct LearnerParts {
   LearnerParts(mesh::Mesh& of, const LearningOptions& given, LearningPlan made, Optimizer optimizer);
@@ -57,7 +64,7 @@ struct LearnerParts {
   std::vector<LearningScratch> scratch;  // by region
   BackwardStep backward;
   std::vector<Score> pending_scores;
-  DriftWatch drift;
+  ScoreWatches watches;
   PastParts past;
   bool late_words_fit = true;  // those that were read last
   std::unique_ptr<mesh::RuleState> saved;

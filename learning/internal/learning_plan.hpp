@@ -99,7 +99,8 @@ struct LearningPlan {
   std::uint32_t travel = 0;           // steps of a settled sample after its ticks
   std::uint64_t chunk = 0;            // RingSizes
   std::uint64_t ring = 0;
-  bool moves_together = false;  // all layers, once the norm of all gradients, or of all traces, is known
+  bool moves_together =
+      false;  // all layers, once the norm of all gradients or traces, or the largest utility, is known
 
   /// @param settled  the outputs' tick is the layer's: a settled sample no longer changes
   Meeting meeting(ErrorPath path, mesh::NodeId node, const Hop& hop, bool settled) const noexcept;

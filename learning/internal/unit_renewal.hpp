@@ -38,6 +38,9 @@ class UnitRenewal {
   /// @error unsupported: a device; no layer can take part, naming the first one and why
   static Status check(const mesh::Mesh& mesh, const RenewalOptions& options);
 
+  /// Bytes of its state and of the lists that it works with.
+  static std::uint64_t bytes_for(const mesh::Graph& graph, const RenewalOptions& options);
+
   bool is_on() const noexcept { return options_.is_on(); }
   /// Units that have begun anew.
   std::uint64_t renewed() const noexcept { return counts_.renewed; }

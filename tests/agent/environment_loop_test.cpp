@@ -13,6 +13,7 @@
 #include "kernels/isa.hpp"
 
 #include "tests/agent/scripted.hpp"
+#include "tests/agent/worlds.hpp"
 #include "tests/mesh/testing.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include <algorithm>
@@ -347,11 +348,7 @@ TEST(ActingAgent, ReplaysToTheSameHashesAtEachStep) {
   const std::vector<Call> calls = acting_script(30);
   Acting acting(files, network(kCartPole));
   acting.run(calls.size(), calls);
-  ReplayOptions options;
-  options.mesh.threads = 1;
-  options.verifies = true;
-  options.from = 0;
-  Replay replay = must(Replay::open(files, "agent", options));
+  Replay replay = test::open_verifying(files);
   must(replay.run());
   EXPECT_GT(replay.compared(), 5u);
   EXPECT_EQ(replay.replayable().hash(), acting.agent->hash());
@@ -360,7 +357,7 @@ TEST(ActingAgent, ReplaysToTheSameHashesAtEachStep) {
   const std::uint64_t ticks = stepped.learner()->ticks_per_sample();
   for (std::uint64_t step = 1; step < 20; ++step) {
     must(stepped.loop()->run(1));
-    Replay part = must(Replay::open(files, "agent", options));
+    Replay part = test::open_verifying(files);
     must(part.run(step * ticks));
     ASSERT_EQ(part.replayable().loop()->steps(), step);
     ASSERT_EQ(part.tick(), step * ticks);

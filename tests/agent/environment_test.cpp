@@ -4,8 +4,6 @@
 
 #include "agent/environments/environment.hpp"
 
-#include "mesh/memory/byte_archive.hpp"
-
 #include "kernels/isa.hpp"
 
 #include "core/json.hpp"
@@ -13,6 +11,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/agent/worlds.hpp"
 #include "tests/mesh/testing.hpp"
 #include "tests/support/source_path.hpp"
 #include <cmath>
@@ -26,7 +25,7 @@
 namespace weft::agent::environment_test {
 namespace {
 
-constexpr Scopes kAll{Scope::control};
+using namespace test;
 
 std::vector<EnvironmentKind> kinds() {
   std::vector<EnvironmentKind> all;
@@ -36,18 +35,6 @@ std::vector<EnvironmentKind> kinds() {
 }
 
 std::unique_ptr<Environment> made(EnvironmentKind kind) { return make_environment({kind, 5}); }
-
-std::vector<std::byte> saved(const Environment& environment) {
-  mesh::ByteArchive bytes;
-  mesh::WriteArchive archive(bytes, kAll);
-  environment.visit(archive);
-  return {bytes.bytes().begin(), bytes.bytes().end()};
-}
-
-bool load(Environment& environment, const std::vector<std::byte>& bytes) {
-  mesh::ReadArchive archive(bytes, kAll);
-  return environment.visit(archive);
-}
 
 /// Puts numbers in the place of a world's own.
 bool place(Environment& environment, const std::vector<double>& state) {
@@ -72,7 +59,7 @@ Hash128 hash_of(Environment& environment, std::uint64_t first, std::uint64_t ste
     const Outcome outcome = act(environment, s);
     hasher.add_bytes(&outcome.reward, sizeof outcome.reward);
     hasher.add_bytes(environment.observation().data(), environment.observation().size_bytes());
-    HashArchive archive(hasher, kAll);
+    HashArchive archive(hasher, kWorld);
     environment.visit(archive);
     if (outcome.terminated || outcome.truncated) environment.reset(3, ++episode);
   }

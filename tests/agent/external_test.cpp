@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/agent/scripted.hpp"
+#include "tests/agent/worlds.hpp"
 #include "tests/mesh/testing.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include <memory>
@@ -210,11 +211,7 @@ TEST(ExternalAgent, IsReplayedToTheSameHashesAtEachStep) {
   MemoryFileSystem files;
   Acting acting(files);
   must(acting.until(60));
-  ReplayOptions options;
-  options.mesh.threads = 1;
-  options.verifies = true;
-  options.from = 0;
-  Replay replay = must(Replay::open(files, "agent", options));
+  Replay replay = test::open_verifying(files);
   must(replay.run());
   EXPECT_GT(replay.compared(), 0u);
   EXPECT_EQ(replay.replayable().hash(), acting.agent->hash());
@@ -223,7 +220,7 @@ TEST(ExternalAgent, IsReplayedToTheSameHashesAtEachStep) {
   const std::uint64_t ticks = stepped.agent->learner()->ticks_per_sample();
   for (std::uint64_t step = 1; step < 40; ++step) {
     must(stepped.agent->act(1));
-    Replay part = must(Replay::open(files, "agent", options));
+    Replay part = test::open_verifying(files);
     must(part.run(step * ticks));
     ASSERT_EQ(part.replayable().loop()->steps(), step);
     EXPECT_EQ(part.replayable().hash(), stepped.agent->hash()) << step;
@@ -240,11 +237,7 @@ TEST(ExternalAgent, LeavesAnEpisodeThatCannotBeGoneOnWith) {
   }
   EXPECT_GT(left, 5u);
   Acting last(files);
-  ReplayOptions options;
-  options.mesh.threads = 1;
-  options.verifies = true;
-  options.from = 0;
-  Replay replay = must(Replay::open(files, "agent", options));
+  Replay replay = test::open_verifying(files);
   must(replay.run());
   EXPECT_EQ(replay.replayable().hash(), last.agent->hash());
 }

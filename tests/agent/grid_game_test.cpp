@@ -7,7 +7,6 @@
 #include "agent/environment_loop.hpp"
 #include "agent/replayable_mesh.hpp"
 
-#include "mesh/memory/byte_archive.hpp"
 #include "mesh/network/network_json.hpp"
 
 #include "core/json.hpp"
@@ -15,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/agent/worlds.hpp"
 #include "tests/mesh/testing.hpp"
 #include "tests/support/source_path.hpp"
 #include <algorithm>
@@ -32,8 +32,8 @@ namespace weft::agent::grid_game_test {
 namespace {
 
 using mesh::testing_support::must;
+using namespace test;
 
-constexpr Scopes kAll{Scope::control};
 const std::vector<std::string> kGames{"falling", "lanes", "shooter", "snake"};
 
 std::unique_ptr<Environment> made(const std::string& name, std::uint64_t every = 20000) {
@@ -42,18 +42,6 @@ std::unique_ptr<Environment> made(const std::string& name, std::uint64_t every =
   options.kind = static_cast<EnvironmentKind>(std::find(names.begin(), names.end(), name) - names.begin());
   options.every = every;
   return make_environment(options);
-}
-
-std::vector<std::byte> saved(const Environment& environment) {
-  mesh::ByteArchive bytes;
-  mesh::WriteArchive archive(bytes, kAll);
-  environment.visit(archive);
-  return {bytes.bytes().begin(), bytes.bytes().end()};
-}
-
-bool load(Environment& environment, const std::vector<std::byte>& bytes) {
-  mesh::ReadArchive archive(bytes, kAll);
-  return environment.visit(archive);
 }
 
 Json goldens() {

@@ -74,7 +74,7 @@ CHAIN = {"weft": 2, "inputs": {"x": [4]}, "chain": [
     {"type": "dense", "out": 8, "activation": "tanh", "dtype": "int8"}, {"type": "their_own", "sharpness": 3},
     {"type": "sequential", "layers": [{"type": "dense", "out": 3}]},
     {"type": "running_standardize", "kind": "ema", "decay": 0.999, "epsilon": 1e-4},
-    {"type": "soft_cap", "cap": 2}, {"type": "position_embedding", "positions": 5, "stateful": True}]}
+    {"type": "soft_cap", "cap": 2}, {"type": "crelu", "axis": "last"}, {"type": "position_embedding", "positions": 5, "stateful": True}]}
 
 
 def function_body(path, head):

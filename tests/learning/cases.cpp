@@ -154,6 +154,24 @@ void add_signs(std::vector<Case>& all) {
       all.push_back({joined({"sign", name(rule), name(schedule)}), spec, {.rule = rule, .schedule = schedule}, kSome});
 }
 
+/// Both sides of each value between dense layers, under every rule.
+void add_crelu(std::vector<Case>& all) {
+  const NetworkSpec spec = NetworkBuilder("crelu", GridShape{1, 1, 4, 1})
+                               .input("x", 6)
+                               .dense({0, 0, 0, 0}, 12)
+                               .layer({0, 0, 1, 0}, "crelu")
+                               .dense({0, 0, 2, 0}, 20, Activation::tanh)
+                               .dense({0, 0, 3, 0}, 6)
+                               .output("y", {0, 0, 3, 0})
+                               .seed(6)
+                               .spec();
+  for (const Rule rule : kRules)
+    for (const Schedule schedule : kSchedules) {
+      all.push_back({joined({"crelu", name(rule), name(schedule)}), spec, {.rule = rule, .schedule = schedule}, kFew});
+      all.back().options.optimizer.lr = 0.01f;
+    }
+}
+
 void add_losses(std::vector<Case>& all) {
   for (int i = 0; i < kernels::kLossCount; ++i)
     for (const Rule rule : kRules)
@@ -413,6 +431,23 @@ void add_past(std::vector<Case>& all) {
   }
 }
 
+/// Steps with noise.
+void add_perturbations(std::vector<Case>& all) {
+  for (const Perturbation method : {Perturbation::upgd, Perturbation::upgd_nonprotecting}) {
+    const auto add = [&](const LearningOptions& by, const NetworkSpec& spec, std::string_view more) {
+      LearningOptions options = by;
+      options.optimizer = {.kind = OptimizerKind::sgd, .lr = 0.02f, .weight_decay = 0.01f};
+      options.perturb = {method, 0.1f, 0.9f};
+      all.push_back({joined({"perturb", name(method), name(by.rule), more}), spec, options});
+      all.back().is_on_cpu = true;
+    };
+    for (const Rule rule : kRules) add({.rule = rule}, mixed_network(3), "mixed");
+    add({}, in_type(digits_network(3), Dtype::int8, Activations::float32, true), "int8");
+    add({}, recurrent_network(3), "recurrent");
+    add({}, shared_network(), "shared");
+  }
+}
+
 /// Units that begin anew, several of them within the samples of a case.
 void add_renewals(std::vector<Case>& all) {
   for (const Renewal method : {Renewal::redo, Renewal::continual}) {
@@ -472,6 +507,7 @@ std::vector<Case> cases() {
   add_updates(all);
   add_delays(all);
   add_signs(all);
+  add_crelu(all);
   add_forward(all);
   add_losses(all);
   add_types(all);
@@ -485,6 +521,7 @@ std::vector<Case> cases() {
   add_metacognition(all);
   add_past(all);
   add_renewals(all);
+  add_perturbations(all);
   return all;
 }
 

@@ -5,16 +5,16 @@
 #include "learning/unit_renewal.hpp"
 
 #include "learning/learner_snapshot.hpp"
+#include "learning/memory_estimate.hpp"
 #include "learning/options.hpp"
 
 #include "kernels/isa.hpp"
 
 #include "core/json.hpp"
-#include "core/philox.hpp"
 
 #include <gtest/gtest.h>
 
-#include "networks.hpp"
+#include "reference_chain.hpp"
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -32,46 +32,14 @@ using mesh::testing_support::must;
 
 constexpr std::uint64_t kSamples = 400;
 
-mesh::NetworkBuilder chain(kernels::Activation first = kernels::Activation::relu,
-                           kernels::Activation second = kernels::Activation::relu) {
-  return mesh::NetworkBuilder("chain", GridShape{1, 1, 3, 1})
-      .input("x", 6)
-      .dense({0, 0, 0, 0}, 24, first)
-      .from({"x"})
-      .dense({0, 0, 1, 0}, 9, second)
-      .dense({0, 0, 2, 0}, 3)
-      .output("y", {0, 0, 2, 0})
-      .seed(3);
-}
-
 LearningOptions with(const std::string& renew, const std::string& more = "") {
   return must(read_learning(R"({"loss": "mse", "optimizer": {"type": "momentum", "lr": 0.05, "momentum": 0.5,
     "dampening": 0}, "renew": )" +
                             renew + more + "}"));
 }
 
-struct Chain {
-  explicit Chain(const LearningOptions& options, const mesh::MeshOptions& wanted = shape(),
-                 const mesh::NetworkSpec& spec = chain().spec())
-      : run(spec, options, wanted) {}
-  /// The samples of the reference, the same for every session.
-  void learn(std::uint64_t samples, std::uint64_t block = 1) {
-    const std::size_t sessions = run.mesh->sessions(), learners = run.learner->options().learners;
-    for (std::uint64_t done = 0; done < samples; done += block) {
-      const std::uint64_t now = std::min(block, samples - done);
-      std::vector<float> inputs, targets;
-      for (std::uint64_t s = 0; s < now; ++s, ++seen) {
-        RandomStream random(7, seen, RandomPurpose::test);
-        std::vector<float> x(6);
-        for (float& value : x) value = 2.0f * random.next_uniform() - 1.0f;
-        const float sign = seen >= kSamples / 2 ? -1.0f : 1.0f;
-        const float y[] = {sign * (x[0] * x[1]), sign * (std::fabs(x[2]) - x[3]), sign * (x[4] - x[5])};
-        for (std::size_t b = 0; b < sessions; ++b) inputs.insert(inputs.end(), x.begin(), x.end());
-        for (std::size_t b = 0; b < learners; ++b) targets.insert(targets.end(), std::begin(y), std::end(y));
-      }
-      run.train(inputs, {}, targets, now);
-    }
-  }
+struct Chain : ReferenceChain {
+  using ReferenceChain::ReferenceChain;
   /// Units of a hidden layer whose outgoing weights are all 0, those to the units `but` left aside.
   std::set<std::size_t> without_readers(std::size_t layer, const std::set<std::size_t>& but = {}) const {
     const std::vector<float> out = run.weights(Coord{0, 0, static_cast<std::uint32_t>(layer + 1), 0})[0];
@@ -84,8 +52,6 @@ struct Chain {
     }
     return units;
   }
-  LearningRun run;
-  std::uint64_t seen = 0;
 };
 
 const char* const kMethods[] = {R"({"method": "redo", "every": 50, "threshold": 0.25})",
@@ -191,8 +157,23 @@ TEST(UnitRenewal, GoesOnByOtherNumbersAndBeginsAnewByAnotherMethod) {
   EXPECT_NE(first.run.weights(), slow.run.weights());
 }
 
+TEST(UnitRenewal, CountsItsStateAsMemory) {
+  const mesh::Mesh mesh = must(mesh::Mesh::build(reference_chain().spec(), shape()));
+  const auto bytes = [&](const LearningOptions& options) {
+    const mesh::MemoryEstimate estimate = must(estimate_memory(mesh.graph(), options, 1, UINT64_MAX));
+    for (const auto& [what, size] : estimate.parts)
+      if (what == "renewal") return size;
+    return std::uint64_t{0};
+  };
+  EXPECT_EQ(bytes(with("{}")), 0u);
+  // A utility and an age of each of 33 units, what is due of each layer; lists of the widest.
+  constexpr std::uint64_t kState = 33 * (8 + 4) + 2 * 8;
+  EXPECT_GE(bytes(with(kMethods[1])), kState + 24 * 24);
+  EXPECT_LE(bytes(with(kMethods[1])), kState + 24 * 24 + 2 * 128);
+}
+
 TEST(UnitRenewal, QuantizesWhatIsStoredAnew) {
-  auto spec = chain().spec();
+  auto spec = reference_chain().spec();
   for (auto& layer : spec.layers) layer.dtype = Dtype::int8;
   Chain chain(with(kMethods[0]), shape(), spec);
   const auto answer = [&] {
@@ -214,7 +195,7 @@ TEST(UnitRenewal, QuantizesWhatIsStoredAnew) {
 }
 
 TEST(UnitRenewal, LeavesLayersThatCannotTakePartAsTheyAre) {
-  auto spec = chain().spec();
+  auto spec = reference_chain().spec();
   spec.layers[1].is_frozen = true;  // it reads the first one, and is no hidden layer that learns
   const auto refused = [&](const mesh::NetworkSpec& of, const std::string& why) {
     mesh::Mesh mesh = must(mesh::Mesh::build(of, shape()));
@@ -224,11 +205,11 @@ TEST(UnitRenewal, LeavesLayersThatCannotTakePartAsTheyAre) {
     EXPECT_NE(built.error().text().find(why), std::string::npos) << built.error().text();
   };
   refused(spec, "layers[0] [0,0,0,0]: its reader layers[1] [0,0,1,0] is frozen");
-  spec = chain(kernels::Activation::linear).spec();
+  spec = reference_chain(kernels::Activation::linear).spec();
   Chain chain(with(kMethods[0]), shape(), spec);
   chain.learn(400);
   EXPECT_TRUE(chain.without_readers(0).empty());
-  refused(unit_renewal_test::chain(kernels::Activation::linear, kernels::Activation::linear).spec(),
+  refused(reference_chain(kernels::Activation::linear, kernels::Activation::linear).spec(),
           "layers[0] [0,0,0,0]: it has no activation");
 }
 
@@ -248,7 +229,7 @@ TEST(UnitRenewal, RefusesOptionsThatItCannotKeep) {
   EXPECT_EQ(text(R"({"renew": {"method": "continual", "rate": 0.5, "decay": 0, "maturity": 7}})"), "");
   LearningOptions options;
   options.renew.threshold = -1;
-  EXPECT_FALSE(check_options(options));
+  EXPECT_EQ(check_options(options).error().text(), "learning.renew.threshold: -1 is not within [0, 1]");
 }
 
 }  // namespace

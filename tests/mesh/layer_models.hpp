@@ -246,6 +246,18 @@ inline Model soft_cap(double cap) {
   };
 }
 
+/// Of each token, or of a whole row of channels: both sides.
+inline Model crelu(std::size_t tokens) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    const std::size_t width = x.size() / tokens;
+    Outcome outcome;
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (const double side : {1.0, -1.0})
+        for (std::size_t i = 0; i < width; ++i) outcome.y.push_back(std::max(side * x[t * width + i], 0.0));
+    return outcome;
+  };
+}
+
 inline Model sign(double zone) {
   return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
     Outcome outcome;

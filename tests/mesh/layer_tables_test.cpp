@@ -56,6 +56,8 @@ TEST(Layers, HaveTheirSizes) {
       {R"({"type": "adaptive_avg_pool", "out": 3, "size": [2, 9]})", {3, 7, 8}, "[3, 2, 9];"},
       {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {1}, "[7]; table 7x300"},
       {R"({"type": "embedding", "out": 7, "vocabulary": 300})", {5}, "[5, 7]; table 7x300"},
+      {R"({"type": "crelu"})", {3, 5}, "[3, 10];"},
+      {R"({"type": "crelu", "axis": "first"})", {3, 4, 5}, "[6, 4, 5];"},
       {R"({"type": "swiglu"})", {1}, "[1]; gate 16x1 up 16x1 down 1x16", 48},
       {R"({"type": "swiglu"})", {6}, "[6]; gate 16x6 up 16x6 down 6x16", 288},
       {R"({"type": "swiglu"})", {7}, "[7]; gate 32x7 up 32x7 down 7x32", 672},
@@ -220,6 +222,8 @@ TEST(Layers, RefuseRowsThatCannotBe) {
   refuse("kmeans", R"("clusters": 2, "centres": [1, 2])", {3, 4}, shape_mismatch, "2 centres of 4");
   refuse("standardize", R"("mean": [1, 2], "deviation": [1, 2])", {3}, shape_mismatch, ".mean|2|3");
   refuse("soft_cap", R"("cap": 0)", {3}, out_of_range, ".cap");
+  refuse("crelu", R"("out": 4)", {4}, shape_mismatch, "layers[3].out: crelu makes 8|not 4");
+  refuse("crelu", R"("axis": "second")", {4}, unknown_name, ".axis");
   refuse("position_embedding", R"("positions": 3)", {4, 2}, shape_mismatch, ".positions: 3|4 tokens");
   refuse("position_embedding", R"("positions": 3)", {2, 2, 2}, shape_mismatch, "[2, 2, 2]");
   refuse("swiglu", R"("epsilon": 0.1)", {4}, unknown_name, ".epsilon");

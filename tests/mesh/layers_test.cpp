@@ -104,6 +104,10 @@ std::vector<Case> cases() {
                 {in}, models::diagonal(activation, bends_state));
   for (const double cap : {0.5, 30.0})
     all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
+  for (const std::size_t width : {1, 13, 64, 65})
+    for (const std::size_t tokens : {1, 3}) all.add("crelu", "", {tokens, width}, models::crelu(tokens));
+  all.add("crelu", R"("axis": "first")", {3, 4, 5}, models::crelu(1));
+  all.add("crelu", R"("out": 26)", {13}, models::crelu(1));
   all.add("sign", "", {2, 13}, models::sign(0));
   all.add("sign", R"("zone": 0.4)", {2, 13}, models::sign(0.4));
   all.add("argmax", "", {13}, models::argmax(1));
