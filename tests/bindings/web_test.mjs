@@ -64,6 +64,8 @@ function large({ Mesh }) {
     [16000, 30000, /needs 3\.6 GiB of memory .*, [12]\.\d GiB of 2\.0 GiB are free/],
   ])
     assert.throws(() => dense(x, out), (error) => error.kind === 'too_large' && text.test(error.message), `${x} x ${out}`);
+  const relu = { weft: 2, inputs: { x: [2 ** 16] }, chain: [{ type: 'activation', activation: 'relu' }] };
+  assert.throws(() => new Mesh(relu, { sessions: 2 ** 16 }), /too_large: .*states .* GiB of 2\.0 GiB are free/);  // 2^32 numbers
   dense(2, 2).destroy();
 }
 
