@@ -17,7 +17,7 @@ using Shape = std::vector<std::size_t>;
 std::string to_string(const Shape& shape);
 
 /// Number of elements.
-/// @error too_large when the product passes 2^40 elements, or what a size can tell; out_of_range when an extent is zero
+/// @error too_large when the product passes 2^40 elements; out_of_range when an extent is zero
 Result<std::size_t> volume(const Shape& shape);
 
 }  // namespace weft
