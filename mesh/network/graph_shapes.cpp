@@ -163,7 +163,7 @@ Status Graph::make_node_layer(NodeId id) {
     if (!parameter.is_matrix()) continue;
     if (auto size = volume({parameter.out, parameter.in}); !size)
       return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
-    // Where sizes have 32 bits (WebAssembly), elements that can be counted may take more bytes than can.
+    // In sizes of 32 bits (WebAssembly) elements can be counted that take more bytes than can.
     const std::uint64_t floats =
         product_or_most(kernels::panel_count(parameter.out) * kernels::kPanelWidth, parameter.in);
     if (floats > SIZE_MAX / sizeof(float))
