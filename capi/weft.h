@@ -11,6 +11,8 @@
  *           was destroyed are answered with WEFT_BAD_HANDLE. Handles may be destroyed in any order.
  * Threads   One call at a time in an object and those that were made of it (a mesh, its learner, its agent); a second
  *           one gets WEFT_BUSY and does not wait. Objects apart may be used at once. Errors are those of the thread.
+ *           No call may use an object while another thread destroys it: such a call is answered with WEFT_BAD_HANDLE or
+ *           WEFT_BUSY, and a rightful call in an object made meanwhile may be answered with WEFT_BUSY once.
  * Memory    Buffers belong to the caller, and are read or written during the call alone. A result that does not fit is
  *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
  *           told. Texts are UTF-8 and end with 0, which sizes of texts count.

@@ -18,7 +18,8 @@ Result<std::size_t> volume(const Shape& shape) {
   for (std::size_t extent : shape) {
     if (extent == 0) return fail(Errc::out_of_range, "shape " + to_string(shape) + ": an extent is zero");
     if (extent > kLimit / elements)
-      return fail(Errc::too_large, "shape " + to_string(shape) + ": more than 2^40 elements");
+      return fail(Errc::too_large, "shape " + to_string(shape) + ": more than " +
+                                       (kLimit == SIZE_MAX ? std::to_string(kLimit) : "2^40") + " elements");
     elements *= extent;
   }
   return elements;

@@ -110,29 +110,19 @@ HWY_INLINE void gemv_chunks(const float* const (&panel)[P], const float* x, std:
 }
 
 #if HWY_TARGET == HWY_WASM
-/// A bit for each of a row's first 64 chunks.
-std::uint64_t short_chunks(const float* x, std::size_t in) noexcept {
-  std::uint64_t found = 0;
-  for (std::size_t c = 0; c < 64 && c * kChunk < in; ++c)
-    found |= std::uint64_t{wasm::are_short(x + c * kChunk, std::min(kChunk, in - c * kChunk))} << c;
-  return found;
-}
+constexpr std::size_t kHeldPanels = 16;
 
-/// Panel `first` of one row, up to the bias.
-void gemv_panel(const ConstPanels& w, const float* x, std::uint64_t chunks, const float* bias, float* to,
-                std::size_t first) noexcept {
-  v128_t sums[kPanelVectors];
-  wasm::dot_panel(w.data + first * w.in * kPanelWidth, x, w.in, chunks, sums);
-  for (std::size_t v = 0; v < kPanelVectors; ++v) {
-    const std::size_t o = first * kPanelWidth + v * kPanelLanes;
-    if (o >= w.out) return;
-    const std::size_t width = std::min(kPanelLanes, w.out - o);
-    alignas(16) float biases[kPanelLanes] = {}, totals[kPanelLanes];
-    if (bias) std::memcpy(biases, bias + o, width * sizeof(float));
-    const V total{sums[v]};
-    hn::Store(bias ? hn::Add(total, hn::Load(kTag, biases)) : total, kTag, totals);
-    std::memcpy(to + o, totals, width * sizeof(float));
-  }
+/// `count` panels from `first` on of one row, up to the bias.
+void gemv_panels(const ConstPanels& w, const float* x, const float* bias, float* to, std::size_t first,
+                 std::size_t count) noexcept {
+  alignas(16) float totals[kHeldPanels * kPanelWidth];
+  wasm::dot_panels(w.data + first * w.in * kPanelWidth, x, w.in, count, totals);
+  const std::size_t o = first * kPanelWidth, width = std::min(count * kPanelWidth, w.out - o);
+  std::size_t i = 0;
+  for (; bias && i + kPanelLanes <= width; i += kPanelLanes)
+    hn::Store(hn::Add(hn::Load(kTag, totals + i), hn::LoadU(kTag, bias + o + i)), kTag, totals + i);
+  for (; bias && i < width; ++i) totals[i] += bias[o + i];
+  std::memcpy(to + o, totals, width * sizeof(float));
 }
 #else
 
@@ -186,8 +176,8 @@ void linear_row(const ConstPanels& w, const float* bias, const float* x, Activat
   float* const to = z ? z : y;
   const std::size_t panels = panel_count(w.out);
 #if HWY_TARGET == HWY_WASM
-  const std::uint64_t chunks = short_chunks(x, w.in);
-  for (std::size_t p = 0; p < panels; ++p) gemv_panel(w, x, chunks, bias, to, p);
+  for (std::size_t p = 0; p < panels; p += kHeldPanels)
+    gemv_panels(w, x, bias, to, p, std::min(kHeldPanels, panels - p));
 #else
   std::size_t p = 0;
   for (; p + kRowPanels <= panels; p += kRowPanels) gemv_panels<kRowPanels>(w, x, bias, to, p);

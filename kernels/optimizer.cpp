@@ -185,13 +185,18 @@ void momentum_step(const OptimizerArguments& of, const OuterProduct& product, co
   const wasm::MomentumStep step{
       o.momentum,      1.0f - o.dampening, of.factors ? of.factors[0] : o.lr, shares != StepShares{},
       shares.velocity, shares.gradient};
+  const double least_x = wasm::least_magnitude(product.x, product.in);
   for (std::size_t panel = first + count; panel-- > first;) {
     alignas(64) float dy[kPanelWidth];
     const float* const errors = product.dy + panel * kPanelWidth;
     std::fill(std::copy_n(errors, std::min(product.out - panel * kPanelWidth, kPanelWidth), dy), std::end(dy), 0.0f);
     const std::size_t at = panel * product.in * kPanelWidth;
-    (step.has_shares ? wasm::momentum_panel<true> : wasm::momentum_panel<false>)(dy, product.x, product.in, step,
-                                                                                 of.w + at, of.first + at);
+    // Twice as much as is needed, since each of the two products is rounded.
+    const bool has_tiny = least_x * wasm::least_magnitude(dy, kPanelWidth) * step.kept_gradient < 0x1p-125;
+    const auto run = step.has_shares ? wasm::momentum_panel<true, true>
+                     : has_tiny      ? wasm::momentum_panel<true, false>
+                                     : wasm::momentum_panel<false, false>;
+    run(dy, product.x, product.in, step, of.w + at, of.first + at);
   }
 }
 #endif

@@ -15,6 +15,12 @@ export class WeftError extends Error {
   }
 }
 
+/** Options that are left over are none: a misspelt one is not ignored. */
+function nothingElse(rest) {
+  const [name] = Object.keys(rest);
+  if (name !== undefined) throw new WeftError(6, 'unknown_name', `option '${name}': there is none of this name`);
+}
+
 /** A module of a function that makes a vector of zeros: engines without vectors of 128 bits refuse it. */
 const VECTORS = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0,               // "\0asm", version 1
@@ -27,7 +33,8 @@ const VECTORS = new Uint8Array([
  * Loads the module. `simd`: whether the one with vectors of 128 bits; undefined: where the engine has them, to the same
  * bits. `wasmBinary`: a module's bytes, where it is not to be fetched from beside this file.
  */
-export async function load({ wasmBinary, simd = WebAssembly.validate(VECTORS) } = {}) {
+export async function load({ wasmBinary, simd = WebAssembly.validate(VECTORS), ...rest } = {}) {
+  nothingElse(rest);
   const place = new URL(simd ? 'weft_simd.wasm' : 'weft_scalar.wasm', import.meta.url);
   const system = new System();
   const imports = { env: system.imports(), wasi_snapshot_preview1: system.imports() };
@@ -343,8 +350,9 @@ class Calls {
     return Object.fromEntries(to.names.map((name, i) => [name, this.floatsAt(to.places[i], counts[name])]));
   }
   meshOptions(options) {
+    const { sessions = 1, executor, executorSeed = 0, maxMemory = 0, keepsMasters = true, ...rest } = options;
+    nothingElse(rest);
     const at = this.args.zeroed(48);
-    const { sessions = 1, executor, executorSeed = 0, maxMemory = 0, keepsMasters = true } = options;
     this.words(at, [48, 1, count32(sessions, 'sessions'), executor ? this.args.text(executor) : 0]);
     this.view().setBigUint64(at + 16, seed64(executorSeed, 'executorSeed'), true);
     this.view().setBigUint64(at + 32, count64(maxMemory, 'maxMemory'), true);
@@ -546,7 +554,8 @@ class MeshOf extends Handle {
   }
   /** Adds a session that goes on where the detached one stood; its number. `otherWeights`: also one of a mesh with other
    *  weights. */
-  attachSession(bytes, { otherWeights = false } = {}) {
+  attachSession(bytes, { otherWeights = false, ...rest } = {}) {
+    nothingElse(rest);
     const { calls, args, module } = this.calls;
     args.begin(bytesGiven(bytes, 'bytes').length + 64);
     const out = args.zeroed(8);
@@ -582,7 +591,8 @@ class MeshOf extends Handle {
    * `number` ticks; "set_weights": `parameter`, `values`; "set_rate": `values` of one number, 0: the layer does not move;
    * "probe": the output of session `number`; "morph": `dtype`, `granularity`.
    */
-  command(kind, place, { number = 0, parameter = 0, notBefore = 0, dtype, granularity, values = [] } = {}) {
+  command(kind, place, { number = 0, parameter = 0, notBefore = 0, dtype, granularity, values = [], ...rest } = {}) {
+    nothingElse(rest);
     const { calls, args, module } = this.calls;
     const at = COMMANDS.indexOf(kind);
     if (at < 0) throw new WeftError(2, 'invalid_argument', `command '${kind}' is none of ${COMMANDS.join(', ')}`);
@@ -740,7 +750,8 @@ class LearnerOf extends Handle {
       module._weft_learner_answer(this._handle, number, args.text(output), buffer, capacity, out));
   }
   /** Its target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients. */
-  teach(ticket, targets, { gradients = {}, weights } = {}) {
+  teach(ticket, targets, { gradients = {}, weights, ...rest } = {}) {
+    nothingElse(rest);
     const { calls, args, module } = this.calls;
     const number = count64(ticket, 'ticket');
     const wanted = LearnerOf.#given(targets);
@@ -864,7 +875,8 @@ class EnvironmentOf extends Handle {
   #episode = -1;
 
   /** `length`: steps between bit and question of memory_chain (0: 16), of a turn of turns and chase (0: 20000). */
-  constructor(name, { length = 0 } = {}) {
+  constructor(name, { length = 0, ...rest } = {}) {
+    nothingElse(rest);
     const { calls, args, module } = new.target.calls;
     args.begin(bytesOf(name) + 128);
     const out = args.zeroed(8);
@@ -882,7 +894,8 @@ class EnvironmentOf extends Handle {
   }
 
   /** Begins an episode: its observation. With a seed the first one of that seed, or number `episode`; without, the next. */
-  reset({ seed, episode } = {}) {
+  reset({ seed, episode, ...rest } = {}) {
+    nothingElse(rest);
     const { calls, module } = this.calls;
     const from = seed === undefined ? this.#seed : seed;
     const number = episode ?? (seed === undefined ? this.#episode + 1 : 0);
@@ -970,7 +983,10 @@ class AgentOf extends Handle {
     }
   }
   static #open(calls, directory, network, options) {
-    const { keep = 0, checkpointEvery = 0, checkpointBytes = 0, identity, learns = true, salvage = false, mesh = {} } = options;
+    const {
+      keep = 0, checkpointEvery = 0, checkpointBytes = 0, identity, learns = true, salvage = false, mesh = {}, ...rest
+    } = options;
+    nothingElse(rest);
     const { args, module } = calls;
     let description = 0;
     if (network !== undefined) {
@@ -1038,7 +1054,8 @@ class AgentOf extends Handle {
 }
 
 /** Replays an agent's data directory, which the native program may have written, from a checkpoint to its end. */
-function replayFiles(calls, files, { verify = false, from, until } = {}) {
+function replayFiles(calls, files, { verify = false, from, until, ...rest } = {}) {
+  nothingElse(rest);
   const { args, module } = calls;
   const directory = `replay-${++directories}`;
   const none = 2n ** 64n - 1n;

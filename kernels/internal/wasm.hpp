@@ -31,7 +31,7 @@ namespace weft::kernels::wasm {
 
 /// Constants in memory, from where they are one instruction: engines make a constant of the code's by four, at each
 /// use.
-extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
+extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd, kHalfUnit, kFloatBits, kTailBits;
 
 /// Zeros of their sign in the place of subnormal numbers.
 [[gnu::always_inline]] inline v128_t flushed(v128_t x) noexcept {
@@ -60,6 +60,17 @@ extern const v128_t kMagnitudeBits, kSmallestNormal, kHalfTail, kTinyEnd;
   return wasm_i64x2_shuffle(low, high, 0, 2);
 }
 [[gnu::always_inline]] inline v128_t wide(v128_t x) noexcept { return wasm_f64x2_promote_low_f32x4(x); }
+/// Two floats from memory, which is one instruction of the machine where two of a vector are two or three.
+[[gnu::always_inline]] inline v128_t widened(const float* x) noexcept { return wide(wasm_v128_load64_zero(x)); }
+/// The same value, of which the compiler does not know that it is: else it makes of two instructions, each the
+/// machine's own, several shuffles or one for each lane.
+template <class T>
+[[gnu::always_inline]] inline T opaque(T x) noexcept {
+  __asm__("" : "+r"(x));
+  return x;
+}
+/// Words times 2: a sum, which machines make in more places than a shift.
+[[gnu::always_inline]] inline v128_t doubled(v128_t x) noexcept { return wasm_i32x4_add(x, opaque(x)); }
 
 /// The rare case of `fused`: a sum of its four stands half way between two floats, or is tiny.
 [[gnu::noinline, maybe_unused]] static v128_t fused_exactly(v128_t a, v128_t b, v128_t c) noexcept {

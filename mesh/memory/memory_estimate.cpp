@@ -33,7 +33,8 @@ void each_parameter(const Graph& graph, Visit&& visit) {
 }
 
 std::uint64_t stored_bytes(const Node& node, const ParameterSpec& spec) noexcept {
-  if (!spec.is_matrix() || node.encoding.dtype == Dtype::float32) return spec.stored_size() * sizeof(float);
+  if (!spec.is_matrix() || node.encoding.dtype == Dtype::float32)
+    return std::uint64_t{spec.stored_size()} * sizeof(float);
   return kernels::weight_bytes(node.encoding, spec.out, spec.in).total();
 }
 
@@ -64,7 +65,7 @@ std::uint64_t weight_bytes(const Node& layer) noexcept {
 std::uint64_t parameter_buffer_bytes(const Graph& graph) noexcept {
   std::uint64_t total = 0;
   each_parameter(graph, [&](const Node&, const ParameterSpec& spec) {
-    total = saturated_sum(total, padded(spec.stored_size()) * sizeof(float));
+    total = saturated_sum(total, std::uint64_t{padded(spec.stored_size())} * sizeof(float));
   });
   return total;
 }
@@ -72,7 +73,7 @@ std::uint64_t parameter_buffer_bytes(const Graph& graph) noexcept {
 MemoryEstimate estimate_memory(const Graph& graph, const MemoryQuestion& question) {
   std::uint64_t weights = 0, largest = 0;
   each_parameter(graph, [&](const Node& node, const ParameterSpec& spec) {
-    const std::uint64_t master = padded(spec.stored_size()) * sizeof(float);
+    const std::uint64_t master = std::uint64_t{padded(spec.stored_size())} * sizeof(float);
     const bool is_stored = spec.is_matrix() && node.encoding.dtype != Dtype::float32;
     if (!is_stored || question.keeps_masters || node.quantization_aware) weights = saturated_sum(weights, master);
     if (is_stored) weights = saturated_sum(weights, stored_bytes(node, spec));
@@ -81,7 +82,7 @@ MemoryEstimate estimate_memory(const Graph& graph, const MemoryQuestion& questio
   MemoryEstimate estimate;
   estimate.add("weights", weights);
   estimate.add("states", State::bytes_for(graph, {question.sessions, 2, false}));
-  estimate.add("workspaces", graph.workspace_size() * sizeof(float) * question.threads + largest);
+  estimate.add("workspaces", std::uint64_t{graph.workspace_size()} * sizeof(float) * question.threads + largest);
   estimate.add("network", (graph.nodes().size() * kLayerBytes + graph.edges().size() * kLinkBytes));
   return estimate;
 }

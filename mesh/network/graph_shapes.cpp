@@ -8,6 +8,10 @@
 
 #include "kernels/finite.hpp"
 #include "kernels/narrow_rows.hpp"
+#include "kernels/views.hpp"
+
+#include "core/byte_size.hpp"
+#include "core/size_limit.hpp"
 
 #include <algorithm>
 #include <array>
@@ -159,6 +163,14 @@ Status Graph::make_node_layer(NodeId id) {
     if (!parameter.is_matrix()) continue;
     if (auto size = volume({parameter.out, parameter.in}); !size)
       return fail(std::move(size).error().within(node.object + " '" + parameter.name + "'"));
+    // In sizes of 32 bits (WebAssembly) elements can be counted that take more bytes than can.
+    const std::uint64_t floats =
+        product_or_most(kernels::panel_count(parameter.out) * kernels::kPanelWidth, parameter.in);
+    if (floats > SIZE_MAX / sizeof(float))
+      return fail(Errc::too_large, node.object + " '" + parameter.name + "': shape " +
+                                       weft::to_string(Shape{parameter.out, parameter.in}) + " takes " +
+                                       byte_size(product_or_most(floats, sizeof(float))) + ", " + byte_size(SIZE_MAX) +
+                                       " can be addressed");
   }
   WEFT_CHECK(check_has_matrix(layer_position_[id], spec, *layer));
   WEFT_CHECK(check_learning_keys(layer_position_[id], spec, *layer));

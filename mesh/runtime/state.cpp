@@ -17,8 +17,8 @@ namespace {
 
 /// Floats of one tick of a ring. Where they are a multiple of half a KiB, a line more: the rows of one session would
 /// else stand powers of two apart, in few sets of the caches, and copying them would cost several times as much.
-std::size_t ring_floats(const Ring& ring, std::size_t sessions) {
-  const std::size_t floats = ring.stride * sessions;
+std::uint64_t ring_floats(const Ring& ring, std::uint64_t sessions) {
+  const std::uint64_t floats = ring.stride * sessions;  // of which a size of 32 bits may not tell
   return floats + (sessions > 1 && floats % 128 == 0 ? 16 : 0);
 }
 

@@ -32,9 +32,42 @@ for (const simd of [true, false]) {
   lateMisuse(weft);
   await agents(weft);
   typed(weft);
+  large(weft);
+  misspelt(weft);
 }
 assert.equal(Thrown.name, 'WeftError');
 await assert.rejects(load({ wasmBinary: new Uint8Array(8) }), WebAssembly.CompileError);
+await assert.rejects(load({ vectors: false }), /unknown_name: option 'vectors'/);
+
+/** Options of no such name are refused, as in network files. */
+function misspelt({ Mesh, Learner, Agent, Environment, replay }) {
+  const mesh = new Mesh(XOR);
+  for (const act of [
+    () => new Mesh(XOR, { maxMemry: 1 }), () => Mesh.fromBytes(mesh.toBytes(), { threads: 2 }),
+    () => new Agent({}, XOR, { kept: 1 }), () => new Agent({}, XOR, { mesh: { session: 1 } }),
+    () => mesh.command('probe', [0], { tick: 1 }), () => mesh.attachSession(new Uint8Array(1), { otherWeight: true }),
+    () => new Environment('cartpole', { lengths: 1 }), () => new Environment('cartpole').reset({ sed: 1 }),
+    () => new Learner(mesh, { rul: 'fw_dtp' }), () => replay({}, { verfy: true }),
+  ])
+    throws(act, 'unknown_name');
+  const late = new Learner(mesh, { late: 'meet', patience: 2 });
+  throws(() => late.teach(late.observe({ x: [1, 0] }), { y: 1 }, { weight: 1 }), 'unknown_name');
+}
+
+/** Meshes that need more than there is, or can be addressed at all, are refused with both numbers. */
+function large({ Mesh }) {
+  const dense = (x, out) => new Mesh({ weft: 2, inputs: { x: [x] }, chain: [{ type: 'dense', out }] });
+  for (const [x, out, text] of [
+    [2 ** 15, 2 ** 15, /takes 4\.0 GiB, 4\.0 GiB can be addressed/],  // 2^32 bytes: 0 of 32 bits
+    [60000, 60000, /takes 13\.4 GiB, 4\.0 GiB can be addressed/],
+    [2 ** 24, 2 ** 24, /more than 4294967295 elements/],
+    [16000, 30000, /needs 3\.6 GiB of memory .*, [12]\.\d GiB of 2\.0 GiB are free/],
+  ])
+    assert.throws(() => dense(x, out), (error) => error.kind === 'too_large' && text.test(error.message), `${x} x ${out}`);
+  const relu = { weft: 2, inputs: { x: [2 ** 16] }, chain: [{ type: 'activation', activation: 'relu' }] };
+  assert.throws(() => new Mesh(relu, { sessions: 2 ** 16 }), /too_large: .*states .* GiB of 2\.0 GiB are free/);  // 2^32 numbers
+  dense(2, 2).destroy();
+}
 
 /** The module's scalar operations at the edge of what is flushed, as docs/numerics.md has it. */
 async function arithmetic(simd) {

@@ -98,6 +98,7 @@ def expected():
                                        options={"loss": "mse", "optimizer": {"type": "adamw"}}))
     rows["learned"] += list(all_layers(random))
     rows["learned"] += list(tiny(random))
+    rows["learned"] += list(of_every_kind(np.random.RandomState(2)))
     rows["acted"] = [acted(kind) for kind in ("cartpole", "acrobot")]
     rows["late"] = [late_run(name, options, random) for name, options in (
         ("meets", {"late": "meet", "patience": 4}), ("shows again", {"late": "again", "patience": 4}),
@@ -146,6 +147,28 @@ def tiny(random):
                     options = {"rule": "backprop", "optimizer": {"type": "momentum", "lr": 0.01}}
                     yield learned(f"2^{exponent}, {kind} {number} {dtype}", network, {"x": near(random, exponent, 6, width)},
                                   {"y": random.randint(0, 4, 6)}, options=options)
+
+
+def of_every_kind(random):
+    """Inputs of each kind that the vector kernels take another way with: zeros, few bits, short steps, sums that stand half
+    way between two floats, results far from 1. Of 150 inputs: two chunks of 64, and a part of one."""
+    shape = (20, 150)
+    zeros = random.rand(*shape) < 0.5
+    kinds = {"pixels": random.randint(0, 17, shape) / 16, "one of ten": random.rand(*shape) < 0.1,
+             "few bits": np.ldexp(random.randint(-128, 128, shape), random.randint(-12, 12, shape)),
+             "short steps": random.randint(-2048, 2048, shape) / 4096, "half zeros": np.where(zeros, 0, random.randn(*shape)),
+             "negative zeros": np.where(zeros, -0.0, random.randn(*shape)), "zeros": np.zeros(shape),
+             "one alone": np.eye(*shape) * random.randn(*shape)}
+    kinds |= {f"2^{exponent}": near(random, exponent, *shape) for exponent in (-100, -65, -60, -30, 20, 50)}
+    kinds["2^-120 and 1"] = np.where(zeros, near(random, -120, *shape), random.randn(*shape))
+    kinds["2^-63 and zeros"] = np.where(zeros, near(random, -63, *shape), 0)
+    network = {"weft": 2, "inputs": {"x": [150]}, "chain": [
+        {"type": "dense", "out": 37, "activation": "relu"}, {"type": "dense", "out": 5}]}
+    for kind, x in kinds.items():
+        lr = 0.01 * float(np.abs(x).max(initial=1)) ** -2
+        for optimizer in ({"type": "momentum", "lr": lr}, {"type": "momentum", "lr": lr, "dampening": 0, "nesterov": True}):
+            yield learned(f"{kind}, {optimizer}", network, {"x": x.astype(np.float32)}, {"y": random.randint(0, 5, shape[0])},
+                          options={"rule": "backprop", "optimizer": optimizer})
 
 
 def acted(kind):

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The room topology without hwloc: one core, one node, memory from the allocator.
+// The room topology without hwloc: one core, one node, memory from the allocator, whose limit is the module's own.
 
 #include "topology/core_assignment.hpp"
 #include "topology/machine.hpp"
+#include "topology/memory_limits.hpp"
 #include "topology/node_memory.hpp"
+
+#include <malloc.h>
 
 #include <algorithm>
 #include <atomic>
@@ -60,7 +63,14 @@ struct NodeLedger {
 }  // namespace detail
 
 namespace {
-constexpr std::size_t kAlignment = 64, kMost = std::size_t{1} << 31;
+constexpr std::size_t kAlignment = 64, kMost = std::size_t{1} << 31;  // to which the module's memory may grow
+}
+
+const MemoryLimit* MemoryLimits::tightest() const noexcept { return limits.data(); }
+
+MemoryLimits read_memory_limits() {
+  const std::uint64_t used = mallinfo().uordblks;
+  return {{{kMost, used < kMost ? kMost - used : 0, "memory of WebAssembly"}}, 0};
 }
 
 NodeMemory::NodeMemory(Machine) : ledger_(std::make_shared<detail::NodeLedger>()) {}
