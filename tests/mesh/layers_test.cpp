@@ -104,6 +104,12 @@ std::vector<Case> cases() {
                 {in}, models::diagonal(activation, bends_state));
   for (const double cap : {0.5, 30.0})
     all.add("soft_cap", R"("cap": )" + std::to_string(cap), {2, 13}, models::soft_cap(cap));
+  all.add("magnitude", "", {2, 13}, models::magnitude());
+  all.add("magnitude", "", {6, 2, 3}, models::magnitude());
+  all.add("select", R"("first": 1, "count": 3)", {2, 3}, models::select({1, 2, 3}));
+  // A mirrored end, zeros, a value three times, and the first ones again.
+  all.add("select", R"("first": [0, 4, 6, 2, 0], "count": [6, 3, 2, 3, 4], "step": [1, -1, 0, 0, 2])", {6},
+          models::select({0, 1, 2, 3, 4, 5, 4, 3, 2, 6, 6, 2, 2, 2, 0, 2, 4, 6}));
   all.add("sign", "", {2, 13}, models::sign(0));
   all.add("sign", R"("zone": 0.4)", {2, 13}, models::sign(0.4));
   all.add("argmax", "", {13}, models::argmax(1));
