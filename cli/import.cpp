@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "models/import.hpp"
-#include "models/onnx/onnx_import.hpp"
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
@@ -9,6 +8,8 @@
 #include "cli/output.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
+
+#include "models/onnx/onnx_import.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
 
@@ -92,8 +93,7 @@ Status import_graph(const ImportRequest& request) {
       return fail(Errc::invalid_argument, "--pin: found " + in_quotes(text) + ": " + why);
     options.pins[pair.first] = std::stod(pair.second);
   }
-  WEFT_TRY(const models::ImportedOnnx model,
-           models::import_onnx(storage::real_file_system(), request.model, options));
+  WEFT_TRY(const models::ImportedOnnx model, models::import_onnx(storage::real_file_system(), request.model, options));
   print_notes(request, model.notes);
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
   report(request, "onnx", model.parameters, model.content.size(), model.notes);
@@ -122,7 +122,8 @@ Status import_foreign_model(const ImportRequest& request) {
 Verb add_import(CLI::App& program) {
   CLI::App* app = add_verb(program, "import", "Turn the files of a model into an .entity file");
   auto request = std::make_shared<ImportRequest>();
-  add_argument(*app, "MODEL", request->model, "A folder as Hugging Face keeps it, a GGUF file, or an ONNX file").required();
+  add_argument(*app, "MODEL", request->model, "A folder as Hugging Face keeps it, a GGUF file, or an ONNX file")
+      .required();
   add_output(*app, request->out);
   add_encoding_flags(*app, request->encoding);
   add_option(*app, "tokens", request->tokens, "Tokens that the network takes at once; 64, or the model's positions")

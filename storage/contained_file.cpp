@@ -71,7 +71,8 @@ Result<ByteBuffer> read_all(int descriptor, std::size_t size, const std::string&
   for (std::size_t at = 0; at < size;) {
     const ssize_t got = ::pread(descriptor, bytes.data() + at, size - at, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return fail(Errc::storage, "place " + in_quotes(location) + ": cannot be read at byte " + std::to_string(at));
+    if (got <= 0)
+      return fail(Errc::storage, "place " + in_quotes(location) + ": cannot be read at byte " + std::to_string(at));
     at += static_cast<std::size_t>(got);
   }
   return bytes;
@@ -83,8 +84,7 @@ Result<MappedFile> map_contained(const std::string& directory, const std::string
   WEFT_TRY(const std::vector<std::string> components, components_of(location));
   // The folder itself is the caller's: it may be a link.
   Held at(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (at.get() < 0)
-    return fail(Errc::storage, directory + ": cannot open: " + std::generic_category().message(errno));
+  if (at.get() < 0) return fail(Errc::storage, directory + ": cannot open: " + std::generic_category().message(errno));
   for (std::size_t i = 0; i < components.size(); ++i) {
     const bool is_last = i + 1 == components.size();
     WEFT_TRY(at, open_inside(at.get(), components[i], is_last ? 0 : O_DIRECTORY, location));

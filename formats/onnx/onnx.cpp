@@ -41,7 +41,7 @@ Status each_field(ByteSpan message, const Visit& visit) {
 }
 
 /// Names that nodes may read, scope by scope: a graph inside sees those of the graphs around it.
-class Scopes {
+class KnownNames {
  public:
   void enter() { scopes_.emplace_back(); }
   void leave() { scopes_.pop_back(); }
@@ -139,8 +139,8 @@ class OnnxDecoder {
   Result<std::string> name(const Field& field) {
     WEFT_TRY(const std::string_view text, field.text());
     if (text.size() > kMaxNameSize)
-      return fail(Errc::too_large, "a name of " + std::to_string(text.size()) + " bytes, at most " +
-                                       std::to_string(kMaxNameSize));
+      return fail(Errc::too_large,
+                  "a name of " + std::to_string(text.size()) + " bytes, at most " + std::to_string(kMaxNameSize));
     WEFT_CHECK(count_item());
     return std::string(text);
   }
@@ -299,8 +299,7 @@ class OnnxDecoder {
     WEFT_TRY(const ByteSpan message, field.message());
     WEFT_CHECK(count_item());
     AttributeParts parts;
-    WEFT_CHECK(
-        each_field(message, [&](const Field& part) { return read_attribute_field(part, parts, node, depth); }));
+    WEFT_CHECK(each_field(message, [&](const Field& part) { return read_attribute_field(part, parts, node, depth); }));
     if (node.find(parts.name))
       return fail(Errc::duplicate_name, "attribute '" + printable(parts.name) + "' is there twice");
     constexpr std::uint32_t kFieldOf[] = {0, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -478,7 +477,7 @@ class OnnxDecoder {
   storage::MappedFile file_;
   const OpenExternal& open_;
   std::shared_ptr<OnnxModel> model_ = std::make_shared<OnnxModel>();
-  Scopes scopes_;
+  KnownNames scopes_;
   std::vector<storage::MappedFile> decoded_;
   std::map<std::string, storage::MappedFile> external_;
   std::vector<PendingTensor> pending_;

@@ -35,8 +35,8 @@ struct TensorHead {
 Result<TensorHead> tensor_head(const Tensor& tensor) {
   const OnnxType* const type = find_onnx_type(tensor.type);
   if (!type || type->bits == 0)
-    return fail(Errc::unknown_name, "tensor '" + printable(tensor.name) + "': ONNX has no numbers of type " +
-                                        in_quotes(tensor.type));
+    return fail(Errc::unknown_name,
+                "tensor '" + printable(tensor.name) + "': ONNX has no numbers of type " + in_quotes(tensor.type));
   TensorHead head;
   WEFT_TRY(head.bytes, size_of(tensor, *type));
   if (!tensor.produce && tensor.bytes.size() != head.bytes)
@@ -53,7 +53,8 @@ Result<TensorHead> tensor_head(const Tensor& tensor) {
 
 MessageWriter port_message(const OnnxPort& port) {
   MessageWriter tensor;
-  if (const OnnxType* const type = find_onnx_type(port.type)) tensor.varint(1, static_cast<std::uint64_t>(type->number));
+  if (const OnnxType* const type = find_onnx_type(port.type))
+    tensor.varint(1, static_cast<std::uint64_t>(type->number));
   if (port.axes) {
     MessageWriter shape;
     for (const OnnxAxis& axis : *port.axes) {
@@ -217,8 +218,8 @@ Result<ByteSource> onnx_source(OnnxModel model) {
   std::uint64_t size = tensor_bytes + layout->end.size();
   for (const std::string& text : layout->before) size += text.size();
   if (size > kMaxFileSize)
-    return fail(Errc::too_large, "an ONNX file of " + std::to_string(size) + " bytes, at most " +
-                                     std::to_string(kMaxFileSize));
+    return fail(Errc::too_large,
+                "an ONNX file of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxFileSize));
   return ByteSource(size, [layout](const ByteSource::Sink& sink) { return produce(*layout, sink); });
 }
 

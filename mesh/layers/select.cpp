@@ -23,8 +23,7 @@ struct Part {
 
 class Select final : public Layer {
  public:
-  Select(const Shape& in, std::size_t out, std::vector<Part> parts)
-      : Layer(in, Shape{out}), parts_(std::move(parts)) {}
+  Select(const Shape& in, std::size_t out, std::vector<Part> parts) : Layer(in, Shape{out}), parts_(std::move(parts)) {}
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     for (const Part& part : parts_)
@@ -65,7 +64,8 @@ Status add_run(const std::string& object, std::size_t run, std::size_t width, st
   } else {
     if (count > kMostCopies) return fail(Errc::too_large, object + ".count: " + std::to_string(count));
     for (std::size_t i = 0; i < count; ++i)
-      parts.push_back({static_cast<std::size_t>(static_cast<double>(first) + step * static_cast<double>(i)), out + i, 1});
+      parts.push_back(
+          {static_cast<std::size_t>(static_cast<double>(first) + step * static_cast<double>(i)), out + i, 1});
   }
   out += count;
   return {};
@@ -106,8 +106,8 @@ Result<std::unique_ptr<Layer>> make_select(const Shape& in, std::size_t out, Opt
       return fail(Errc::too_large, object + ": more than 65536 copies, or 16777216 values");
   }
   if (out != 0 && out != made)
-    return fail(Errc::shape_mismatch, object + ".out: the runs have " + std::to_string(made) + " values, not " +
-                                          std::to_string(out));
+    return fail(Errc::shape_mismatch,
+                object + ".out: the runs have " + std::to_string(made) + " values, not " + std::to_string(out));
   return std::unique_ptr<Layer>(new Select(in, made, std::move(parts)));
 }
 

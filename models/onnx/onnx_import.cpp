@@ -26,22 +26,28 @@ using onnx::Weight;
 
 /// Fills the rows of a parameter from what the graph has for it.
 Status read_rows(const Weight& weight, const mesh::ParameterRows& wanted) {
-  const std::size_t in = std::max<std::size_t>(wanted.spec.in, 1), out = wanted.spec.out, bits = 8 * weight.values.bytes.size();
+  const std::size_t in = std::max<std::size_t>(wanted.spec.in, 1), out = wanted.spec.out,
+                    bits = 8 * weight.values.bytes.size();
   if (weight.values.count() != in * out)
-    return fail(Errc::internal, wanted.node.object + ": '" + wanted.spec.name + "' has " + std::to_string(in * out) + " values, the graph " + std::to_string(weight.values.count()));
+    return fail(Errc::internal, wanted.node.object + ": '" + wanted.spec.name + "' has " + std::to_string(in * out) +
+                                    " values, the graph " + std::to_string(weight.values.count()));
   const std::size_t bytes = bits / 8 / (in * out);
   if (!weight.is_transposed)
-    return decode_values(weight.values.type, weight.values.bytes.subspan(wanted.first * in * bytes, wanted.values.size() * bytes), wanted.values);
+    return decode_values(weight.values.type,
+                         weight.values.bytes.subspan(wanted.first * in * bytes, wanted.values.size() * bytes),
+                         wanted.values);
   const std::size_t rows = wanted.values.size() / in;
   std::vector<float> column(rows);
   for (std::size_t k = 0; k < in; ++k) {
-    WEFT_CHECK(decode_values(weight.values.type, weight.values.bytes.subspan((k * out + wanted.first) * bytes, rows * bytes), column));
+    WEFT_CHECK(decode_values(weight.values.type,
+                             weight.values.bytes.subspan((k * out + wanted.first) * bytes, rows * bytes), column));
     for (std::size_t i = 0; i < rows; ++i) wanted.values[i * in + k] = column[i];
   }
   return {};
 }
 
-mesh::ReadParameter reader_of(const formats::OnnxFile& file, std::map<std::pair<std::uint32_t, std::string>, Weight> weights) {
+mesh::ReadParameter reader_of(const formats::OnnxFile& file,
+                              std::map<std::pair<std::uint32_t, std::string>, Weight> weights) {
   const auto held = std::make_shared<const decltype(weights)>(std::move(weights));
   return [file, held](const mesh::ParameterRows& wanted) -> Status {
     const auto found = held->find({wanted.node.at.z, wanted.spec.name});
@@ -65,7 +71,8 @@ bool is_onnx_path(const std::string& path) {
   return path.ends_with(".onnx") && std::filesystem::is_regular_file(path, unknown);
 }
 
-Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& path, const OnnxImportOptions& options) {
+Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& path,
+                                 const OnnxImportOptions& options) {
   WEFT_TRY(const formats::OnnxFile file, formats::load_onnx(files, path));
   auto made = onnx::network_of(file, std::filesystem::path(path).stem().string(), {options.shapes, options.pins});
   if (!made) return fail(std::move(made).error().within(path));
@@ -79,7 +86,9 @@ Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& 
   }
   if (options.encoding)
     for (mesh::LayerSpec& layer : made->spec.layers) {
-      const bool has_weights = std::any_of(made->weights.begin(), made->weights.end(), [&](const auto& row) { return row.first.first == layer.at.z && row.second.values.shape.size() > 1; });
+      const bool has_weights = std::any_of(made->weights.begin(), made->weights.end(), [&](const auto& row) {
+        return row.first.first == layer.at.z && row.second.values.shape.size() > 1;
+      });
       if (!has_weights) continue;
       layer.dtype = options.encoding->dtype;
       if (has_scale(layer.dtype)) layer.granularity = options.encoding->granularity;

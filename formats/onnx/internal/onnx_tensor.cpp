@@ -38,8 +38,8 @@ Result<std::uint64_t> natural(std::string_view key, std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
-    return fail(Errc::corrupt, "external data: " + std::string(key) + ": found " + in_quotes(text) +
-                                   ", expected a number of bytes");
+    return fail(Errc::corrupt,
+                "external data: " + std::string(key) + ": found " + in_quotes(text) + ", expected a number of bytes");
   return value;
 }
 

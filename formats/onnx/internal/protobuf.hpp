@@ -78,7 +78,9 @@ class MessageWriter {
 
  private:
   void raw_varint(std::uint64_t value);
-  void key(std::uint32_t number, Wire wire) { raw_varint(std::uint64_t{number} << 3 | static_cast<std::uint64_t>(wire)); }
+  void key(std::uint32_t number, Wire wire) {
+    raw_varint(std::uint64_t{number} << 3 | static_cast<std::uint64_t>(wire));
+  }
   std::string bytes_;
 };
 

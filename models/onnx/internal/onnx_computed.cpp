@@ -24,13 +24,16 @@ Failure cannot(const OnnxNode& node) {
 /// The shape that two spread to. @error corrupt: they do not
 Result<Shape> spread(const Shape& a, const Shape& b) {
   Shape shape(std::max(a.size(), b.size()), 1);
-  const auto at = [&](const Shape& of, std::size_t i) { return i + of.size() < shape.size() ? 1 : of[i + of.size() - shape.size()]; };
+  const auto at = [&](const Shape& of, std::size_t i) {
+    return i + of.size() < shape.size() ? 1 : of[i + of.size() - shape.size()];
+  };
   std::size_t count = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     const std::size_t own = at(a, i), other = at(b, i);
     if (own != other && own != 1 && other != 1) return fail(Errc::corrupt, to_string(a) + " with " + to_string(b));
     shape[i] = own == 1 ? other : own;
-    if (shape[i] != 0 && count > kMostFolded / shape[i]) return fail(Errc::too_large, "a value of " + to_string(a) + " and " + to_string(b));
+    if (shape[i] != 0 && count > kMostFolded / shape[i])
+      return fail(Errc::too_large, "a value of " + to_string(a) + " and " + to_string(b));
     count *= shape[i];
   }
   return shape;
@@ -189,8 +192,10 @@ Result<Constant> cast(const OnnxNode& node, const Constant& a) {
 
 Result<Constant> constant_node(const OnnxNode& node) {
   for (const auto& [key, value] : node.attributes) {
-    if (const auto* tensor = std::get_if<formats::Tensor>(&value)) return Constant{tensor->type, tensor->shape, tensor->bytes};
-    if (const auto* number = std::get_if<float>(&value)) return reals("float32", {}, Reals{static_cast<double>(*number)});
+    if (const auto* tensor = std::get_if<formats::Tensor>(&value))
+      return Constant{tensor->type, tensor->shape, tensor->bytes};
+    if (const auto* number = std::get_if<float>(&value))
+      return reals("float32", {}, Reals{static_cast<double>(*number)});
     if (const auto* whole = std::get_if<std::int64_t>(&value)) return integers("int64", {}, Integers{*whole});
     if (const auto* wholes = std::get_if<Integers>(&value)) return integers("int64", {wholes->size()}, *wholes);
     if (const auto* numbers = std::get_if<std::vector<float>>(&value))
@@ -232,7 +237,8 @@ Result<Constant> range(const Constant& start, const Constant& limit, const Const
     return fail(Errc::too_large, "a range over " + std::to_string(end[0]));
   Integers values;
   for (std::int64_t v = begin[0]; step[0] > 0 ? v < end[0] : v > end[0]; v += step[0]) {
-    if (values.size() == kMostFolded) return fail(Errc::too_large, "a range of more than " + std::to_string(kMostFolded));
+    if (values.size() == kMostFolded)
+      return fail(Errc::too_large, "a range of more than " + std::to_string(kMostFolded));
     values.push_back(v);
   }
   return integers(start.type, {values.size()}, values);
@@ -270,7 +276,8 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
   if (operands.size() > 2 && operands[2].constant) {
     WEFT_TRY(zeros, integers_of(*operands[2].constant));
   }
-  if (scales.empty() || zeros.size() != scales.size()) return fail(Errc::corrupt, "scales and zero points of different numbers");
+  if (scales.empty() || zeros.size() != scales.size())
+    return fail(Errc::corrupt, "scales and zero points of different numbers");
   WEFT_TRY(const std::int64_t block, integer_of(node, "block_size", 0));
   WEFT_TRY(const std::int64_t named, integer_of(node, "axis", 1));
   std::size_t inner = 1, extent = 1, per_scale = 1;
@@ -281,13 +288,15 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
     per_scale = block > 0 ? static_cast<std::size_t>(block) : 1;
     const std::size_t groups = (extent + per_scale - 1) / per_scale;
     const std::size_t wanted = block > 0 ? codes.size() / std::max<std::size_t>(extent, 1) * groups : extent;
-    if (scales.size() != wanted) return fail(Errc::corrupt, std::to_string(scales.size()) + " scales, expected " + std::to_string(wanted));
+    if (scales.size() != wanted)
+      return fail(Errc::corrupt, std::to_string(scales.size()) + " scales, expected " + std::to_string(wanted));
   }
   Reals values(codes.size());
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const std::size_t at = i / inner % extent, outer = i / inner / extent;
     std::size_t s = 0;
-    if (scales.size() > 1) s = block > 0 ? (outer * ((extent + per_scale - 1) / per_scale) + at / per_scale) * inner + i % inner : at;
+    if (scales.size() > 1)
+      s = block > 0 ? (outer * ((extent + per_scale - 1) / per_scale) + at / per_scale) * inner + i % inner : at;
     values[i] = static_cast<double>(static_cast<float>(codes[i] - zeros[s]) * static_cast<float>(scales[s]));
   }
   return reals("float32", q.shape, values);
@@ -299,7 +308,8 @@ Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a) {
   if (axes && !(axes->size() == 1 && a.shape.size() == 1)) return cannot(node);
   WEFT_TRY(const Integers values, integers_of(a));
   std::int64_t product = 1;
-  for (const std::int64_t value : values) product = wrapped(static_cast<std::uint64_t>(product) * static_cast<std::uint64_t>(value));
+  for (const std::int64_t value : values)
+    product = wrapped(static_cast<std::uint64_t>(product) * static_cast<std::uint64_t>(value));
   return integers(a.type, keeps != 0 ? Shape(a.shape.size(), 1) : Shape{}, Integers{product});
 }
 

@@ -175,7 +175,8 @@ Constant moved(const Moved& move, std::span<const Operand> operands, std::size_t
       std::memset(bytes.data() + i * size, 0, size);
       continue;
     }
-    const auto of = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), place) - begins.begin()) - 1;
+    const auto of =
+        static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), place) - begins.begin()) - 1;
     std::memcpy(bytes.data() + i * size,
                 operands[of].constant->bytes.data() + static_cast<std::size_t>(place - begins[of]) * size, size);
   }

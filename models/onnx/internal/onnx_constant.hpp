@@ -19,6 +19,13 @@
 
 namespace weft::models::onnx {
 
+/// Values that a shape has. @pre they are few enough to count
+inline std::size_t elements_of(const Shape& shape) noexcept {
+  std::size_t count = 1;
+  for (const std::size_t extent : shape) count *= extent;
+  return count;
+}
+
 /// Values that are known before a network runs: of a file, or computed from such ones.
 struct Constant {
   std::string type;  // as formats::OnnxType::name
@@ -61,7 +68,7 @@ struct Operand {
 /// Values of the operands, one after the other, in another order: what a node does that computes nothing.
 struct Moved {
   Shape shape;
-  bool is_same_order = false;         // `places` is not filled
+  bool is_same_order = false;          // `places` is not filled
   std::vector<std::int64_t> places{};  // -1: a zero
 };
 /// True for operators that compute nothing.

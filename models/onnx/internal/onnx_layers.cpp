@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::size_t kMostRuns = 65'536;
 
-std::size_t volume_of(const Shape& shape) noexcept {
-  std::size_t count = 1;
-  for (const std::size_t extent : shape) count *= extent;
-  return count;
-}
-
 /// Puts a piece behind others, as a part of the last one where it goes on there.
 void append(std::vector<Piece>& pieces, Piece piece) {
   if (piece.count == 0) return;
@@ -63,7 +57,7 @@ std::int32_t LayerList::add_port(std::string name, Shape shape) {
 const Shape& LayerList::shape_of(std::int32_t base) const noexcept {
   return base < 0 ? ports_[static_cast<std::size_t>(~base)].shape : layers_[static_cast<std::size_t>(base)].out;
 }
-std::size_t LayerList::size_of(std::int32_t base) const noexcept { return volume_of(shape_of(base)); }
+std::size_t LayerList::size_of(std::int32_t base) const noexcept { return elements_of(shape_of(base)); }
 
 Result<std::int32_t> LayerList::whole(const Stream& stream, const std::string& node) {
   const std::vector<Piece>& pieces = stream.pieces;
@@ -154,7 +148,8 @@ bool take_in(FoundLayer& layer, const FoundLayer& part) {
   std::vector<double> bias(outputs, 0.0);
   if (const auto own = layer.weights.find("bias"); own != layer.weights.end()) {
     const auto values = reals_of(own->second.values);
-    const auto factors = factor != part.weights.end() ? reals_of(factor->second.values) : std::vector<double>(outputs, 1);
+    const auto factors =
+        factor != part.weights.end() ? reals_of(factor->second.values) : std::vector<double>(outputs, 1);
     if (!values || !factors) return false;
     for (std::size_t i = 0; i < outputs; ++i) bias[i] = (*values)[i] * (*factors)[i];
   } else if (factor == part.weights.end() && summand != part.weights.end()) {

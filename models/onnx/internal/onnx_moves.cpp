@@ -16,7 +16,7 @@ namespace {
 using formats::OnnxNode;
 using Integers = std::vector<std::int64_t>;
 
-Result<std::size_t> volume_of(const Shape& shape) {
+Result<std::size_t> checked_elements(const Shape& shape) {
   std::size_t count = 1;
   for (const std::size_t extent : shape) {
     if (extent != 0 && count > kMostFolded / extent)
@@ -35,7 +35,7 @@ Integers strides_of(const Shape& shape) {
 /// Places that are a sum of one number for each axis; a number below 0 makes it a zero.
 Result<Moved> of_axes(const std::vector<Integers>& axes, Shape shape) {
   Moved moved{std::move(shape)};
-  WEFT_TRY(const std::size_t count, volume_of(moved.shape));
+  WEFT_TRY(const std::size_t count, checked_elements(moved.shape));
   moved.places.assign(count == 0 ? 0 : 1, 0);
   for (const Integers& axis : axes) {
     Integers next;
@@ -113,7 +113,7 @@ class Mover {
   Result<Moved> reshape() const {
     WEFT_TRY(const Integers wanted, needed(1, "shape"));
     WEFT_TRY(const std::int64_t allows_zero, integer_of(node_, "allowzero", 0));
-    WEFT_TRY(const std::size_t count, volume_of(in_));
+    WEFT_TRY(const std::size_t count, checked_elements(in_));
     Moved moved{{}, true};
     std::optional<std::size_t> inferred;
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -122,13 +122,14 @@ class Mover {
         if (i >= in_.size()) return fail(Errc::corrupt, "shape[" + std::to_string(i) + "] is 0, which copies nothing");
         extent = static_cast<std::int64_t>(in_[i]);
       }
-      if (extent < -1 || (extent == -1 && inferred)) return fail(Errc::corrupt, "a shape with " + std::to_string(extent));
+      if (extent < -1 || (extent == -1 && inferred))
+        return fail(Errc::corrupt, "a shape with " + std::to_string(extent));
       if (extent == -1) inferred = i;
       moved.shape.push_back(extent == -1 ? 1 : static_cast<std::size_t>(extent));
     }
-    WEFT_TRY(const std::size_t others, volume_of(moved.shape));
+    WEFT_TRY(const std::size_t others, checked_elements(moved.shape));
     if (inferred && others != 0 && count % others == 0) moved.shape[*inferred] = count / others;
-    WEFT_TRY(const std::size_t made, volume_of(moved.shape));
+    WEFT_TRY(const std::size_t made, checked_elements(moved.shape));
     if (made == count) return moved;
     return fail(Errc::corrupt, to_string(in_) + " becomes " + to_string(moved.shape) + ", another number of values");
   }
@@ -138,8 +139,9 @@ class Mover {
     const auto rank = static_cast<std::int64_t>(in_.size());
     if (axis < -rank || axis > rank) return fail(Errc::corrupt, "axis " + std::to_string(axis));
     Moved moved{{1, 1}, true};
-    WEFT_CHECK(volume_of(in_));
-    for (std::int64_t i = 0; i < rank; ++i) moved.shape[i < (axis < 0 ? axis + rank : axis) ? 0 : 1] *= in_[static_cast<std::size_t>(i)];
+    WEFT_CHECK(checked_elements(in_));
+    for (std::int64_t i = 0; i < rank; ++i)
+      moved.shape[i < (axis < 0 ? axis + rank : axis) ? 0 : 1] *= in_[static_cast<std::size_t>(i)];
     return moved;
   }
 
@@ -197,7 +199,8 @@ class Mover {
     WEFT_TRY(const auto given_steps, numbers(4, "steps"));
     Integers all(starts.size());
     std::iota(all.begin(), all.end(), 0);
-    const Integers axes = given_axes ? *given_axes : all, steps = given_steps ? *given_steps : Integers(starts.size(), 1);
+    const Integers axes = given_axes ? *given_axes : all,
+                   steps = given_steps ? *given_steps : Integers(starts.size(), 1);
     if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
       return fail(Errc::corrupt, "starts, ends, axes and steps of different lengths");
     WEFT_CHECK(is_axis(axes, in_.size()));
@@ -222,7 +225,7 @@ class Mover {
     Integers kept;
     if (step > 0) {
       const std::int64_t last = bounded(end, 0, extent);
-      for (std::int64_t i = bounded(start, 0, extent); i < last; i = step > last - i ? last : i + step)
+      for (std::int64_t i = bounded(start, 0, extent); i<last; i = step> last - i ? last : i + step)
         kept.push_back(axis[static_cast<std::size_t>(i)]);
     } else {
       const std::int64_t last = bounded(end, -1, extent - 1);
@@ -265,14 +268,14 @@ class Mover {
       if (other != in_) return fail(Errc::corrupt, to_string(*operand.shape) + " beside " + to_string(in_));
     }
     Moved moved{shape};
-    WEFT_TRY(const std::size_t count, volume_of(shape));
+    WEFT_TRY(const std::size_t count, checked_elements(shape));
     moved.places.reserve(count);
     std::size_t outer = 1;
     for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
     for (std::size_t o = 0; count != 0 && o < outer; ++o) {
       std::int64_t begin = 0;
       for (const Operand& operand : operands_) {
-        WEFT_TRY(const std::size_t size, volume_of(*operand.shape));
+        WEFT_TRY(const std::size_t size, checked_elements(*operand.shape));
         const auto part = static_cast<std::int64_t>(size / outer);
         for (std::int64_t i = 0; i < part; ++i) moved.places.push_back(begin + static_cast<std::int64_t>(o) * part + i);
         begin += static_cast<std::int64_t>(size);
@@ -319,12 +322,13 @@ class Mover {
     std::vector<Integers> places = all_axes(from);
     for (std::size_t i = 0; i < rank; ++i) {
       const std::int64_t extent = i + wanted.size() < rank ? 1 : wanted[i + wanted.size() - rank];
-      if (extent < 0 || static_cast<std::uint64_t>(extent) > kMostFolded) return fail(Errc::corrupt, "a shape with " + std::to_string(extent));
+      if (extent < 0 || static_cast<std::uint64_t>(extent) > kMostFolded)
+        return fail(Errc::corrupt, "a shape with " + std::to_string(extent));
       const auto size = static_cast<std::size_t>(extent);
       if (from[i] != size && from[i] != 1 && size != 1)
         return fail(Errc::corrupt, to_string(in_) + " is not spread over " + std::to_string(size));
       shape.push_back(from[i] == 1 ? size : from[i]);
-      WEFT_CHECK(volume_of(shape));
+      WEFT_CHECK(checked_elements(shape));
       if (from[i] == 1) places[i].assign(size, 0);
     }
     if (shape == from) return Moved{std::move(shape), true};
@@ -393,9 +397,9 @@ class Mover {
   const Shape& in_;
 };
 
-constexpr std::array<std::string_view, 13> kMoves{"Identity", "Dropout",   "Reshape", "Flatten", "Squeeze",
+constexpr std::array<std::string_view, 13> kMoves{"Identity",  "Dropout",   "Reshape", "Flatten", "Squeeze",
                                                   "Unsqueeze", "Transpose", "Slice",   "Gather",  "Concat",
-                                                  "Split",    "Expand",    "Pad"};
+                                                  "Split",     "Expand",    "Pad"};
 
 }  // namespace
 
@@ -405,7 +409,8 @@ std::size_t moved_operands(const OnnxNode& node) noexcept { return node.type == 
 
 Result<std::vector<Moved>> moves_of(const OnnxNode& node, std::span<const Operand> operands, std::int64_t opset) {
   for (std::size_t i = 0; i < moved_operands(node); ++i)
-    if (i >= operands.size() || !operands[i].shape) return fail(Errc::corrupt, "input " + std::to_string(i) + " is not given");
+    if (i >= operands.size() || !operands[i].shape)
+      return fail(Errc::corrupt, "input " + std::to_string(i) + " is not given");
   return Mover(node, operands, opset).moves();
 }
 

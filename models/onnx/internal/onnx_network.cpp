@@ -22,12 +22,12 @@ using formats::OnnxPort;
 constexpr std::int64_t kOldestOpset = 7, kNewestOpset = 23;
 
 /// Names that a graph knows, those of the graphs around it too.
-struct Scope {
-  const Scope* outer = nullptr;
+struct GraphNames {
+  const GraphNames* outer = nullptr;
   std::unordered_map<std::string, Value> values;
 
   const Value* find(const std::string& name) const {
-    for (const Scope* scope = this; scope; scope = scope->outer)
+    for (const GraphNames* scope = this; scope; scope = scope->outer)
       if (const auto found = scope->values.find(name); found != scope->values.end()) return &found->second;
     return nullptr;
   }
@@ -43,7 +43,7 @@ class NetworkMaker {
 
   Result<GraphNetwork> make(const std::string& name) && {
     WEFT_CHECK(check_versions());
-    Scope scope;
+    GraphNames scope;
     for (const formats::Tensor& tensor : model_.graph.initializers)
       scope.values[tensor.name] = Constant{tensor.type, tensor.shape, tensor.bytes};
     for (const OnnxPort& input : model_.graph.inputs)
@@ -82,10 +82,11 @@ class NetworkMaker {
     } else if (!input.axes) {
       if (pin == options_.pins.end()) problems_.add(what + ": its shape is not said; say it with --shape");
     } else {
+      std::size_t unknown = 0;
       for (std::size_t i = 0; i < input.axes->size(); ++i) {
         const auto& extent = (*input.axes)[i].extent;
-        // A batch of samples is one: sessions are Weft's.
-        if (!extent && i > 0 && pin == options_.pins.end())
+        // The first axis that is not said is that of samples. A network takes one: sessions are Weft's.
+        if (!extent && unknown++ > 0 && pin == options_.pins.end())
           problems_.add(what + ": axis " + std::to_string(i) + " is not said; say it with --shape");
         shape.push_back(extent && *extent > 0 && *extent <= (1 << 24) ? static_cast<std::size_t>(*extent) : 1);
       }
@@ -100,7 +101,8 @@ class NetworkMaker {
       }
       return reals(input.type, shape, std::vector<double>(count, pin->second));
     }
-    if (!is_integer_type(input.type) && !is_real_type(input.type)) problems_.add(what + " is " + (input.type.empty() ? "no tensor" : input.type));
+    if (!is_integer_type(input.type) && !is_real_type(input.type))
+      problems_.add(what + " is " + (input.type.empty() ? "no tensor" : input.type));
     std::size_t count = 1;
     for (const std::size_t extent : shape) {
       if (extent == 0 || count > (std::size_t{1} << 24) / extent) {
@@ -118,7 +120,8 @@ class NetworkMaker {
   }
   void check_options() {
     const auto is_input = [&](const std::string& name) {
-      return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const OnnxPort& input) { return input.name == name; });
+      return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(),
+                         [&](const OnnxPort& input) { return input.name == name; });
     };
     for (const auto& [name, shape] : options_.shapes)
       if (!is_input(name)) problems_.add("--shape: no input is named '" + printable(name) + "'");
@@ -126,10 +129,11 @@ class NetworkMaker {
       if (!is_input(name)) problems_.add("--pin: no input is named '" + printable(name) + "'");
   }
 
-  void run(const OnnxGraph& graph, Scope& scope) {
+  void run(const OnnxGraph& graph, GraphNames& scope) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       const OnnxNode& node = graph.nodes[i];
-      const std::string label = "node " + (node.name.empty() ? std::to_string(i) : "'" + printable(node.name) + "'") + " (" + printable(node.type) + ")";
+      const std::string label = "node " + (node.name.empty() ? std::to_string(i) : "'" + printable(node.name) + "'") +
+                                " (" + printable(node.type) + ")";
       std::vector<Value> inputs;
       bool is_spoilt = false;
       for (const std::string& input : node.inputs) {
@@ -141,7 +145,8 @@ class NetworkMaker {
       if (!is_spoilt) {
         auto values = made_by(node, label, inputs, scope);
         if (values)
-          std::move(values->begin(), values->begin() + static_cast<std::ptrdiff_t>(std::min(values->size(), made.size())), made.begin());
+          std::move(values->begin(),
+                    values->begin() + static_cast<std::ptrdiff_t>(std::min(values->size(), made.size())), made.begin());
         else
           problems_.add(label + ": " + values.error().text());
       }
@@ -150,7 +155,8 @@ class NetworkMaker {
     }
   }
 
-  Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs, const Scope& scope) {
+  Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
+                                     const GraphNames& scope) {
     if (!node.domain.empty()) return fail(Errc::unsupported, "an operator of domain '" + printable(node.domain) + "'");
     if (node.type == "If") return branch(node, inputs, scope);
     if (node.type == "Loop" || node.type == "Scan") return fail(Errc::unsupported, "a graph that runs more than once");
@@ -177,7 +183,8 @@ class NetworkMaker {
   }
   /// Memory of computed constants is bounded by that of the file.
   Result<Constant> spent(Constant made) {
-    if (made.owned && made.bytes.size() > budget_) return fail(Errc::too_large, "constants that are computed take more memory than the file's");
+    if (made.owned && made.bytes.size() > budget_)
+      return fail(Errc::too_large, "constants that are computed take more memory than the file's");
     if (made.owned) budget_ -= made.bytes.size();
     return made;
   }
@@ -205,7 +212,7 @@ class NetworkMaker {
   }
 
   /// The branch that a known condition takes.
-  Result<std::vector<Value>> branch(const OnnxNode& node, const std::vector<Value>& inputs, const Scope& scope) {
+  Result<std::vector<Value>> branch(const OnnxNode& node, const std::vector<Value>& inputs, const GraphNames& scope) {
     const auto* const condition = inputs.size() == 1 ? std::get_if<Constant>(&inputs[0]) : nullptr;
     if (!condition || condition->type != "BOOL" || condition->count() != 1)
       return fail(Errc::unsupported, "a condition that is not known before the network runs; --pin may make it so");
@@ -213,8 +220,9 @@ class NetworkMaker {
     const formats::OnnxValue* const attribute = node.find(value[0] != 0 ? "then_branch" : "else_branch");
     const auto* const graph = attribute ? std::get_if<std::shared_ptr<const OnnxGraph>>(attribute) : nullptr;
     if (!graph) return fail(Errc::corrupt, "no graph of the branch that is taken");
-    Scope inner{&scope, {}};
-    for (const formats::Tensor& tensor : (*graph)->initializers) inner.values[tensor.name] = Constant{tensor.type, tensor.shape, tensor.bytes};
+    GraphNames inner{&scope, {}};
+    for (const formats::Tensor& tensor : (*graph)->initializers)
+      inner.values[tensor.name] = Constant{tensor.type, tensor.shape, tensor.bytes};
     run(**graph, inner);
     std::vector<Value> made;
     for (const OnnxPort& output : (*graph)->outputs) {
@@ -229,14 +237,16 @@ class NetworkMaker {
     Stream stream;
     bool is_state = false;
   };
-  void find_outputs(const Scope& scope) {
+  void find_outputs(const GraphNames& scope) {
     for (const OnnxPort& output : model_.graph.outputs) {
       const Value* const value = scope.find(output.name);
       if (!value || std::holds_alternative<std::monostate>(*value)) continue;  // its maker was refused
       if (const auto* stream = std::get_if<Stream>(value))
         outputs_.push_back({output.name, *stream});
       else
-        problems_.add("output '" + printable(output.name) + "' is " + (std::holds_alternative<Constant>(*value) ? "a constant" : "a part of a function that is not known"));
+        problems_.add(
+            "output '" + printable(output.name) + "' is " +
+            (std::holds_alternative<Constant>(*value) ? "a constant" : "a part of a function that is not known"));
     }
     if (outputs_.empty() && problems_.empty()) problems_.add("the graph has no outputs");
   }
@@ -260,17 +270,24 @@ class NetworkMaker {
         at += link.count;
       }
       const auto is_next = [&](const Output& output) {
-        return at == size && std::equal(wanted.begin(), wanted.end(), output.stream.pieces.begin(), output.stream.pieces.end(), [](const Piece& a, const Piece& b) { return a.base == b.base && a.offset == b.offset && a.count == b.count; });
+        return at == size && std::equal(wanted.begin(), wanted.end(), output.stream.pieces.begin(),
+                                        output.stream.pieces.end(), [](const Piece& a, const Piece& b) {
+                                          return a.base == b.base && a.offset == b.offset && a.count == b.count;
+                                        });
       };
-      const auto found = std::find_if(outputs_.begin(), outputs_.end(), [&](const Output& output) { return !output.is_state && is_next(output); });
+      const auto found = std::find_if(outputs_.begin(), outputs_.end(),
+                                      [&](const Output& output) { return !output.is_state && is_next(output); });
       const std::string name = layers_.ports()[static_cast<std::size_t>(~port)].name;
       if (found == outputs_.end()) {
-        problems_.add("input '" + printable(name) + "' is the first state of recurrent layers, and no output is what all of them leave in its places");
+        problems_.add(
+            "input '" + printable(name) +
+            "' is the first state of recurrent layers, and no output is what all of them leave in its places");
         continue;
       }
       found->is_state = true;
       states_.insert(port);
-      notes_.push_back("input '" + name + "' and output '" + found->name + "' are the network's own state: it begins at 0 and goes from tick to tick");
+      notes_.push_back("input '" + name + "' and output '" + found->name +
+                       "' are the network's own state: it begins at 0 and goes from tick to tick");
     }
     std::erase_if(outputs_, [](const Output& output) { return output.is_state; });
     if (outputs_.empty()) problems_.add("the graph has no output that is not a state");
@@ -280,7 +297,8 @@ class NetworkMaker {
     for (const Output& output : outputs_) {
       for (const Piece& piece : output.stream.pieces)
         if (operators_.is_hidden(piece.base)) {
-          problems_.add("output '" + printable(output.name) + "' has the cell state of a recurrent layer, which is no output");
+          problems_.add("output '" + printable(output.name) +
+                        "' has the cell state of a recurrent layer, which is no output");
           return;
         }
       auto base = layers_.whole(output.stream, "output '" + output.name + "'");
@@ -316,7 +334,8 @@ class NetworkMaker {
         problems_.add(layers_.layers()[i].node + ": no convolution or dense layer before it takes it in");
     for (const std::int32_t port : states_)
       if (used_ports_.contains(port))
-        problems_.add("input '" + printable(layers_.ports()[static_cast<std::size_t>(~port)].name) + "' is a state and read by other layers too");
+        problems_.add("input '" + printable(layers_.ports()[static_cast<std::size_t>(~port)].name) +
+                      "' is a state and read by other layers too");
   }
 
   static std::string name_of(std::size_t number) { return "layer" + std::to_string(number); }
@@ -340,7 +359,8 @@ class NetworkMaker {
     for (std::size_t i = 0; i < is_used_.size(); ++i)
       if (is_used_[i]) numbers[i] = count++;
     if (network.spec.inputs.empty()) return fail(Errc::unsupported, "graph: no input reaches an output");
-    const bool is_one = network.spec.inputs.size() == 1 && made_.size() == 1 && static_cast<std::size_t>(made_[0]) + 1 == last_used();
+    const bool is_one =
+        network.spec.inputs.size() == 1 && made_.size() == 1 && static_cast<std::size_t>(made_[0]) + 1 == last_used();
     mesh::LayerSpec container;
     for (std::size_t i = 0; i < is_used_.size(); ++i) {
       if (!is_used_[i]) continue;
@@ -360,7 +380,9 @@ class NetworkMaker {
     }
     network.spec.grid = {.z = static_cast<std::uint32_t>(is_one ? 1 : count), .y = 1, .x = 1, .layers = 1};
     for (std::size_t o = 0; o < made_.size(); ++o)
-      network.spec.outputs.push_back({outputs_[o].name, {static_cast<std::uint32_t>(is_one ? 0 : numbers[static_cast<std::size_t>(made_[o])]), 0, 0, 0}});
+      network.spec.outputs.push_back(
+          {outputs_[o].name,
+           {static_cast<std::uint32_t>(is_one ? 0 : numbers[static_cast<std::size_t>(made_[o])]), 0, 0, 0}});
     return network;
   }
   std::size_t last_used() const {
@@ -375,11 +397,13 @@ class NetworkMaker {
     if (is_one) spec.name = name_of(numbers[i]);
     for (const std::int32_t source : layer.sources) {
       if (source < 0)
-        spec.from.push_back(is_one ? mesh::Source("input") : mesh::Source(layers_.ports()[static_cast<std::size_t>(~source)].name));
+        spec.from.push_back(is_one ? mesh::Source("input")
+                                   : mesh::Source(layers_.ports()[static_cast<std::size_t>(~source)].name));
       else if (is_one)
         spec.from.push_back(mesh::Source(name_of(numbers[static_cast<std::size_t>(source)])));
       else
-        spec.from.push_back(mesh::Source(Coord{static_cast<std::uint32_t>(numbers[static_cast<std::size_t>(source)]), 0, 0, 0}));
+        spec.from.push_back(
+            mesh::Source(Coord{static_cast<std::uint32_t>(numbers[static_cast<std::size_t>(source)]), 0, 0, 0}));
     }
     const bool is_concat = layer.sources.size() > 1 && spec.combine == mesh::Combine::concat && spec.type != "residual";
     std::size_t width = 0;

@@ -16,14 +16,9 @@ using Kind = Pattern::Kind;
 
 namespace {
 
-std::size_t volume_of(const Shape& shape) noexcept {
-  std::size_t count = 1;
-  for (const std::size_t extent : shape) count *= extent;
-  return count;
-}
 /// The last axis alone, or behind all others as one.
 Shape tokens_of(const Shape& shape) {
-  const std::size_t width = shape.empty() ? 1 : shape.back(), tokens = width == 0 ? 0 : volume_of(shape) / width;
+  const std::size_t width = shape.empty() ? 1 : shape.back(), tokens = width == 0 ? 0 : elements_of(shape) / width;
   return tokens == 1 ? Shape{width} : Shape{tokens, width};
 }
 Shape with_width(Shape shape, std::size_t width) {
@@ -51,9 +46,9 @@ std::optional<double> scalar_of(const Constant& constant) {
 }
 bool is_about(double value, double wanted) { return std::fabs(value - wanted) <= 1e-6 * std::fabs(wanted); }
 bool is_same(const Stream& a, const Stream& b) {
-  return std::equal(a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(), [](const Piece& x, const Piece& y) {
-    return x.base == y.base && x.offset == y.offset && x.count == y.count;
-  });
+  return std::equal(
+      a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(),
+      [](const Piece& x, const Piece& y) { return x.base == y.base && x.offset == y.offset && x.count == y.count; });
 }
 
 }  // namespace
@@ -103,7 +98,8 @@ Result<Operators::Values> Operators::dispatch(const Node& n) {
     return activation(n, kind == "tanh" ? "gelu_tanh" : "gelu");
   }
   if (type == "Sqrt") return sum_of_squares_root(n);
-  if (type == "Add" || type == "Sub" || type == "Mul" || type == "Div" || type == "Pow" || type == "Erf") return arithmetic(n);
+  if (type == "Add" || type == "Sub" || type == "Mul" || type == "Div" || type == "Pow" || type == "Erf")
+    return arithmetic(n);
   if (type == "Sum") return combined(n, "residual", mesh::Combine::add);
   if (type == "Mean") return combined(n, "identity", mesh::Combine::avg);
   if (type == "Max") return combined(n, "identity", mesh::Combine::max);
@@ -120,10 +116,11 @@ Result<Stream> Operators::stream_of(const Node& n, const Value& value) {
   if (const auto* found = std::get_if<Stream>(&value)) {
     for (const Piece& piece : found->pieces)
       if (is_hidden(piece.base)) return fail(Errc::unsupported, "the cell state of a recurrent layer");
-    if (volume_of(found->shape) == 0) return fail(Errc::unsupported, "a value without elements");
+    if (elements_of(found->shape) == 0) return fail(Errc::unsupported, "a value without elements");
     return *found;
   }
-  if (std::holds_alternative<Constant>(value)) return fail(Errc::unsupported, "a constant where a layer's output is expected");
+  if (std::holds_alternative<Constant>(value))
+    return fail(Errc::unsupported, "a constant where a layer's output is expected");
   const auto* const pattern = std::get_if<Pattern>(&value);
   if (pattern && pattern->kind == Kind::scaled && pattern->factor > 0) {
     const Shape shape = tokens_of(pattern->x.shape);
@@ -184,7 +181,8 @@ Result<Operators::Values> Operators::move(const Node& n) {
     if (!n.has(i)) {
       operands.emplace_back();
     } else if (const auto* known = std::get_if<Constant>(&n.inputs[i])) {
-      if (i < moved_operands(n.node)) return fail(Errc::unsupported, "input " + std::to_string(i) + " is a constant, beside others that are not");
+      if (i < moved_operands(n.node))
+        return fail(Errc::unsupported, "input " + std::to_string(i) + " is a constant, beside others that are not");
       operands.push_back({&known->shape, known});
     } else if (const auto* found = std::get_if<Stream>(&n.inputs[i])) {
       streams.push_back(found);
@@ -212,7 +210,8 @@ Result<Operators::Values> Operators::dense(const Node& n, Stream x, Weight weigh
 Result<Operators::Values> Operators::matmul(const Node& n) {
   WEFT_TRY(Stream x, stream(n, 0));
   WEFT_TRY(const Constant* const w, constant(n, 1));
-  if (w->shape.size() != 2 || !is_real_type(w->type)) return fail(Errc::unsupported, "input 1 is " + w->type + " " + to_string(w->shape) + ", expected a matrix");
+  if (w->shape.size() != 2 || !is_real_type(w->type))
+    return fail(Errc::unsupported, "input 1 is " + w->type + " " + to_string(w->shape) + ", expected a matrix");
   return dense(n, std::move(x), {*w, true}, w->shape[0], w->shape[1]);
 }
 
@@ -255,7 +254,9 @@ Result<std::vector<std::size_t>> Operators::spatial(const Node& n, const char* k
                                                     std::size_t otherwise) const {
   WEFT_TRY(const auto given, integers_of(n.node, key));
   if (!given) return std::vector<std::size_t>(axes, otherwise);
-  if (given->size() != axes) return fail(Errc::corrupt, std::string(key) + " has " + std::to_string(given->size()) + " numbers, expected " + std::to_string(axes));
+  if (given->size() != axes)
+    return fail(Errc::corrupt, std::string(key) + " has " + std::to_string(given->size()) + " numbers, expected " +
+                                   std::to_string(axes));
   std::vector<std::size_t> values;
   for (const std::int64_t value : *given) {
     if (value < 0 || value > 65536) return fail(Errc::corrupt, std::string(key) + " of " + std::to_string(value));
@@ -268,8 +269,8 @@ namespace {
 
 /// Zeros before and after each axis. @error unsupported: auto_pad of a kind that is not done
 Result<std::vector<std::int64_t>> pads_of(const OnnxNode& node, const Shape& x, const std::vector<std::size_t>& kernel,
-                                          const std::vector<std::size_t>& stride, const std::vector<std::size_t>& dilation,
-                                          bool is_transposed) {
+                                          const std::vector<std::size_t>& stride,
+                                          const std::vector<std::size_t>& dilation, bool is_transposed) {
   const std::size_t axes = kernel.size();
   WEFT_TRY(const std::string kind, text_of(node, "auto_pad", "NOTSET"));
   std::vector<std::int64_t> pads(2 * axes, 0);
@@ -282,7 +283,8 @@ Result<std::vector<std::int64_t>> pads_of(const OnnxNode& node, const Shape& x, 
       if (pad < 0 || pad > 65536) return fail(Errc::unsupported, "a pad of " + std::to_string(pad));
     return *given;
   }
-  if ((kind != "SAME_UPPER" && kind != "SAME_LOWER") || is_transposed) return fail(Errc::unsupported, "auto_pad '" + printable(kind) + "'");
+  if ((kind != "SAME_UPPER" && kind != "SAME_LOWER") || is_transposed)
+    return fail(Errc::unsupported, "auto_pad '" + printable(kind) + "'");
   for (std::size_t i = 0; i < axes; ++i) {
     if (stride[i] == 0) return fail(Errc::corrupt, "a stride of 0");
     const auto length = static_cast<std::int64_t>(x[2 + i]), step = static_cast<std::int64_t>(stride[i]),
@@ -302,7 +304,8 @@ Result<Stream> Operators::padded(const Node& n, const Stream& x, const std::vect
   const std::size_t axes = pads.size() / 2;
   std::vector<std::int64_t> all(2 * x.shape.size(), 0);
   std::copy_n(pads.begin(), axes, all.begin() + 2);
-  std::copy_n(pads.begin() + static_cast<std::ptrdiff_t>(axes), axes, all.begin() + static_cast<std::ptrdiff_t>(x.shape.size()) + 2);
+  std::copy_n(pads.begin() + static_cast<std::ptrdiff_t>(axes), axes,
+              all.begin() + static_cast<std::ptrdiff_t>(x.shape.size()) + 2);
   pad.attributes.emplace_back("pads", std::move(all));
   const Operand operand{&x.shape, nullptr};
   auto moves = moves_of(pad, {&operand, 1}, opset_);
@@ -316,7 +319,8 @@ Result<Operators::Values> Operators::conv(const Node& n, bool is_transposed) {
   const std::size_t rank = x.shape.size();
   if (rank < 3 || rank > 5 || w->shape.size() != rank || !is_real_type(w->type))
     return fail(Errc::unsupported, to_string(x.shape) + " with weights " + to_string(w->shape) + "; one to three axes");
-  if (x.shape[0] != 1) return fail(Errc::unsupported, "a batch of " + std::to_string(x.shape[0]) + "; a network takes one sample");
+  if (x.shape[0] != 1)
+    return fail(Errc::unsupported, "a batch of " + std::to_string(x.shape[0]) + "; a network takes one sample");
   const std::size_t axes = rank - 2;
   const std::vector<std::size_t> kernel(w->shape.begin() + 2, w->shape.end());
   WEFT_TRY(const auto stride, spatial(n, "strides", axes, 1));
@@ -324,10 +328,12 @@ Result<Operators::Values> Operators::conv(const Node& n, bool is_transposed) {
   WEFT_TRY(const auto extra, spatial(n, "output_padding", axes, 0));
   WEFT_TRY(const std::int64_t group, integer_of(n.node, "group", 1));
   if (n.node.find("output_shape")) return fail(Errc::unsupported, "output_shape");
-  if (group < 1 || std::count(kernel.begin(), kernel.end(), 0) || std::count(stride.begin(), stride.end(), 0) || std::count(dilation.begin(), dilation.end(), 0))
+  if (group < 1 || std::count(kernel.begin(), kernel.end(), 0) || std::count(stride.begin(), stride.end(), 0) ||
+      std::count(dilation.begin(), dilation.end(), 0))
     return fail(Errc::corrupt, "a group, kernel, stride or dilation of 0");
   WEFT_TRY(std::vector<std::int64_t> pads, pads_of(n.node, x.shape, kernel, stride, dilation, is_transposed));
-  if (!std::equal(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes), pads.begin() + static_cast<std::ptrdiff_t>(axes))) {
+  if (!std::equal(pads.begin(), pads.begin() + static_cast<std::ptrdiff_t>(axes),
+                  pads.begin() + static_cast<std::ptrdiff_t>(axes))) {
     if (is_transposed) return fail(Errc::unsupported, "pads that differ before and after");
     WEFT_TRY(x, padded(n, x, pads));
     std::fill(pads.begin(), pads.end(), 0);
@@ -338,12 +344,14 @@ Result<Operators::Values> Operators::conv(const Node& n, bool is_transposed) {
   for (std::size_t i = 0; i < axes; ++i) {
     const std::size_t pad = 2 * static_cast<std::size_t>(pads[i]), span = (kernel[i] - 1) * dilation[i] + 1;
     const std::size_t length = is_transposed ? (in[1 + i] - 1) * stride[i] + extra[i] + span : in[1 + i] + pad;
-    if (length < (is_transposed ? pad + 1 : span)) return fail(Errc::corrupt, "a kernel of " + std::to_string(span) + " over " + to_string(x.shape));
+    if (length < (is_transposed ? pad + 1 : span))
+      return fail(Errc::corrupt, "a kernel of " + std::to_string(span) + " over " + to_string(x.shape));
     made.push_back(is_transposed ? length - pad : (length - span) / stride[i] + 1);
   }
   mesh::Options options{{"kernel", numbers_of(kernel)}};
   const auto give = [&](const char* key, const std::vector<std::size_t>& values, std::size_t otherwise) {
-    if (std::any_of(values.begin(), values.end(), [&](std::size_t v) { return v != otherwise; })) options[key] = numbers_of(values);
+    if (std::any_of(values.begin(), values.end(), [&](std::size_t v) { return v != otherwise; }))
+      options[key] = numbers_of(values);
   };
   give("stride", stride, 1);
   give("dilation", dilation, 1);
@@ -353,7 +361,8 @@ Result<Operators::Values> Operators::conv(const Node& n, bool is_transposed) {
   std::map<std::string, Weight> weights{{"weight", {*w}}};
   if (n.has(2)) {
     WEFT_TRY(const Constant* const bias, constant(n, 2));
-    if (bias->count() != out || !is_real_type(bias->type)) return fail(Errc::corrupt, "a bias " + to_string(bias->shape) + " of " + std::to_string(out) + " channels");
+    if (bias->count() != out || !is_real_type(bias->type))
+      return fail(Errc::corrupt, "a bias " + to_string(bias->shape) + " of " + std::to_string(out) + " channels");
     weights["bias"] = {*bias};
   } else {
     options["bias"] = false;
@@ -375,16 +384,21 @@ Result<Operators::Values> Operators::pool(const Node& n, bool is_max) {
   WEFT_TRY(const auto dilation, spatial(n, "dilations", axes, 1));
   WEFT_TRY(const std::int64_t rounds_up, integer_of(n.node, "ceil_mode", 0));
   WEFT_TRY(const std::int64_t counts, integer_of(n.node, "count_include_pad", 0));
-  if (std::count(kernel.begin(), kernel.end(), 0) || std::count(stride.begin(), stride.end(), 0) || std::count(dilation.begin(), dilation.end(), 0)) return fail(Errc::corrupt, "a kernel, stride or dilation of 0");
+  if (std::count(kernel.begin(), kernel.end(), 0) || std::count(stride.begin(), stride.end(), 0) ||
+      std::count(dilation.begin(), dilation.end(), 0))
+    return fail(Errc::corrupt, "a kernel, stride or dilation of 0");
   WEFT_TRY(const std::vector<std::int64_t> pads, pads_of(n.node, x.shape, kernel, stride, dilation, false));
   const auto half = pads.begin() + static_cast<std::ptrdiff_t>(axes);
   if (!std::equal(pads.begin(), half, half)) return fail(Errc::unsupported, "pads that differ before and after");
   if (rounds_up != 0) return fail(Errc::unsupported, "ceil_mode");
-  if (!is_max && std::any_of(dilation.begin(), dilation.end(), [](std::size_t d) { return d != 1; })) return fail(Errc::unsupported, "dilations of a mean");
+  if (!is_max && std::any_of(dilation.begin(), dilation.end(), [](std::size_t d) { return d != 1; }))
+    return fail(Errc::unsupported, "dilations of a mean");
   Shape in(x.shape.begin() + 1, x.shape.end()), made{in[0]};
   for (std::size_t i = 0; i < axes; ++i) {
-    const std::size_t length = in[1 + i] + 2 * static_cast<std::size_t>(pads[i]), span = (kernel[i] - 1) * dilation[i] + 1;
-    if (length < span) return fail(Errc::corrupt, "a kernel of " + std::to_string(span) + " over " + to_string(x.shape));
+    const std::size_t length = in[1 + i] + 2 * static_cast<std::size_t>(pads[i]),
+                      span = (kernel[i] - 1) * dilation[i] + 1;
+    if (length < span)
+      return fail(Errc::corrupt, "a kernel of " + std::to_string(span) + " over " + to_string(x.shape));
     made.push_back((length - span) / stride[i] + 1);
   }
   mesh::Options options{{"kernel", numbers_of(kernel)}, {"stride", numbers_of(stride)}};
@@ -393,7 +407,8 @@ Result<Operators::Values> Operators::pool(const Node& n, bool is_max) {
     options["padding"] = numbers_of(padding);
     if (!is_max && counts == 0) options["count_include_pad"] = false;
   }
-  if (is_max && std::any_of(dilation.begin(), dilation.end(), [](std::size_t d) { return d != 1; })) options["dilation"] = numbers_of(dilation);
+  if (is_max && std::any_of(dilation.begin(), dilation.end(), [](std::size_t d) { return d != 1; }))
+    options["dilation"] = numbers_of(dilation);
   Shape after{1};
   after.insert(after.end(), made.begin(), made.end());
   return add(n, is_max ? "max_pool" : "avg_pool", std::move(options), std::move(x), in, made, after);
@@ -404,8 +419,9 @@ Result<Operators::Values> Operators::global_pool(const Node& n, bool is_max) {
   if (x.shape.size() < 3 || x.shape[0] != 1) return fail(Errc::unsupported, "of " + to_string(x.shape));
   Shape after(x.shape.size(), 1);
   after[1] = x.shape[1];
-  const std::size_t channels = x.shape[1], rest = volume_of(x.shape) / channels;
-  return add(n, is_max ? "adaptive_max_pool" : "adaptive_avg_pool", {{"size", 1.0}}, std::move(x), {channels, rest}, {channels, 1}, after);
+  const std::size_t channels = x.shape[1], rest = elements_of(x.shape) / channels;
+  return add(n, is_max ? "adaptive_max_pool" : "adaptive_avg_pool", {{"size", 1.0}}, std::move(x), {channels, rest},
+             {channels, 1}, after);
 }
 
 Result<Operators::Values> Operators::reduce(const Node& n, bool is_max) {
@@ -425,12 +441,14 @@ Result<Operators::Values> Operators::reduce(const Node& n, bool is_max) {
   std::size_t left = 1, gone = 1;
   for (std::size_t i = 0; i < goes.size(); ++i) {
     const std::size_t extent = x.shape[i];
-    if (!goes[i] && gone != 1 && extent != 1) return fail(Errc::unsupported, "axes before the last ones of " + to_string(x.shape));
+    if (!goes[i] && gone != 1 && extent != 1)
+      return fail(Errc::unsupported, "axes before the last ones of " + to_string(x.shape));
     (goes[i] ? gone : left) *= extent;
     if (!goes[i] || keeps != 0) after.push_back(goes[i] ? 1 : extent);
   }
   if (gone == 1) return Values{Stream{after, x.pieces}};
-  return add(n, is_max ? "adaptive_max_pool" : "adaptive_avg_pool", {{"size", 1.0}}, std::move(x), {left, gone}, {left, 1}, after);
+  return add(n, is_max ? "adaptive_max_pool" : "adaptive_avg_pool", {{"size", 1.0}}, std::move(x), {left, gone},
+             {left, 1}, after);
 }
 
 Result<Operators::Values> Operators::layer_norm(const Node& n, bool has_mean) {
@@ -441,7 +459,9 @@ Result<Operators::Values> Operators::layer_norm(const Node& n, bool has_mean) {
   WEFT_TRY(const std::size_t at, axis_of(axis, x.shape.size()));
   const Shape seen = tokens_of(x.shape);
   if (at + 1 != x.shape.size() || gain->count() != seen.back() || n.makes(1) || n.makes(2))
-    return fail(Errc::unsupported, "over axes " + std::to_string(at) + " and on of " + to_string(x.shape) + " with a gain " + to_string(gain->shape) + "; only the last axis, and one output");
+    return fail(Errc::unsupported, "over axes " + std::to_string(at) + " and on of " + to_string(x.shape) +
+                                       " with a gain " + to_string(gain->shape) +
+                                       "; only the last axis, and one output");
   std::map<std::string, Weight> weights{{"gain", {*gain}}};
   if (has_mean) {
     weights["bias"] = {reals("float32", {seen.back()}, std::vector<double>(seen.back(), 0))};
@@ -452,7 +472,8 @@ Result<Operators::Values> Operators::layer_norm(const Node& n, bool has_mean) {
     }
   }
   const Shape after = x.shape;
-  return add(n, has_mean ? "layer_norm" : "rms_norm", {{"epsilon", epsilon}}, std::move(x), seen, seen, after, std::move(weights));
+  return add(n, has_mean ? "layer_norm" : "rms_norm", {{"epsilon", epsilon}}, std::move(x), seen, seen, after,
+             std::move(weights));
 }
 
 Result<Operators::Values> Operators::batch_norm(const Node& n) {
@@ -466,7 +487,9 @@ Result<Operators::Values> Operators::batch_norm(const Node& n) {
   for (std::size_t i = 1; i < 5; ++i) {
     WEFT_TRY(const Constant* const values, constant(n, i));
     WEFT_TRY(given.emplace_back(), reals_of(*values));
-    if (given.back().size() != channels) return fail(Errc::corrupt, std::to_string(given.back().size()) + " numbers for " + std::to_string(channels) + " channels");
+    if (given.back().size() != channels)
+      return fail(Errc::corrupt,
+                  std::to_string(given.back().size()) + " numbers for " + std::to_string(channels) + " channels");
   }
   std::vector<double> factor(channels), summand(channels);
   for (std::size_t c = 0; c < channels; ++c) {
@@ -479,7 +502,8 @@ Result<Operators::Values> Operators::batch_norm(const Node& n) {
   layer.in = x.shape.size() == 2 ? tokens_of(x.shape) : Shape(x.shape.begin() + 1, x.shape.end());
   layer.out = layer.in;
   layer.node = n.label;
-  layer.weights = {{"factor", {reals("float64", {channels}, factor)}}, {"bias", {reals("float64", {channels}, summand)}}};
+  layer.weights = {{"factor", {reals("float64", {channels}, factor)}},
+                   {"bias", {reals("float64", {channels}, summand)}}};
   const Shape after = x.shape;
   return one(layers_.add(std::move(layer), {std::move(x)}, after));
 }
@@ -491,8 +515,10 @@ Result<Operators::Values> Operators::softmax(const Node& n) {
   std::size_t behind = 1;
   for (std::size_t i = at + 1; i < x.shape.size(); ++i) behind *= x.shape[i];
   // Before opset 13 all axes from this one on are one.
-  if (behind != 1 && opset_ >= 13) return fail(Errc::unsupported, "axis " + std::to_string(axis) + " of " + to_string(x.shape) + "; only the last one");
-  const std::size_t width = x.shape[at] * behind, tokens = volume_of(x.shape) / width;
+  if (behind != 1 && opset_ >= 13)
+    return fail(Errc::unsupported,
+                "axis " + std::to_string(axis) + " of " + to_string(x.shape) + "; only the last one");
+  const std::size_t width = x.shape[at] * behind, tokens = elements_of(x.shape) / width;
   const Shape seen = tokens == 1 ? Shape{width} : Shape{tokens, width}, after = x.shape;
   return add(n, "softmax", {}, std::move(x), seen, seen, after);
 }
@@ -506,7 +532,7 @@ Result<Operators::Values> Operators::activation(const Node& n, const char* name)
   const Shape after = x.shape;
   Shape seen = tokens_of(x.shape);
   if (x.pieces.size() == 1 && x.pieces[0].base >= 0) seen = layers_.shape_of(x.pieces[0].base);
-  if (volume_of(seen) != volume_of(after)) seen = tokens_of(after);
+  if (elements_of(seen) != elements_of(after)) seen = tokens_of(after);
   return add(n, "activation", {{"activation", std::string(name)}}, std::move(x), seen, seen, after);
 }
 
@@ -514,19 +540,23 @@ Result<Operators::Values> Operators::embedding(const Node& n) {
   WEFT_TRY(const std::int64_t axis, integer_of(n.node, "axis", 0));
   WEFT_TRY(const Constant* const table, constant(n, 0));
   WEFT_TRY(Stream ids, stream(n, 1));
-  if (axis != 0 || table->shape.size() != 2 || !is_real_type(table->type)) return fail(Errc::unsupported, "a table " + to_string(table->shape) + " along axis " + std::to_string(axis));
-  if (ids.pieces.size() != 1 || ids.pieces[0].base >= 0 || ids.pieces[0].count != layers_.size_of(ids.pieces[0].base)) return fail(Errc::unsupported, "indices that are no input of the graph");
-  const std::size_t width = table->shape[1], tokens = volume_of(ids.shape);
+  if (axis != 0 || table->shape.size() != 2 || !is_real_type(table->type))
+    return fail(Errc::unsupported, "a table " + to_string(table->shape) + " along axis " + std::to_string(axis));
+  if (ids.pieces.size() != 1 || ids.pieces[0].base >= 0 || ids.pieces[0].count != layers_.size_of(ids.pieces[0].base))
+    return fail(Errc::unsupported, "indices that are no input of the graph");
+  const std::size_t width = table->shape[1], tokens = elements_of(ids.shape);
   Shape after = ids.shape;
   after.push_back(width);
-  return add(n, "embedding", {{"vocabulary", static_cast<double>(table->shape[0])}}, std::move(ids), {tokens}, tokens == 1 ? Shape{width} : Shape{tokens, width}, after, {{"table", {*table, true}}}, width);
+  return add(n, "embedding", {{"vocabulary", static_cast<double>(table->shape[0])}}, std::move(ids), {tokens},
+             tokens == 1 ? Shape{width} : Shape{tokens, width}, after, {{"table", {*table, true}}}, width);
 }
 
 Result<Operators::Values> Operators::sum_of_squares_root(const Node& n) {
   const auto* const pattern = n.has(0) ? std::get_if<Pattern>(&n.inputs[0]) : nullptr;
-  if (!pattern || pattern->kind != Kind::sum_of_squares) return fail(Errc::unsupported, "no layer does it, but of a sum of two squares");
+  if (!pattern || pattern->kind != Kind::sum_of_squares)
+    return fail(Errc::unsupported, "no layer does it, but of a sum of two squares");
   // One behind the other they are a layer's halves, or are put so.
-  const std::size_t count = volume_of(pattern->x.shape);
+  const std::size_t count = elements_of(pattern->x.shape);
   Stream both{{2 * count}, pattern->x.pieces};
   for (const Piece& piece : pattern->other.pieces) {
     Piece& last = both.pieces.back();
@@ -538,7 +568,7 @@ Result<Operators::Values> Operators::sum_of_squares_root(const Node& n) {
   Shape seen{2, count}, made{1, count};
   if (both.pieces.size() == 1 && both.pieces[0].base >= 0) {
     const Shape& of = layers_.shape_of(both.pieces[0].base);
-    if (volume_of(of) == 2 * count && of.front() % 2 == 0) {
+    if (elements_of(of) == 2 * count && of.front() % 2 == 0) {
       seen = made = of;
       made.front() /= 2;
     }
@@ -552,7 +582,8 @@ Result<Operators::Values> Operators::combined(const Node& n, const char* type, m
   for (std::size_t i = 0; i < n.inputs.size(); ++i) {
     WEFT_TRY(sources.emplace_back(), stream(n, i));
     if (sources.back().shape != sources[0].shape)
-      return fail(Errc::unsupported, to_string(sources.back().shape) + " with " + to_string(sources[0].shape) + "; shapes must be equal");
+      return fail(Errc::unsupported,
+                  to_string(sources.back().shape) + " with " + to_string(sources[0].shape) + "; shapes must be equal");
   }
   if (sources.size() == 1) return Values{sources[0]};
   // As the layers make them, where that is one shape; else as vectors.
@@ -561,8 +592,9 @@ Result<Operators::Values> Operators::combined(const Node& n, const char* type, m
     WEFT_TRY(bases.emplace_back(), layers_.whole(source, n.label));
   }
   const Shape common = layers_.shape_of(bases[0]);
-  const bool has_one = std::all_of(bases.begin(), bases.end(), [&](std::int32_t base) { return layers_.shape_of(base) == common; });
-  const std::size_t count = volume_of(sources[0].shape);
+  const bool has_one =
+      std::all_of(bases.begin(), bases.end(), [&](std::int32_t base) { return layers_.shape_of(base) == common; });
+  const std::size_t count = elements_of(sources[0].shape);
   if (!has_one)
     for (std::int32_t& base : bases) {
       if (layers_.shape_of(base).size() == 1) continue;
@@ -586,7 +618,8 @@ Result<Operators::Values> Operators::arithmetic(const Node& n) {
   const std::string_view type = n.node.type;
   if (type == "Erf") {
     if (!n.has(0)) return fail(Errc::corrupt, "input 0 is not given");
-    if (const auto* pattern = std::get_if<Pattern>(&n.inputs[0]); pattern && pattern->kind == Kind::scaled && is_about(pattern->factor, std::sqrt(0.5)))
+    if (const auto* pattern = std::get_if<Pattern>(&n.inputs[0]);
+        pattern && pattern->kind == Kind::scaled && is_about(pattern->factor, std::sqrt(0.5)))
       return Values{Pattern{Kind::erf, pattern->x}};
     return fail(Errc::unsupported, "no layer does it, but within gelu");
   }
@@ -602,12 +635,15 @@ Result<Operators::Values> Operators::arithmetic(const Node& n) {
   return combined(n, "residual", mesh::Combine::add);
 }
 
-Result<Operators::Values> Operators::with_constant(const Node& n, const Value& value, const Constant& known, bool is_second) {
+Result<Operators::Values> Operators::with_constant(const Node& n, const Value& value, const Constant& known,
+                                                   bool is_second) {
   const std::string_view type = n.node.type;
   const std::optional<double> scalar = scalar_of(known);
   const auto* const pattern = std::get_if<Pattern>(&value);
-  if (pattern && pattern->kind == Kind::erf && type == "Add" && scalar == 1.0) return Values{Pattern{Kind::one_plus_erf, pattern->x}};
-  if (pattern && pattern->kind == Kind::x_one_plus_erf && ((type == "Mul" && scalar == 0.5) || (type == "Div" && is_second && scalar == 2.0))) {
+  if (pattern && pattern->kind == Kind::erf && type == "Add" && scalar == 1.0)
+    return Values{Pattern{Kind::one_plus_erf, pattern->x}};
+  if (pattern && pattern->kind == Kind::x_one_plus_erf &&
+      ((type == "Mul" && scalar == 0.5) || (type == "Div" && is_second && scalar == 2.0))) {
     const Shape shape = tokens_of(pattern->x.shape);
     return add(n, "activation", {{"activation", std::string("gelu")}}, pattern->x, shape, shape, pattern->x.shape);
   }
@@ -620,11 +656,14 @@ Result<Operators::Values> Operators::with_constant(const Node& n, const Value& v
     if (type == "Mul" && scalar) return Values{Pattern{Kind::scaled, std::move(x), {}, *scalar}};
     if (type == "Div" && scalar && *scalar != 0) return Values{Pattern{Kind::scaled, std::move(x), {}, 1.0 / *scalar}};
   }
-  if (type == "Div" || (type == "Sub" && !is_second)) return fail(Errc::unsupported, "no layer does it with this constant");
+  if (type == "Div" || (type == "Sub" && !is_second))
+    return fail(Errc::unsupported, "no layer does it with this constant");
   // A number for each value of the last axis.
   const Shape seen = tokens_of(x.shape);
-  if (!is_real_type(known.type) || (known.count() != 1 && (known.count() != seen.back() || known.shape.back() != seen.back())))
-    return fail(Errc::unsupported, "a constant " + to_string(known.shape) + " with " + to_string(x.shape) + "; only one number, or one for each value of the last axis");
+  if (!is_real_type(known.type) ||
+      (known.count() != 1 && (known.count() != seen.back() || known.shape.back() != seen.back())))
+    return fail(Errc::unsupported, "a constant " + to_string(known.shape) + " with " + to_string(x.shape) +
+                                       "; only one number, or one for each value of the last axis");
   WEFT_TRY(std::vector<double> numbers, reals_of(known));
   if (numbers.size() == 1) numbers.assign(seen.back(), numbers[0]);
   const Shape after = x.shape;
@@ -633,7 +672,8 @@ Result<Operators::Values> Operators::with_constant(const Node& n, const Value& v
       if (!(number > 0)) return fail(Errc::unsupported, "factors that are not above 0");
       number = 1.0 / number;
     }
-    return add(n, "standardize", {{"mean", std::vector<double>(numbers.size(), 0.0)}, {"deviation", numbers}}, std::move(x), seen, seen, after);
+    return add(n, "standardize", {{"mean", std::vector<double>(numbers.size(), 0.0)}, {"deviation", numbers}},
+               std::move(x), seen, seen, after);
   }
   FoundLayer layer;
   layer.part = FoundLayer::Part::last_axis;
@@ -661,13 +701,16 @@ Result<Operators::Values> Operators::product(const Node& n, const Value& a, cons
   if (q && x && q->kind == Kind::one_plus_erf && is_same(*x, q->x)) return Values{Pattern{Kind::x_one_plus_erf, q->x}};
   if (p && y && p->kind == Kind::one_plus_erf && is_same(*y, p->x)) return Values{Pattern{Kind::x_one_plus_erf, p->x}};
   for (const auto& [half, erf] : {std::pair{p, q}, std::pair{q, p}})
-    if (half && erf && half->kind == Kind::scaled && half->factor == 0.5 && erf->kind == Kind::one_plus_erf && is_same(half->x, erf->x)) {
+    if (half && erf && half->kind == Kind::scaled && half->factor == 0.5 && erf->kind == Kind::one_plus_erf &&
+        is_same(half->x, erf->x)) {
       const Shape shape = tokens_of(erf->x.shape);
       return add(n, "activation", {{"activation", std::string("gelu")}}, erf->x, shape, shape, erf->x.shape);
     }
-  if (!x || !y || x->shape != y->shape) return fail(Errc::unsupported, "a product of two values that change, of which none is a sigmoid");
+  if (!x || !y || x->shape != y->shape)
+    return fail(Errc::unsupported, "a product of two values that change, of which none is a sigmoid");
   if (is_same(*x, *y)) {
-    if (const FoundLayer* const relu = maker(*x, "activation"); relu && std::get<std::string>(relu->spec.options.at("activation")) == "relu") {
+    if (const FoundLayer* const relu = maker(*x, "activation");
+        relu && std::get<std::string>(relu->spec.options.at("activation")) == "relu") {
       const Shape seen = relu->in;
       Stream before = layers_.all_of(relu->sources[0], x->shape);
       return add(n, "activation", {{"activation", std::string("relu2")}}, std::move(before), seen, seen, x->shape);

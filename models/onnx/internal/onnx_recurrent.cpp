@@ -39,16 +39,20 @@ Status check_attributes(const OnnxNode& node, std::string_view type, std::string
   if (node.find("clip") || forgets != 0) return fail(Errc::unsupported, "clip or input_forget");
   if (type == "gru" && resets_late == 0)
     return fail(Errc::unsupported, "linear_before_reset 0, which is another function; PyTorch's is 1");
-  const auto* const given = node.find("activations") ? std::get_if<std::vector<std::string>>(node.find("activations")) : nullptr;
+  const auto* const given =
+      node.find("activations") ? std::get_if<std::vector<std::string>>(node.find("activations")) : nullptr;
   if (!given) return {};
   std::vector<std::string> names = *given;
   for (std::string& name : names)
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   if (type == "rnn" && names.size() == 1 && (names[0] == "tanh" || names[0] == "relu")) {
     activation = names[0];
     return {};
   }
-  if (names == (type == "lstm" ? std::vector<std::string>{"sigmoid", "tanh", "tanh"} : std::vector<std::string>{"sigmoid", "tanh"})) return {};
+  if (names == (type == "lstm" ? std::vector<std::string>{"sigmoid", "tanh", "tanh"}
+                               : std::vector<std::string>{"sigmoid", "tanh"}))
+    return {};
   return fail(Errc::unsupported, "activations other than the usual ones");
 }
 
@@ -62,15 +66,22 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
   WEFT_TRY(const Constant* const r, constant(n, 2));
   WEFT_TRY(const std::int64_t layout, integer_of(n.node, "layout", 0));
   if (n.has(7)) return fail(Errc::unsupported, "peepholes");
-  if (x.shape.size() != 3 || w->shape.size() != 3 || r->shape.size() != 3 || w->shape[0] != 1) return fail(Errc::corrupt, "of " + to_string(x.shape) + " with weights " + to_string(w->shape));
-  const std::size_t hidden = r->shape[2], in = w->shape[2], batch = x.shape[layout == 0 ? 1 : 0], tokens = x.shape[layout == 0 ? 0 : 1];
-  if (batch != 1) return fail(Errc::unsupported, "a batch of " + std::to_string(batch) + "; a network takes one sample");
-  if (hidden == 0 || x.shape[2] != in || w->shape[1] != gates * hidden || r->shape != Shape{1, gates * hidden, hidden} || !is_real_type(w->type) || w->type != r->type)
-    return fail(Errc::corrupt, "weights " + to_string(w->shape) + " and " + to_string(r->shape) + " of " + to_string(x.shape));
+  if (x.shape.size() != 3 || w->shape.size() != 3 || r->shape.size() != 3 || w->shape[0] != 1)
+    return fail(Errc::corrupt, "of " + to_string(x.shape) + " with weights " + to_string(w->shape));
+  const std::size_t hidden = r->shape[2], in = w->shape[2], batch = x.shape[layout == 0 ? 1 : 0],
+                    tokens = x.shape[layout == 0 ? 0 : 1];
+  if (batch != 1)
+    return fail(Errc::unsupported, "a batch of " + std::to_string(batch) + "; a network takes one sample");
+  if (hidden == 0 || x.shape[2] != in || w->shape[1] != gates * hidden ||
+      r->shape != Shape{1, gates * hidden, hidden} || !is_real_type(w->type) || w->type != r->type)
+    return fail(Errc::corrupt,
+                "weights " + to_string(w->shape) + " and " + to_string(r->shape) + " of " + to_string(x.shape));
   if (n.has(4)) {
     WEFT_TRY(const Constant* const lengths, constant(n, 4));
     WEFT_TRY(const std::vector<std::int64_t> values, integers_of(*lengths));
-    if (std::any_of(values.begin(), values.end(), [&](std::int64_t v) { return v != static_cast<std::int64_t>(tokens); })) return fail(Errc::unsupported, "sequence_lens");
+    if (std::any_of(values.begin(), values.end(),
+                    [&](std::int64_t v) { return v != static_cast<std::int64_t>(tokens); }))
+      return fail(Errc::unsupported, "sequence_lens");
   }
   FoundLayer layer;
   layer.spec.type = type;
@@ -84,7 +95,8 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
   if (type == "rnn" && activation != "tanh") layer.spec.options["activation"] = activation;
   if (n.has(3)) {
     WEFT_TRY(const Constant* const bias, constant(n, 3));
-    if (bias->count() != 2 * gates * hidden || !is_real_type(bias->type)) return fail(Errc::corrupt, "a bias " + to_string(bias->shape));
+    if (bias->count() != 2 * gates * hidden || !is_real_type(bias->type))
+      return fail(Errc::corrupt, "a bias " + to_string(bias->shape));
     layer.weights["bias_ih"] = {in_order(*bias, blocks, 0, hidden, 1, {gates * hidden})};
     layer.weights["bias_hh"] = {in_order(*bias, blocks, gates, hidden, 1, {gates * hidden})};
   } else {
@@ -97,15 +109,18 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
     if (!n.has(5 + s)) continue;
     if (const auto* zeros = std::get_if<Constant>(&n.inputs[5 + s])) {
       WEFT_TRY(const std::vector<double> values, reals_of(*zeros));
-      if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; })) return fail(Errc::unsupported, "a first state that is not 0");
+      if (std::any_of(values.begin(), values.end(), [](double v) { return v != 0; }))
+        return fail(Errc::unsupported, "a first state that is not 0");
       continue;
     }
     const auto* const first = std::get_if<Stream>(&n.inputs[5 + s]);
-    if (!first || first->pieces.size() != 1 || first->pieces[0].base >= 0 || first->pieces[0].base == Piece::kZeros || first->pieces[0].count != hidden)
+    if (!first || first->pieces.size() != 1 || first->pieces[0].base >= 0 || first->pieces[0].base == Piece::kZeros ||
+        first->pieces[0].count != hidden)
       return fail(Errc::unsupported, "a first state that another layer makes");
     links.push_back({first->pieces[0].base, first->pieces[0].offset, hidden, {}});
   }
-  if (!links.empty() && links.size() != states) return fail(Errc::unsupported, "a first state of which one part is given");
+  if (!links.empty() && links.size() != states)
+    return fail(Errc::unsupported, "a first state of which one part is given");
   layer.spec.options["stateful"] = !links.empty();
   const bool is_last_only = tokens != 1 && !n.makes(0);
   if (is_last_only) {
