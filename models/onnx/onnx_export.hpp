@@ -24,7 +24,8 @@ struct ExportedOnnx {
 
 /// A mesh as an ONNX graph of version 17: one run is one combinational pass (mesh::Mesh::forward), for any number of
 /// samples, the first axis of all inputs and outputs. Hidden states are inputs `state.NAME` and outputs
-/// `next_state.NAME`, which begin at 0. Weights are float32, every bit of what computes.
+/// `next_state.NAME`, which begin at 0. Weights are float32: of other types the masters, or
+/// where none are held what the codes stand for.
 /// @error unsupported: all layers that have no form, at once
 Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes);
 

@@ -74,19 +74,25 @@ bool is_onnx_path(const std::string& path) {
 Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& path,
                                  const OnnxImportOptions& options) {
   WEFT_TRY(const formats::OnnxFile file, formats::load_onnx(files, path));
-  auto made = onnx::network_of(file, std::filesystem::path(path).stem().string(), {options.shapes, options.pins});
-  if (!made) return fail(std::move(made).error().within(path));
+  auto imported = import_onnx(file, std::filesystem::path(path).stem().string(), options);
+  if (!imported) return fail(std::move(imported).error().within(path));
+  return imported;
+}
+
+Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::string& name,
+                                 const OnnxImportOptions& options) {
+  WEFT_TRY(GraphNetwork made, onnx::network_of(file, name, {options.shapes, options.pins}));
   ImportedOnnx imported;
-  imported.notes = std::move(made->notes);
+  imported.notes = std::move(made.notes);
   std::uint64_t largest = 0, kept = 0;
-  for (auto& [place, weight] : made->weights) {
+  for (auto& [place, weight] : made.weights) {
     imported.parameters += weight.values.count();
     largest = std::max<std::uint64_t>(largest, weight.values.count() * sizeof(float));
     if (weight.values.owned) kept += weight.values.bytes.size();
   }
   if (options.encoding)
-    for (mesh::LayerSpec& layer : made->spec.layers) {
-      const bool has_weights = std::any_of(made->weights.begin(), made->weights.end(), [&](const auto& row) {
+    for (mesh::LayerSpec& layer : made.spec.layers) {
+      const bool has_weights = std::any_of(made.weights.begin(), made.weights.end(), [&](const auto& row) {
         return row.first.first == layer.at.z && row.second.values.shape.size() > 1;
       });
       if (!has_weights) continue;
@@ -95,13 +101,10 @@ Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& 
     }
   mesh::MemoryEstimate estimate;
   estimate.add("weights in another order than the file's, and the largest tensor", kept + 3 * largest);
-  WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
-  auto graph = mesh::Graph::build(made->spec);
-  if (!graph) return fail(std::move(graph).error().within(path));
-  imported.graph = std::make_shared<const mesh::Graph>(*std::move(graph));
-  auto content = mesh::entity_of(imported.graph, reader_of(file, std::move(made->weights)));
-  if (!content) return fail(std::move(content).error().within(path));
-  imported.content = *std::move(content);
+  WEFT_CHECK(mesh::check_memory("importing " + name, estimate, options.max_memory));
+  WEFT_TRY(mesh::Graph graph, mesh::Graph::build(made.spec));
+  imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));
+  WEFT_TRY(imported.content, mesh::entity_of(imported.graph, reader_of(file, std::move(made.weights))));
   return imported;
 }
 

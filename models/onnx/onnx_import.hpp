@@ -5,6 +5,7 @@
 #include "mesh/fwd.hpp"
 #include "mesh/network/graph.hpp"
 
+#include "formats/fwd.hpp"
 #include "storage/fwd.hpp"
 
 #include "core/byte_source.hpp"
@@ -46,6 +47,9 @@ bool is_onnx_path(const std::string& path);
 /// @error as formats::load_onnx; unsupported: all operators and inputs that have no layer, at once; corrupt.
 ///        Producing: not_finite: a weight; storage
 Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& path,
+                                 const OnnxImportOptions& options = {});
+/// The same of a file that is open. `name`: of the network, and in front of messages.
+Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::string& name,
                                  const OnnxImportOptions& options = {});
 
 }  // namespace weft::models
