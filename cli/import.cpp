@@ -59,7 +59,7 @@ Result<Shape> shape_of(const std::string& text) {
   return shape;
 }
 
-/// What was written, for people or as JSON.
+/// Prints what was written, for people or as JSON.
 void report(const ImportRequest& request, const std::string& family, std::uint64_t parameters, std::uint64_t bytes,
             const std::vector<std::string>& notes) {
   if (request.json)

@@ -451,7 +451,7 @@ class OnnxDecoder {
     return {};
   }
 
-  /// Which of the files holds a tensor's bytes: its number among `parts`.
+  /// Tensors by the file that holds their bytes.
   Result<OnnxFile> finish() {
     std::vector<storage::MappedFile> files{file_};
     for (const auto& [location, file] : external_) files.push_back(file);

@@ -61,7 +61,7 @@ struct OnnxGraph {
   std::vector<OnnxPort> inputs, outputs;
 };
 
-/// What an `.onnx` file says. Bytes of tensors lie in the file that was read, or wherever their maker has them.
+/// Content of an `.onnx` file. Bytes of tensors lie in the file that was read, or wherever their maker has them.
 struct OnnxModel {
   std::int64_t ir_version = 8;
   std::string producer;

@@ -164,7 +164,7 @@ MessageWriter model_end(const OnnxModel& model) {
   return written;
 }
 
-/// What stands before each tensor's bytes, and behind the last one.
+/// Bytes before each tensor's own, and behind the last one.
 struct Layout {
   std::vector<std::string> before;
   std::string end;

@@ -144,7 +144,7 @@ Floats inputs_of(const Row& row, std::size_t samples) {
   return values;
 }
 
-/// What a mesh gives tick by tick, in one session.
+/// Outputs of a mesh tick by tick, in one session.
 Floats ticked(mesh::Mesh& mesh, const Floats& x, std::size_t ticks) {
   Floats y(ticks * mesh.graph().nodes()[mesh.graph().outputs()[0]].width);
   const mesh::RunInput input{mesh.graph().spec().inputs[0].name, x};

@@ -36,12 +36,12 @@ struct LayerSite {
 class LayerForms {
  public:
   LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to) : mesh_(std::move(mesh)), to_(to) {}
-  /// What a layer makes of the values that it reads.
+  /// The output of a layer for what it reads.
   /// @error unsupported: it has no form
   Result<Written> write(const LayerSite& site, const Written& x);
   /// The input of a layer that reads several values.
   Written joined(mesh::Combine combine, const std::vector<Written>& sources);
-  /// What is to be said of the graph.
+  /// Notes on the graph.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
@@ -73,7 +73,7 @@ class LayerForms {
   Result<Written> select(const LayerSite& site, const Written& x);
   Result<Written> simple(const LayerSite& site, const Written& x);
   Result<Written> container(const LayerSite& site, const Written& x);
-  /// What the layers of a container make, each, in order.
+  /// Outputs of the layers of a container, in order.
   Result<std::vector<Written>> inner(const LayerSite& site, const Written& x, bool is_chain);
   Result<Written> inner_layer(const LayerSite& site, std::size_t index, const Written& x);
 

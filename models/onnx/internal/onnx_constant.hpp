@@ -59,7 +59,7 @@ Result<std::optional<std::vector<std::int64_t>>> integers_of(const formats::Onnx
 /// An axis counted from the end where it is below 0. @error corrupt: outside the rank
 Result<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
 
-/// What a node reads. Null: not given.
+/// Input of a node. Null: not given.
 struct Operand {
   const Shape* shape = nullptr;
   const Constant* constant = nullptr;  // null: known only when the network runs

@@ -10,17 +10,17 @@ namespace {
 
 constexpr std::size_t kMostRuns = 65'536;
 
-/// Puts a piece behind others, as a part of the last one where it goes on there.
-void append(std::vector<Piece>& pieces, Piece piece) {
-  if (piece.count == 0) return;
-  if (!pieces.empty()) {
-    Piece& last = pieces.back();
-    if (last.base == piece.base && (piece.base == Piece::kZeros || last.offset + last.count == piece.offset)) {
-      last.count += piece.count;
+/// Puts a chunk behind others, as a part of the last one where it goes on there.
+void append(std::vector<Chunk>& chunks, Chunk chunk) {
+  if (chunk.count == 0) return;
+  if (!chunks.empty()) {
+    Chunk& last = chunks.back();
+    if (last.base == chunk.base && (chunk.base == Chunk::kZeros || last.offset + last.count == chunk.offset)) {
+      last.count += chunk.count;
       return;
     }
   }
-  pieces.push_back(piece);
+  chunks.push_back(chunk);
 }
 
 /// Runs of a `select`: places that go on by the same step.
@@ -60,26 +60,26 @@ const Shape& LayerList::shape_of(std::int32_t base) const noexcept {
 std::size_t LayerList::size_of(std::int32_t base) const noexcept { return elements_of(shape_of(base)); }
 
 Result<std::int32_t> LayerList::whole(const Stream& stream, const std::string& node) {
-  const std::vector<Piece>& pieces = stream.pieces;
-  if (pieces.size() == 1 && pieces[0].base != Piece::kZeros && pieces[0].offset == 0 &&
-      pieces[0].count == size_of(pieces[0].base))
-    return pieces[0].base;
-  // What it reads, each once, one after the other; then the pieces of that.
+  const std::vector<Chunk>& chunks = stream.chunks;
+  if (chunks.size() == 1 && chunks[0].base != Chunk::kZeros && chunks[0].offset == 0 &&
+      chunks[0].count == size_of(chunks[0].base))
+    return chunks[0].base;
+  // Its bases, each once, one after the other; then the chunks of these.
   std::vector<std::int32_t> bases;
   std::map<std::int32_t, std::size_t> begins;
   std::size_t width = 0;
-  for (const Piece& piece : pieces)
-    if (piece.base != Piece::kZeros && begins.emplace(piece.base, width).second) {
-      bases.push_back(piece.base);
-      width += size_of(piece.base);
+  for (const Chunk& chunk : chunks)
+    if (chunk.base != Chunk::kZeros && begins.emplace(chunk.base, width).second) {
+      bases.push_back(chunk.base);
+      width += size_of(chunk.base);
     }
   if (bases.empty()) return fail(Errc::unsupported, "a value that is nothing but zeros");
   Runs runs;
   std::size_t made = 0;
-  for (const Piece& piece : pieces) {
-    const bool is_zero = piece.base == Piece::kZeros;
-    runs.add(is_zero ? width : begins[piece.base] + piece.offset, piece.count, is_zero);
-    made += piece.count;
+  for (const Chunk& chunk : chunks) {
+    const bool is_zero = chunk.base == Chunk::kZeros;
+    runs.add(is_zero ? width : begins[chunk.base] + chunk.offset, chunk.count, is_zero);
+    made += chunk.count;
   }
   if (runs.first.size() > kMostRuns) return fail(Errc::too_large, "values in an order of more than 65536 parts");
   FoundLayer layer;
@@ -202,26 +202,26 @@ std::vector<std::int32_t> LayerList::merge(const std::vector<std::int32_t>& kept
 Stream moved_stream(const Moved& move, const std::vector<const Stream*>& from) {
   Stream stream{move.shape, {}};
   if (move.is_same_order) {
-    stream.pieces = from[0]->pieces;
+    stream.chunks = from[0]->chunks;
     return stream;
   }
-  std::vector<std::pair<std::size_t, const Piece*>> begins;  // of each piece among all values
+  std::vector<std::pair<std::size_t, const Chunk*>> begins;  // of each chunk among all values
   std::size_t at = 0;
   for (const Stream* const one : from)
-    for (const Piece& piece : one->pieces) {
-      begins.emplace_back(at, &piece);
-      at += piece.count;
+    for (const Chunk& chunk : one->chunks) {
+      begins.emplace_back(at, &chunk);
+      at += chunk.count;
     }
   for (const std::int64_t place : move.places) {
     if (place < 0) {
-      append(stream.pieces, {Piece::kZeros, 0, 1});
+      append(stream.chunks, {Chunk::kZeros, 0, 1});
       continue;
     }
     const auto wanted = static_cast<std::size_t>(place);
     const auto behind = std::upper_bound(begins.begin(), begins.end(), wanted,
                                          [](std::size_t value, const auto& row) { return value < row.first; });
-    const auto& [begin, piece] = *std::prev(behind);
-    append(stream.pieces, {piece->base, piece->base == Piece::kZeros ? 0 : piece->offset + wanted - begin, 1});
+    const auto& [begin, chunk] = *std::prev(behind);
+    append(stream.chunks, {chunk->base, chunk->base == Chunk::kZeros ? 0 : chunk->offset + wanted - begin, 1});
   }
   return stream;
 }

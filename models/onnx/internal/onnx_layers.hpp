@@ -19,16 +19,16 @@
 namespace weft::models::onnx {
 
 /// Values beside each other, of what a layer makes or an input port holds.
-struct Piece {
+struct Chunk {
   static constexpr std::int32_t kZeros = INT32_MIN;
   std::int32_t base = kZeros;  // a layer's number; below 0: ~base is a port's
   std::size_t offset = 0, count = 0;
 };
 
-/// Values that are known when the network runs, in pieces.
+/// Values that are known when the network runs, in chunks.
 struct Stream {
   Shape shape;
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
 };
 
 /// A layer as it is found in a graph.
@@ -38,7 +38,8 @@ struct FoundLayer {
   Shape in, out;  // its view of the sources together, and what it makes
   std::map<std::string, Weight> weights;
   std::string node;
-  /// What the layer before it may take in: a factor and a summand for each channel (weights "factor", "bias").
+  /// Part of the layer before it, where that can take it in: a factor and a summand for each channel (weights "factor",
+  /// "bias").
   enum class Part { none, last_axis, channels } part = Part::none;
 };
 

@@ -56,7 +56,7 @@ std::vector<Integers> all_axes(const Shape& shape) {
   return axes;
 }
 
-/// How a node moves its operands.
+/// Moves of a node, from its attributes and operands.
 class Mover {
  public:
   Mover(const OnnxNode& node, std::span<const Operand> operands, std::int64_t opset)

@@ -257,8 +257,8 @@ class NetworkMaker {
     for (const StateLink& link : operators_.states()) ports.insert(link.port);
     for (const std::int32_t port : ports) {
       const std::size_t size = layers_.size_of(port);
-      // What stands where in the next state.
-      std::vector<Piece> wanted;
+      // The next state, place by place.
+      std::vector<Chunk> wanted;
       std::size_t at = 0;
       std::vector<StateLink> links;
       for (const StateLink& link : operators_.states())
@@ -270,8 +270,8 @@ class NetworkMaker {
         at += link.count;
       }
       const auto is_next = [&](const Output& output) {
-        return at == size && std::equal(wanted.begin(), wanted.end(), output.stream.pieces.begin(),
-                                        output.stream.pieces.end(), [](const Piece& a, const Piece& b) {
+        return at == size && std::equal(wanted.begin(), wanted.end(), output.stream.chunks.begin(),
+                                        output.stream.chunks.end(), [](const Chunk& a, const Chunk& b) {
                                           return a.base == b.base && a.offset == b.offset && a.count == b.count;
                                         });
       };
@@ -295,8 +295,8 @@ class NetworkMaker {
 
   void merge() {
     for (const Output& output : outputs_) {
-      for (const Piece& piece : output.stream.pieces)
-        if (operators_.is_hidden(piece.base)) {
+      for (const Chunk& chunk : output.stream.chunks)
+        if (operators_.is_hidden(chunk.base)) {
           problems_.add("output '" + printable(output.name) +
                         "' has the cell state of a recurrent layer, which is no output");
           return;
@@ -308,7 +308,7 @@ class NetworkMaker {
         same.in = same.out = layers_.shape_of(*base);
         same.node = "output '" + output.name + "'";
         auto made = layers_.add(std::move(same), {layers_.all_of(*base, {})}, {});
-        base = made->pieces[0].base;
+        base = made->chunks[0].base;
       }
       if (!base) {
         problems_.add("output '" + printable(output.name) + "': " + base.error().text());
@@ -318,7 +318,7 @@ class NetworkMaker {
     }
     const std::vector<std::int32_t> becomes = layers_.merge(made_);
     for (std::int32_t& base : made_) base = becomes[static_cast<std::size_t>(base)];
-    // What no output hangs on goes.
+    // Layers that no output hangs on go.
     is_used_.assign(layers_.layers().size(), false);
     for (const std::int32_t base : made_) is_used_[static_cast<std::size_t>(base)] = true;
     for (std::size_t i = is_used_.size(); i-- > 0;)

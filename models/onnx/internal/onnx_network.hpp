@@ -26,7 +26,7 @@ struct Weight {
   bool is_transposed = false;
 };
 
-/// What a graph is told before it becomes a network.
+/// Shapes and values of a graph's inputs.
 struct GraphOptions {
   std::map<std::string, Shape> shapes;  // of inputs
   std::map<std::string, double> pins;   // inputs that are constants

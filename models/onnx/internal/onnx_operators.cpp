@@ -47,8 +47,8 @@ std::optional<double> scalar_of(const Constant& constant) {
 bool is_about(double value, double wanted) { return std::fabs(value - wanted) <= 1e-6 * std::fabs(wanted); }
 bool is_same(const Stream& a, const Stream& b) {
   return std::equal(
-      a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(),
-      [](const Piece& x, const Piece& y) { return x.base == y.base && x.offset == y.offset && x.count == y.count; });
+      a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
+      [](const Chunk& x, const Chunk& y) { return x.base == y.base && x.offset == y.offset && x.count == y.count; });
 }
 
 }  // namespace
@@ -114,8 +114,8 @@ Result<const Constant*> Operators::constant(const Node& n, std::size_t input) co
 
 Result<Stream> Operators::stream_of(const Node& n, const Value& value) {
   if (const auto* found = std::get_if<Stream>(&value)) {
-    for (const Piece& piece : found->pieces)
-      if (is_hidden(piece.base)) return fail(Errc::unsupported, "the cell state of a recurrent layer");
+    for (const Chunk& chunk : found->chunks)
+      if (is_hidden(chunk.base)) return fail(Errc::unsupported, "the cell state of a recurrent layer");
     if (elements_of(found->shape) == 0) return fail(Errc::unsupported, "a value without elements");
     return *found;
   }
@@ -159,10 +159,10 @@ Result<Operators::Values> Operators::add(const Node& n, const char* type, mesh::
 }
 
 const FoundLayer* Operators::maker(const Stream& stream, std::string_view type) const {
-  if (stream.pieces.size() != 1) return nullptr;
-  const Piece& piece = stream.pieces[0];
-  if (piece.base < 0 || piece.offset != 0 || piece.count != layers_.size_of(piece.base)) return nullptr;
-  const FoundLayer& layer = layers_.at(piece.base);
+  if (stream.chunks.size() != 1) return nullptr;
+  const Chunk& chunk = stream.chunks[0];
+  if (chunk.base < 0 || chunk.offset != 0 || chunk.count != layers_.size_of(chunk.base)) return nullptr;
+  const FoundLayer& layer = layers_.at(chunk.base);
   return layer.spec.type == type ? &layer : nullptr;
 }
 
@@ -244,7 +244,7 @@ Result<Operators::Values> Operators::gemm(const Node& n) {
   if (bias.count() != out || bias.shape.empty() || bias.shape.back() != out)
     return fail(Errc::unsupported, "C is " + to_string(c->shape) + ", expected [" + std::to_string(out) + "]");
   bias.shape = {out};
-  const auto base = std::get<Stream>(made[0]).pieces[0].base;
+  const auto base = std::get<Stream>(made[0]).chunks[0].base;
   layers_.at(base).weights["bias"] = {std::move(bias)};
   layers_.at(base).spec.options.erase("bias");
   return made;
@@ -446,7 +446,7 @@ Result<Operators::Values> Operators::reduce(const Node& n, bool is_max) {
     (goes[i] ? gone : left) *= extent;
     if (!goes[i] || keeps != 0) after.push_back(goes[i] ? 1 : extent);
   }
-  if (gone == 1) return Values{Stream{after, x.pieces}};
+  if (gone == 1) return Values{Stream{after, x.chunks}};
   return add(n, is_max ? "adaptive_max_pool" : "adaptive_avg_pool", {{"size", 1.0}}, std::move(x), {left, gone},
              {left, 1}, after);
 }
@@ -531,7 +531,7 @@ Result<Operators::Values> Operators::activation(const Node& n, const char* name)
   WEFT_TRY(Stream x, stream(n, 0));
   const Shape after = x.shape;
   Shape seen = tokens_of(x.shape);
-  if (x.pieces.size() == 1 && x.pieces[0].base >= 0) seen = layers_.shape_of(x.pieces[0].base);
+  if (x.chunks.size() == 1 && x.chunks[0].base >= 0) seen = layers_.shape_of(x.chunks[0].base);
   if (elements_of(seen) != elements_of(after)) seen = tokens_of(after);
   return add(n, "activation", {{"activation", std::string(name)}}, std::move(x), seen, seen, after);
 }
@@ -542,7 +542,7 @@ Result<Operators::Values> Operators::embedding(const Node& n) {
   WEFT_TRY(Stream ids, stream(n, 1));
   if (axis != 0 || table->shape.size() != 2 || !is_real_type(table->type))
     return fail(Errc::unsupported, "a table " + to_string(table->shape) + " along axis " + std::to_string(axis));
-  if (ids.pieces.size() != 1 || ids.pieces[0].base >= 0 || ids.pieces[0].count != layers_.size_of(ids.pieces[0].base))
+  if (ids.chunks.size() != 1 || ids.chunks[0].base >= 0 || ids.chunks[0].count != layers_.size_of(ids.chunks[0].base))
     return fail(Errc::unsupported, "indices that are no input of the graph");
   const std::size_t width = table->shape[1], tokens = elements_of(ids.shape);
   Shape after = ids.shape;
@@ -557,17 +557,17 @@ Result<Operators::Values> Operators::sum_of_squares_root(const Node& n) {
     return fail(Errc::unsupported, "no layer does it, but of a sum of two squares");
   // One behind the other they are a layer's halves, or are put so.
   const std::size_t count = elements_of(pattern->x.shape);
-  Stream both{{2 * count}, pattern->x.pieces};
-  for (const Piece& piece : pattern->other.pieces) {
-    Piece& last = both.pieces.back();
-    if (last.base == piece.base && last.offset + last.count == piece.offset)
-      last.count += piece.count;
+  Stream both{{2 * count}, pattern->x.chunks};
+  for (const Chunk& chunk : pattern->other.chunks) {
+    Chunk& last = both.chunks.back();
+    if (last.base == chunk.base && last.offset + last.count == chunk.offset)
+      last.count += chunk.count;
     else
-      both.pieces.push_back(piece);
+      both.chunks.push_back(chunk);
   }
   Shape seen{2, count}, made{1, count};
-  if (both.pieces.size() == 1 && both.pieces[0].base >= 0) {
-    const Shape& of = layers_.shape_of(both.pieces[0].base);
+  if (both.chunks.size() == 1 && both.chunks[0].base >= 0) {
+    const Shape& of = layers_.shape_of(both.chunks[0].base);
     if (elements_of(of) == 2 * count && of.front() % 2 == 0) {
       seen = made = of;
       made.front() /= 2;
@@ -603,7 +603,7 @@ Result<Operators::Values> Operators::combined(const Node& n, const char* type, m
       flat.in = flat.out = {count};
       flat.node = n.label;
       WEFT_TRY(const Stream made, layers_.add(std::move(flat), {layers_.all_of(base, {count})}, {count}));
-      base = made.pieces[0].base;
+      base = made.chunks[0].base;
     }
   layer.spec.type = type;
   layer.spec.combine = combine;
@@ -721,7 +721,7 @@ Result<Operators::Values> Operators::product(const Node& n, const Value& a, cons
     const FoundLayer* const sigmoid = maker(*gate, "activation");
     if (!sigmoid || std::get<std::string>(sigmoid->spec.options.at("activation")) != "sigmoid") continue;
     const std::int32_t base = sigmoid->sources[0];
-    if (value->pieces.size() == 1 && value->pieces[0].base == base && value->pieces[0].count == layers_.size_of(base)) {
+    if (value->chunks.size() == 1 && value->chunks[0].base == base && value->chunks[0].count == layers_.size_of(base)) {
       const Shape seen = sigmoid->in;
       return add(n, "activation", {{"activation", std::string("silu")}}, *value, seen, seen, value->shape);
     }

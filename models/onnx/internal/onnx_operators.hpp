@@ -26,14 +26,14 @@ struct Pattern {
   double factor = 1;
 };
 
-/// What a name stands for. Nothing: what made it was refused.
+/// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
 
-/// Where a recurrent layer's state begins, and what it leaves: numbers of bases.
+/// Place of an input that a recurrent layer begins with, and what it leaves for the next run.
 struct StateLink {
   std::int32_t port = 0;  // base that its first values come from
   std::size_t offset = 0, count = 0;
-  Piece after;  // what stands there when it has run
+  Chunk after;  // what stands there when it has run
 };
 
 /// Operators as layers. Each takes what a node reads and gives what it makes.

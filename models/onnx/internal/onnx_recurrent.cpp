@@ -102,7 +102,7 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
   } else {
     layer.spec.options["bias"] = false;
   }
-  // Where the state begins: at zeros, or where an input of the graph says.
+  // The state begins at zeros, or at an input of the graph.
   std::vector<StateLink> links;
   const std::size_t states = type == "lstm" ? 2 : 1;
   for (std::size_t s = 0; s < states; ++s) {
@@ -114,10 +114,10 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
       continue;
     }
     const auto* const first = std::get_if<Stream>(&n.inputs[5 + s]);
-    if (!first || first->pieces.size() != 1 || first->pieces[0].base >= 0 || first->pieces[0].base == Piece::kZeros ||
-        first->pieces[0].count != hidden)
+    if (!first || first->chunks.size() != 1 || first->chunks[0].base >= 0 || first->chunks[0].base == Chunk::kZeros ||
+        first->chunks[0].count != hidden)
       return fail(Errc::unsupported, "a first state that another layer makes");
-    links.push_back({first->pieces[0].base, first->pieces[0].offset, hidden, {}});
+    links.push_back({first->chunks[0].base, first->chunks[0].offset, hidden, {}});
   }
   if (!links.empty() && links.size() != states)
     return fail(Errc::unsupported, "a first state of which one part is given");
@@ -128,15 +128,15 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
     layer.out = {hidden};
   }
   WEFT_TRY(const Stream made, layers_.add(std::move(layer), {std::move(x)}, {}));
-  const std::int32_t base = made.pieces[0].base;
-  const Piece last{base, is_last_only ? 0 : (tokens - 1) * hidden, hidden};
+  const std::int32_t base = made.chunks[0].base;
+  const Chunk last{base, is_last_only ? 0 : (tokens - 1) * hidden, hidden};
   const Shape all = layout == 0 ? Shape{tokens, 1, 1, hidden} : Shape{1, tokens, 1, hidden}, one_state{1, 1, hidden};
   const std::int32_t cell = layers_.add_port("", {hidden});
   hidden_.push_back(cell);
-  for (std::size_t s = 0; s < links.size(); ++s) links[s].after = s == 0 ? last : Piece{cell, 0, hidden};
+  for (std::size_t s = 0; s < links.size(); ++s) links[s].after = s == 0 ? last : Chunk{cell, 0, hidden};
   states_.insert(states_.end(), links.begin(), links.end());
   Values values{Value(), Stream{one_state, {last}}};
-  if (n.makes(0)) values[0] = Stream{all, made.pieces};
+  if (n.makes(0)) values[0] = Stream{all, made.chunks};
   if (states == 2) values.emplace_back(Stream{one_state, {{cell, 0, hidden}}});
   return values;
 }
