@@ -15,7 +15,7 @@ namespace {
 using namespace weft;
 using namespace weft::formats;
 
-ByteBuffer copy_of(ByteSpan bytes) {
+ByteBuffer owned_bytes(ByteSpan bytes) {
   ByteBuffer copied(bytes.size());
   if (!bytes.empty()) std::memcpy(copied.data(), bytes.data(), bytes.size());
   return copied;
@@ -39,7 +39,7 @@ bool has_texts(const OnnxGraph& graph) {
 // A file that is read is written again, and that is read as the same and written to the same bytes. Its graph becomes a
 // network, or is refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto file = decode_onnx(storage::MappedFile(copy_of({reinterpret_cast<const std::byte*>(data), size})), "fuzz");
+  const auto file = decode_onnx(storage::MappedFile(owned_bytes({reinterpret_cast<const std::byte*>(data), size})), "fuzz");
   if (!file) return 0;
   for (const Tensor& tensor : file->tensors().tensors()) {
     volatile std::byte sink{};
@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto source = onnx_source(file->model());
   WEFT_ASSERT(source.has_value(), "what was read cannot be written: " + source.error().text());
   const auto saved = collect(*source);
-  const auto again = decode_onnx(storage::MappedFile(copy_of(*saved)), "again");
+  const auto again = decode_onnx(storage::MappedFile(owned_bytes(*saved)), "again");
   WEFT_ASSERT(again.has_value(), "what was written cannot be read: " + again.error().text());
   WEFT_ASSERT(again->tensors().tensors().size() == file->tensors().tensors().size(), "a file changed by saving");
   for (const Tensor& tensor : file->tensors().tensors()) {

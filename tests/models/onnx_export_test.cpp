@@ -190,21 +190,15 @@ TEST(OnnxExport, EveryLayerHasAFormOrIsRefusedByName) {
 }
 
 TEST(OnnxExport, TellsAllThatHasNoFormAtOnce) {
-  const auto mesh = mesh::load_mesh(
-      as_bytes(std::string_view(R"({"weft": 2, "inputs": {"x": [4]}, "grid": {"z": 3}, "outputs": {"y": [2, 0, 0, 0]},
-      "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 4, "from": ["x", [2, 0, 0, 0]]},
-      {"at": [1, 0, 0, 0], "type": "softmax", "kind": "sparsemax"}, {"at": [2, 0, 0, 0], "type": "argmax", "from": ["x"]}]})")),
-      "n");
+  auto mesh = mesh::load_mesh(as_bytes(std::string_view(R"({"weft": 2, "inputs": {"x": [4]}, "grid": {"z": 3},
+      "outputs": {"y": [2, 0, 0, 0]}, "layers": [
+      {"at": [0, 0, 0, 0], "type": "dense", "out": 4, "from": ["x", [2, 0, 0, 0]]},
+      {"at": [1, 0, 0, 0], "type": "softmax", "kind": "sparsemax", "from": ["x"]},
+      {"at": [2, 0, 0, 0], "type": "argmax", "from": [[0, 0, 0, 0]]}]})")),
+                              "n");
   ASSERT_TRUE(mesh) << mesh.error().text();
   std::vector<std::string> notes;
-  const auto model = onnx_model_of(
-      std::make_shared<mesh::Mesh>(*mesh::load_mesh(
-          as_bytes(
-              std::string_view(R"({"weft": 2, "inputs": {"x": [4]}, "grid": {"z": 3}, "outputs": {"y": [2, 0, 0, 0]},
-      "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 4, "from": ["x", [2, 0, 0, 0]]},
-      {"at": [1, 0, 0, 0], "type": "softmax", "kind": "sparsemax", "from": ["x"]}, {"at": [2, 0, 0, 0], "type": "argmax", "from": ["x", [0, 0, 0, 0]]}]})")),
-          "n")),
-      notes);
+  const auto model = onnx_model_of(std::make_shared<mesh::Mesh>(*std::move(mesh)), notes);
   ASSERT_FALSE(model);
   for (const char* part : {"a link backwards has no form", "softmax of kind sparsemax has no form"})
     EXPECT_NE(model.error().text().find(part), std::string::npos) << model.error().text();
@@ -237,11 +231,11 @@ TEST(OnnxExport, IsReadBackAsTheSameWeightsAndOutputs) {
 const char* onnxruntime() { return std::getenv("ONNXRUNTIME"); }
 
 /// Inputs for the runs of a graph: of stateful ones a sample a run, of others two samples in one.
-Json runs_of(const formats::OnnxModel& model, const Row& row, std::size_t ticks, const Floats& x) {
+Json runs_of(const formats::OnnxModel& model, std::size_t ticks, const Floats& x) {
   Json runs = Json::array();
   const std::size_t samples = ticks == 1 ? 2 : 1, each = x.size() / (ticks * samples);
   for (std::size_t t = 0; t < ticks; ++t) {
-    Json run = Json::object();
+    Json run = Json::object(), carry = Json::object();
     for (const formats::OnnxPort& port : model.graph.inputs) {
       Json shape = Json::array();
       std::size_t count = samples;
@@ -254,11 +248,11 @@ Json runs_of(const formats::OnnxModel& model, const Row& row, std::size_t ticks,
       Json values = Json::array();
       for (std::size_t i = 0; i < count; ++i) values.push_back(is_state ? 0.0 : static_cast<double>(x[t * each + i]));
       run[port.name] = Json{{"type", port.type}, {"shape", std::move(shape)}, {"values", std::move(values)}};
-      if (is_state) run["carry"][port.name] = "next_" + port.name;
+      if (is_state) carry[port.name] = "next_" + port.name;
     }
+    run["carry"] = std::move(carry);
     runs.push_back(std::move(run));
   }
-  (void)row;
   return runs;
 }
 
@@ -279,7 +273,7 @@ TEST(OnnxExport, OnnxruntimeComputesTheSame) {
     const Floats x = inputs_of(row, has_state ? 3 : 2);
     // Samples are ticks of a layer without a state.
     expected.push_back(ticked(*mesh, x, has_state ? 3 : 2));
-    const std::string text = runs_of(*model, row, ticks, x).dump();
+    const std::string text = runs_of(*model, ticks, x).dump();
     ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), base + ".json", ByteSource(as_bytes(text))));
     command += " " + base + ".onnx " + base + ".json";
   }

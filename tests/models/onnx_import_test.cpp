@@ -131,6 +131,30 @@ TEST_F(SileroVad, HasTheWeightsOfItsOtherForm) {
   EXPECT_EQ(own.size(), file->tensors().size());
 }
 
+/// Small graphs that the onnx package wrote, and what onnxruntime computes for them.
+TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
+  const auto bytes = storage::real_file_system().read(source_path("tests/data/models/onnx_goldens.json"), 1 << 20);
+  ASSERT_TRUE(bytes) << bytes.error().text();
+  const Json goldens = *parse_json(as_text(*bytes), "goldens");
+  EXPECT_EQ(goldens.size(), 8u);
+  for (const auto& [name, golden] : goldens.members()) {
+    SCOPED_TRACE(name);
+    auto mesh = imported(source_path("tests/data/fuzz/onnx/" + name));
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    const auto ticks = golden["runs"].get<std::size_t>();
+    const auto expected = golden["y"].get<std::vector<double>>();
+    std::vector<float> x, y(expected.size());
+    for (std::size_t t = 0; t < ticks; ++t)
+      for (const double value : golden["x"].get<std::vector<double>>()) x.push_back(static_cast<float>(value));
+    const mesh::RunInput input{"x", x};
+    const mesh::RunOutput output{"y", y};
+    const Status ran = mesh->run({&input, 1}, ticks, {&output, 1});
+    ASSERT_TRUE(ran) << ran.error().text();
+    for (std::size_t i = 0; i < y.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(y[i]), expected[i], 1e-6 * std::max(1.0, std::abs(expected[i]))) << i;
+  }
+}
+
 /// A graph from "x" to "y" and its constants.
 struct Graph {
   OnnxModel model;

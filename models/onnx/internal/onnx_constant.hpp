@@ -36,8 +36,8 @@ struct Constant {
   std::size_t count() const noexcept;
 };
 
-/// Most values that a constant is computed to have: 2^26.
-inline constexpr std::size_t kMostFolded = std::size_t{1} << 26;
+/// Most values that are moved at once, and that a constant is computed to have.
+inline constexpr std::size_t kMostMoved = std::size_t{1} << 26, kMostFolded = std::size_t{1} << 24;
 
 bool is_integer_type(std::string_view type) noexcept;  // and BOOL
 bool is_real_type(std::string_view type) noexcept;

@@ -19,8 +19,8 @@ using Integers = std::vector<std::int64_t>;
 Result<std::size_t> checked_elements(const Shape& shape) {
   std::size_t count = 1;
   for (const std::size_t extent : shape) {
-    if (extent != 0 && count > kMostFolded / extent)
-      return fail(Errc::too_large, "a value " + to_string(shape) + " of more than " + std::to_string(kMostFolded));
+    if (extent != 0 && count > kMostMoved / extent)
+      return fail(Errc::too_large, "a value " + to_string(shape) + " of more than " + std::to_string(kMostMoved));
     count *= extent;
   }
   return count;

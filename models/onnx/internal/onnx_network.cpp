@@ -130,7 +130,7 @@ class NetworkMaker {
   }
 
   void run(const OnnxGraph& graph, GraphNames& scope) {
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (std::size_t i = 0; i < graph.nodes.size() && !is_too_large_; ++i) {
       const OnnxNode& node = graph.nodes[i];
       const std::string label = "node " + (node.name.empty() ? std::to_string(i) : "'" + printable(node.name) + "'") +
                                 " (" + printable(node.type) + ")";
@@ -148,11 +148,17 @@ class NetworkMaker {
           std::move(values->begin(),
                     values->begin() + static_cast<std::ptrdiff_t>(std::min(values->size(), made.size())), made.begin());
         else
-          problems_.add(label + ": " + values.error().text());
+          add_problem(label, values.error());
       }
       for (std::size_t o = 0; o < made.size(); ++o)
         if (!node.outputs[o].empty()) scope.values[node.outputs[o]] = std::move(made[o]);
     }
+  }
+
+  /// What is too large is not followed further: a small file could have many of it.
+  void add_problem(const std::string& label, const Error& error) {
+    problems_.add(label + ": " + error.text());
+    is_too_large_ |= error.code() == Errc::too_large;
   }
 
   Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
@@ -275,9 +281,13 @@ class NetworkMaker {
                                           return a.base == b.base && a.offset == b.offset && a.count == b.count;
                                         });
       };
-      const auto found = std::find_if(outputs_.begin(), outputs_.end(),
-                                      [&](const Output& output) { return !output.is_state && is_next(output); });
       const std::string name = layers_.ports()[static_cast<std::size_t>(~port)].name;
+      // Of several that are the same the one named after the input, else the last.
+      auto found = outputs_.end();
+      for (auto output = outputs_.begin(); output != outputs_.end(); ++output)
+        if (!output->is_state && is_next(*output) &&
+            (found == outputs_.end() || found->name.find(name) == std::string::npos))
+          found = output;
       if (found == outputs_.end()) {
         problems_.add(
             "input '" + printable(name) +
@@ -424,6 +434,7 @@ class NetworkMaker {
   std::set<std::int32_t> states_, used_ports_;
   std::vector<bool> is_used_;
   std::size_t budget_ = 0;
+  bool is_too_large_ = false;
 };
 
 }  // namespace

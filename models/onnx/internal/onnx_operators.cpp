@@ -194,6 +194,10 @@ Result<Operators::Values> Operators::move(const Node& n) {
     }
   }
   WEFT_TRY(const std::vector<Moved> moves, moves_of(n.node, operands, opset_));
+  for (const Moved& one_move : moves) moved_ += one_move.places.size();
+  if (moved_ > kMostMoved)
+    return fail(Errc::too_large,
+                "values in other orders, " + std::to_string(moved_) + " in all, at most " + std::to_string(kMostMoved));
   Values values;
   for (const Moved& one_move : moves) values.emplace_back(moved_stream(one_move, streams));
   return values;

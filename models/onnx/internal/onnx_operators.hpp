@@ -98,6 +98,7 @@ class Operators {
 
   LayerList& layers_;
   std::int64_t opset_;
+  std::size_t moved_ = 0;  // values so far
   std::vector<StateLink> states_;
   std::vector<std::int32_t> hidden_;
 };
