@@ -3,7 +3,9 @@
 // Makes tests/data/models/silero_golden.json: what onnxruntime computes for silero-vad over a sound that rings like
 // speech: pulses at a changing pitch through three resonances, noise between them, and silence. The sound is made of
 // whole numbers alone, so that the test (tests/models/onnx_import_test.cpp) makes the same one.
-//   ONNXRUNTIME=FOLDER node tools/make_onnx_goldens.mjs ../shared/data/silero-vad/silero_vad.onnx
+//   tools/make_onnx_models.py --silero /tmp/other.onnx
+//   ONNXRUNTIME=FOLDER node tools/make_onnx_goldens.mjs ../shared/data/silero-vad/silero_vad.onnx /tmp/other.onnx
+// The second one is the same graph with the weights of silero_vad_16k.safetensors, which is of another training.
 import { createRequire } from 'node:module';
 import { writeFileSync } from 'node:fs';
 
@@ -40,19 +42,24 @@ function sound(count) {
   return samples;
 }
 
-const session = await ort.InferenceSession.create(process.argv[2], { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1 });
-const samples = sound(kFrames * kFrame);
-let state = new ort.Tensor('float32', new Float32Array(256), [2, 1, 128]), context = new Array(kContext).fill(0);
-const sr = new ort.Tensor('int64', BigInt64Array.from([16000n]), []);
-const probabilities = [];
-for (let f = 0; f < kFrames; ++f) {
-  const frame = samples.slice(f * kFrame, (f + 1) * kFrame);
-  const input = new ort.Tensor('float32', Float32Array.from([...context, ...frame]), [1, kContext + kFrame]);
-  const made = await session.run({ input, state, sr });
-  probabilities.push(made.output.data[0]);
-  state = made.stateN;
-  context = frame.slice(kFrame - kContext);
+async function heard(path, samples) {
+  const session = await ort.InferenceSession.create(path, { graphOptimizationLevel: 'disabled', intraOpNumThreads: 1 });
+  let state = new ort.Tensor('float32', new Float32Array(256), [2, 1, 128]), context = new Array(kContext).fill(0);
+  const sr = new ort.Tensor('int64', BigInt64Array.from([16000n]), []);
+  const probabilities = [];
+  for (let f = 0; f < kFrames; ++f) {
+    const frame = samples.slice(f * kFrame, (f + 1) * kFrame);
+    const input = new ort.Tensor('float32', Float32Array.from([...context, ...frame]), [1, kContext + kFrame]);
+    const made = await session.run({ input, state, sr });
+    probabilities.push(made.output.data[0]);
+    state = made.stateN;
+    context = frame.slice(kFrame - kContext);
+  }
+  console.log(probabilities.map((p) => p.toFixed(3)).join(' '));
+  return probabilities;
 }
-const golden = { made_by: 'tools/make_onnx_goldens.mjs, onnxruntime-node ' + require('onnxruntime-node/package.json').version, last_sample: samples.at(-1), sum: samples.reduce((a, b) => a + Math.abs(b), 0), probabilities };
+
+const samples = sound(kFrames * kFrame);
+const probabilities = await heard(process.argv[2], samples), other_probabilities = await heard(process.argv[3], samples);
+const golden = { made_by: 'tools/make_onnx_goldens.mjs, onnxruntime-node ' + require('onnxruntime-node/package.json').version, last_sample: samples.at(-1), sum: samples.reduce((a, b) => a + Math.abs(b), 0), probabilities, other_probabilities };
 writeFileSync(new URL('../tests/data/models/silero_golden.json', import.meta.url), JSON.stringify(golden) + '\n');
-console.log(probabilities.map((p) => p.toFixed(3)).join(' '));

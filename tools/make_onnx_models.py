@@ -4,6 +4,7 @@
 onnxruntime computes for them (tests/models/onnx_import_test.cpp).
 
     ONNXRUNTIME=FOLDER tools/make_onnx_models.py
+    tools/make_onnx_models.py --silero OUT.onnx     silero-vad with the weights of its safetensors file
 
 Needs onnx (Debian's python3-onnx) and tools/run_onnx.mjs with what that needs.
 """
@@ -11,9 +12,11 @@ Needs onnx (Debian's python3-onnx) and tools/run_onnx.mjs with what that needs.
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
 import numpy as np
+import onnx
 from onnx import TensorProto as T
 from onnx import helper as h
 from onnx import numpy_helper
@@ -106,7 +109,35 @@ def golden(name, shape, folder):
     return {"x": values, "runs": len(runs), "y": [value for run in made for value in run["y"]["values"]]}
 
 
+def tensors_of(graph):
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.name == "then_branch" and node.input[0] == "Equal_0_C":
+                yield from tensors_of(attribute.g)
+            elif attribute.name == "value" and attribute.t.data_type == T.FLOAT and len(attribute.t.dims) > 0:
+                yield attribute.t
+
+
+def save_silero(out):
+    """The branch of 16 kHz has its weights as constants, in the order of the safetensors file."""
+    folder = ROOT / "../shared/data/silero-vad"
+    data = (folder / "silero_vad_16k.safetensors").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    model = onnx.load(folder / "silero_vad.onnx")
+    held = list(tensors_of(model.graph))
+    for tensor, row in zip(held, header.values(), strict=True):
+        assert list(tensor.dims) == row["shape"], (tensor.name, row)
+        begin, end = (8 + size + at for at in row["data_offsets"])
+        tensor.ClearField("float_data")
+        tensor.raw_data = data[begin:end]
+    onnx.save(model, out)
+
+
 def main():
+    if sys.argv[1:2] == ["--silero"]:
+        return save_silero(sys.argv[2])
     MODELS.mkdir(parents=True, exist_ok=True)
     save_all()
     with tempfile.TemporaryDirectory() as folder:

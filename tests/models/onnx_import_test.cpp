@@ -74,61 +74,61 @@ class SileroVad : public ::testing::Test {
     if (path_.empty()) GTEST_SKIP() << "no ../shared/data";
   }
   Result<mesh::Mesh> load() const { return imported(path_, {{{"input", {1, 576}}}, {{"sr", 16000}}}); }
+  /// Holds what a network makes of the sound, in one state, against a golden.
+  static void expect_heard(mesh::Mesh& mesh, const char* name) {
+    const auto bytes = storage::real_file_system().read(source_path("tests/data/models/silero_golden.json"), 1 << 20);
+    const Json golden = *parse_json(as_text(*bytes), "golden");
+    const std::vector<float> samples = sound(kFrames * kFrame);
+    double sum = 0;
+    for (const float sample : samples) sum += std::abs(static_cast<double>(sample));
+    ASSERT_EQ(sum, golden["sum"].get<double>()) << "another sound than the golden's";
+    std::vector<float> frames;  // each with the end of the one before
+    for (std::size_t f = 0; f < kFrames; ++f)
+      for (std::size_t i = 0; i < kContext + kFrame; ++i) {
+        const std::size_t at = f * kFrame + i;
+        frames.push_back(at < kContext ? 0.0f : samples[at - kContext]);
+      }
+    std::vector<float> heard(kFrames);
+    const mesh::RunInput input{"input", frames};
+    const mesh::RunOutput output{"output", heard};
+    const Status ran = mesh.run({&input, 1}, kFrames, {&output, 1});
+    ASSERT_TRUE(ran) << ran.error().text();
+    const auto expected = golden[name].get<std::vector<double>>();
+    double error = 0, largest = 0;
+    for (std::size_t f = 0; f < kFrames; ++f) {
+      error = std::max(error, std::abs(static_cast<double>(heard[f]) - expected[f]));
+      largest = std::max(largest, expected[f]);
+    }
+    EXPECT_LE(error, 1e-5);
+    EXPECT_GT(largest, 0.8) << "a sound without a voice shows nothing";
+    RecordProperty("largest_error", std::to_string(error));
+  }
   std::string path_;
 };
 
 TEST_F(SileroVad, HearsWhatOnnxruntimeHears) {
   auto mesh = load();
   ASSERT_TRUE(mesh) << mesh.error().text();
-  const auto bytes = storage::real_file_system().read(source_path("tests/data/models/silero_golden.json"), 1 << 20);
-  const Json golden = *parse_json(as_text(*bytes), "golden");
-  const std::vector<float> samples = sound(kFrames * kFrame);
-  double sum = 0;
-  for (const float sample : samples) sum += std::abs(static_cast<double>(sample));
-  ASSERT_EQ(sum, golden["sum"].get<double>()) << "another sound than the golden's";
-  std::vector<float> frames;  // each with the end of the one before
-  for (std::size_t f = 0; f < kFrames; ++f)
-    for (std::size_t i = 0; i < kContext + kFrame; ++i) {
-      const std::size_t at = f * kFrame + i;
-      frames.push_back(at < kContext ? 0.0f : samples[at - kContext]);
-    }
-  std::vector<float> heard(kFrames);
-  const mesh::RunInput input{"input", frames};
-  const mesh::RunOutput output{"output", heard};
-  const Status ran = mesh->run({&input, 1}, kFrames, {&output, 1});
-  ASSERT_TRUE(ran) << ran.error().text();
-  const auto expected = golden["probabilities"].get<std::vector<double>>();
-  double error = 0, largest = 0;
-  for (std::size_t f = 0; f < kFrames; ++f) {
-    error = std::max(error, std::abs(static_cast<double>(heard[f]) - expected[f]));
-    largest = std::max(largest, expected[f]);
-  }
-  EXPECT_LE(error, 1e-5);
-  EXPECT_GT(largest, 0.8) << "a sound without a voice shows nothing";
-  RecordProperty("largest_error", std::to_string(error));
+  expect_heard(*mesh, "probabilities");
 }
 
-TEST_F(SileroVad, HasTheWeightsOfItsOtherForm) {
-  const std::string other = shared_data("silero-vad/silero_vad_16k.safetensors");
-  const auto file = formats::load_safetensors(storage::real_file_system(), other);
+// The weights of a later training, in the order of the network's parameters.
+TEST_F(SileroVad, HearsWithTheWeightsOfItsOtherForm) {
+  const auto file =
+      formats::load_safetensors(storage::real_file_system(), shared_data("silero-vad/silero_vad_16k.safetensors"));
   ASSERT_TRUE(file) << file.error().text();
   auto mesh = load();
   ASSERT_TRUE(mesh) << mesh.error().text();
-  const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(*mesh));
-  std::vector<std::vector<float>> own;
-  for (const auto& parameter : weights.parameters()) own.push_back(weights.read(parameter));
-  std::size_t values = 0;
-  for (const formats::Tensor& tensor : file->tensors()) {
-    const auto wanted = file->values<float>(tensor.name);
-    ASSERT_TRUE(wanted) << wanted.error().text();
-    const auto found = std::find_if(own.begin(), own.end(), [&](const std::vector<float>& one) {
-      return one.size() == wanted->size() && std::equal(one.begin(), one.end(), wanted->begin());
-    });
-    EXPECT_NE(found, own.end()) << tensor.name;
-    values += wanted->size();
+  mesh::WeightStore& weights = mesh::MeshAccess::weights(*mesh);
+  ASSERT_EQ(weights.parameters().size(), file->tensors().size());
+  for (std::size_t i = 0; i < file->tensors().size(); ++i) {
+    const formats::Tensor& tensor = file->tensors()[i];
+    const auto values = file->values<float>(tensor.name);
+    ASSERT_TRUE(values) << values.error().text();
+    const Status written = weights.write(weights.parameters()[i], *values, tensor.name);
+    ASSERT_TRUE(written) << written.error().text();
   }
-  EXPECT_EQ(values, 309'633u);
-  EXPECT_EQ(own.size(), file->tensors().size());
+  expect_heard(*mesh, "other_probabilities");
 }
 
 /// Small graphs that the onnx package wrote, and what onnxruntime computes for them.
@@ -353,14 +353,15 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
   state.model.graph.inputs.push_back({"h", "float32", std::vector<formats::OnnxAxis>{{1, ""}, {1, ""}, {1, ""}}});
   state.floats("w", {1, 1, 2}, Floats(2))
       .floats("r", {1, 1, 1}, Floats(1))
-      .node("RNN", {"x", "w", "r", "", "", "h"}, {"y"});
+      .node("RNN", {"x", "w", "r", "", "", "h"}, {"a"})
+      .node("Relu", {"a"}, {"y"});
   expect(state, "input 'h' is the first state of recurrent layers, and no output");
   Graph unknown({1, 4});
   (*unknown.model.graph.inputs[0].axes) = {{std::nullopt, "n"}, {std::nullopt, "width"}};
   expect(unknown.node("Relu", {"x"}, {"y"}), "axis 1 is not said; say it with --shape");
   expect(Graph({1, 4}).node("Mul", {"x", "x"}, {"y"}), "output 'y' is a part of a function that is not known");
   Graph huge({1, 4});
-  huge.integers("n", {1 << 25}).floats("z", {}, {0});
+  huge.integers("n", {1 << 23}).floats("z", {}, {0});
   huge.node("Expand", {"z", "n"}, {"a"})
       .node("Concat", {"a", "a"}, {"b"}, {{"axis", std::int64_t{0}}})
       .node("Relu", {"x"}, {"y"});

@@ -299,7 +299,12 @@ class NetworkMaker {
       notes_.push_back("input '" + name + "' and output '" + found->name +
                        "' are the network's own state: it begins at 0 and goes from tick to tick");
     }
-    std::erase_if(outputs_, [](const Output& output) { return output.is_state; });
+    // Of a lone cell the state is the output too.
+    const bool has_others =
+        std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return !output.is_state; });
+    std::erase_if(outputs_, [&](const Output& output) {
+      return output.is_state && (has_others || operators_.is_hidden(output.stream.chunks[0].base));
+    });
     if (outputs_.empty()) problems_.add("the graph has no output that is not a state");
   }
 
