@@ -4,9 +4,12 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
+#include "cli/number.hpp"
 #include "cli/output.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
+
+#include "models/onnx/onnx_import.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
 
@@ -15,9 +18,13 @@
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
+#include "core/shape.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace weft::cli {
 namespace {
@@ -27,43 +34,106 @@ struct ImportRequest {
   EncodingFlags encoding;
   std::size_t tokens = 0;
   std::uint64_t max_memory = 0;
+  std::vector<std::string> shapes, pins;  // of an ONNX file's inputs
   bool json = false;
 };
 
+/// NAME=VALUE in two. The last "=" counts: names have some.
+Result<std::pair<std::string, std::string>> pair_of(const char* flag, const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  if (at == text.npos || at == 0)
+    return fail(Errc::invalid_argument, std::string(flag) + ": found " + in_quotes(text) + ", expected NAME=VALUE");
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+Result<Shape> shape_of(const std::string& text) {
+  Shape shape;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    std::string extent = text.substr(at, end - at);
+    if (const std::string why = check_whole(extent, 1, 16777216); !why.empty())
+      return fail(Errc::invalid_argument, "--shape: found " + in_quotes(text) + ": " + why);
+    shape.push_back(std::stoull(extent));
+    at = end + 1;
+  }
+  return shape;
+}
+
+/// Prints what was written, for people or as JSON.
+void report(const ImportRequest& request, const std::string& family, std::uint64_t parameters, std::uint64_t bytes,
+            const std::vector<std::string>& notes) {
+  if (request.json)
+    print_json({{"file", request.out},
+                {"family", family},
+                {"parameters", parameters},
+                {"file_bytes", bytes},
+                {"notes", notes}});
+  else
+    std::printf("%s: %s, %s parameters, %s\n", escaped(request.out).c_str(), family.c_str(),
+                grouped(parameters).c_str(), byte_size(bytes).c_str());
+}
+void print_notes(const ImportRequest& request, const std::vector<std::string>& notes) {
+  for (const std::string& note : notes)
+    std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.model).c_str(), escaped(note).c_str());
+}
+
+Status import_graph(const ImportRequest& request) {
+  if (request.tokens != 0)
+    return fail(Errc::invalid_argument, "--tokens: an ONNX file's inputs say their shapes, or --shape does");
+  models::OnnxImportOptions options;
+  WEFT_TRY(options.encoding, read_encoding(request.encoding));
+  options.max_memory = request.max_memory;
+  for (const std::string& text : request.shapes) {
+    WEFT_TRY(const auto pair, pair_of("--shape", text));
+    WEFT_TRY(options.shapes[pair.first], shape_of(pair.second));
+  }
+  for (const std::string& text : request.pins) {
+    WEFT_TRY(auto pair, pair_of("--pin", text));
+    if (const std::string why = check_real(pair.second, -1e18, 1e18); !why.empty())
+      return fail(Errc::invalid_argument, "--pin: found " + in_quotes(text) + ": " + why);
+    options.pins[pair.first] = std::stod(pair.second);
+  }
+  WEFT_TRY(const models::ImportedOnnx model, models::import_onnx(storage::real_file_system(), request.model, options));
+  print_notes(request, model.notes);
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
+  report(request, "onnx", model.parameters, model.content.size(), model.notes);
+  return {};
+}
+
 Status import_foreign_model(const ImportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.model));
+  if (models::is_onnx_path(request.model)) return import_graph(request);
+  if (!request.shapes.empty() || !request.pins.empty())
+    return fail(Errc::invalid_argument, "--shape and --pin are for ONNX files, and MODEL is none");
   models::ImportOptions options;
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
   options.tokens = request.tokens;
   options.max_memory = request.max_memory;
   WEFT_TRY(const models::ImportedModel model,
            models::import_model(storage::real_file_system(), request.model, options));
-  for (const std::string& note : model.notes)
-    std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.model).c_str(), escaped(note).c_str());
+  print_notes(request, model.notes);
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
-  const std::string family(model.family->name);
-  if (request.json)
-    print_json({{"file", request.out},
-                {"family", family},
-                {"parameters", model.parameters},
-                {"file_bytes", model.content.size()},
-                {"notes", model.notes}});
-  else
-    std::printf("%s: %s, %s parameters, %s\n", escaped(request.out).c_str(), family.c_str(),
-                grouped(model.parameters).c_str(), byte_size(model.content.size()).c_str());
+  report(request, std::string(model.family->name), model.parameters, model.content.size(), model.notes);
   return {};
 }
 
 }  // namespace
 
 Verb add_import(CLI::App& program) {
-  CLI::App* app = add_verb(program, "import", "Turn a language model's files into an .entity file");
+  CLI::App* app = add_verb(program, "import", "Turn the files of a model into an .entity file");
   auto request = std::make_shared<ImportRequest>();
-  add_argument(*app, "MODEL", request->model, "A folder as Hugging Face keeps it, or a GGUF file").required();
+  add_argument(*app, "MODEL", request->model, "A folder as Hugging Face keeps it, a GGUF file, or an ONNX file")
+      .required();
   add_output(*app, request->out);
   add_encoding_flags(*app, request->encoding);
   add_option(*app, "tokens", request->tokens, "Tokens that the network takes at once; 64, or the model's positions")
       .within(std::uint64_t{1}, std::uint64_t{65536});
+  add_option(*app, "shape", request->shapes, "Of an ONNX file: an input's shape, NAME=1,576; may be repeated")
+      .one_a_flag()
+      .type_name("NAME=SHAPE");
+  add_option(*app, "pin", request->pins, "Of an ONNX file: an input as a constant, NAME=16000; may be repeated")
+      .one_a_flag()
+      .type_name("NAME=NUMBER");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return import_foreign_model(*request); }};

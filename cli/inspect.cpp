@@ -409,7 +409,7 @@ Verb add_inspect(CLI::App& program) {
   CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
   auto request = std::make_shared<InspectRequest>();
   add_argument(*app, "FILE", request->file,
-               "A network file, an .entity file, or a model of others: GGUF, safetensors, a Hugging Face folder")
+               "A network file, an .entity file, or a model of others: GGUF, ONNX, safetensors, a Hugging Face folder")
       .required();
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");

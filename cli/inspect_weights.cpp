@@ -7,7 +7,10 @@
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 
+#include "models/onnx/onnx_import.hpp"
+
 #include "formats/gguf/gguf.hpp"
+#include "formats/onnx/onnx.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/file_system.hpp"
 
@@ -63,6 +66,10 @@ bool is_safetensors(const std::string& path) {
   std::error_code unknown;
   const std::uint64_t size = std::filesystem::file_size(path, unknown);
   return !unknown && length <= size - 8;
+}
+
+bool is_onnx(const std::string& path) {
+  return models::is_onnx_path(path) || (is_file(path) && formats::is_onnx(as_bytes(beginning_of(path))));
 }
 
 Json value_of(const formats::GgufValue& value) {
@@ -143,6 +150,54 @@ Result<Json> describe_safetensors(const std::string& path) {
   return description;
 }
 
+/// "float32 [n, 4]" of each.
+std::string ports_text(const std::vector<formats::OnnxPort>& ports) {
+  std::string text;
+  for (const formats::OnnxPort& port : ports) {
+    text += (text.empty() ? "" : ", ") + port.name + " " + port.type;
+    if (!port.axes) continue;
+    std::string axes;
+    for (const formats::OnnxAxis& axis : *port.axes)
+      axes += (axes.empty() ? "" : ", ") + (axis.extent         ? std::to_string(*axis.extent)
+                                            : axis.name.empty() ? "?"
+                                                                : axis.name);
+    text += " [" + axes + "]";
+  }
+  return text;
+}
+
+void count_operators(const formats::OnnxGraph& graph, std::map<std::string, std::uint64_t>& counts) {
+  for (const formats::OnnxNode& node : graph.nodes) {
+    ++counts[node.domain.empty() ? node.type : node.domain + "." + node.type];
+    for (const auto& [name, value] : node.attributes)
+      if (const auto* inner = std::get_if<std::shared_ptr<const formats::OnnxGraph>>(&value))
+        count_operators(**inner, counts);
+  }
+}
+
+Result<Json> describe_onnx(const std::string& path) {
+  WEFT_TRY(const formats::OnnxFile file, formats::load_onnx(storage::real_file_system(), path));
+  const formats::OnnxModel& model = file.model();
+  Json metadata{{"ir_version", model.ir_version}, {"producer", model.producer}};
+  for (const auto& [domain, version] : model.opsets) metadata["opset" + (domain.empty() ? "" : "." + domain)] = version;
+  metadata["inputs"] = ports_text(model.graph.inputs);
+  metadata["outputs"] = ports_text(model.graph.outputs);
+  std::map<std::string, std::uint64_t> counts;
+  count_operators(model.graph, counts);
+  for (const auto& [type, count] : counts) metadata["operators." + type] = count;
+  for (const auto& [key, value] : model.metadata) metadata["metadata." + key] = value;
+  Json warnings = Json::array();
+  if (const auto imported = models::import_onnx(file, "weft import"); !imported)
+    warnings.push_back(imported.error().text());
+  Json description{{"kind", "onnx"},
+                   {"file", path},
+                   {"family", Json()},
+                   {"metadata", std::move(metadata)},
+                   {"warnings", std::move(warnings)}};
+  describe_tensors(file.tensors(), description);
+  return description;
+}
+
 Result<Json> describe_folder(const std::string& path) {
   storage::FileSystem& files = storage::real_file_system();
   Json config;
@@ -178,11 +233,12 @@ void print_description(const Json& d) {
   using Align = Table::Align;
   const Terminal terminal = Terminal::of(STDOUT_FILENO);
   std::printf("%s\n", terminal.styled(escaped(d["file"].text()), "1").c_str());
-  const bool is_gguf = d["kind"].text() == "gguf", is_folder = d["kind"].text() == "hugging_face";
+  const std::string& kind = d["kind"].text();
   std::printf("%s%s%s\n\n",
-              is_gguf     ? "GGUF"
-              : is_folder ? "Hugging Face folder"
-                          : "safetensors",
+              kind == "gguf"           ? "GGUF"
+              : kind == "onnx"         ? "ONNX"
+              : kind == "hugging_face" ? "Hugging Face folder"
+                                       : "safetensors",
               d["family"].is_string() ? ", family " : "",
               d["family"].is_string() ? printable(d["family"].text()).c_str() : "");
   Table metadata({{"key"}, {"value"}});
@@ -209,7 +265,7 @@ void print_description(const Json& d) {
 }  // namespace
 
 bool is_foreign_model(const std::string& path) {
-  if (!is_folder(path)) return is_gguf(path) || is_safetensors(path);
+  if (!is_folder(path)) return is_gguf(path) || is_safetensors(path) || is_onnx(path);
   for (const char* const name : {"/config.json", "/model.safetensors", "/model.safetensors.index.json"})
     if (is_file(path + name)) return true;
   return false;
@@ -218,6 +274,7 @@ bool is_foreign_model(const std::string& path) {
 Status inspect_foreign_model(const std::string& path, bool json) {
   WEFT_TRY(const Json description, is_folder(path) ? describe_folder(path)
                                    : is_gguf(path) ? describe_gguf(path)
+                                   : is_onnx(path) ? describe_onnx(path)
                                                    : describe_safetensors(path));
   if (json)
     print_json(description);

@@ -8,7 +8,7 @@
 
 namespace weft::cli {
 
-/// True for what others keep models in: a GGUF file, a safetensors file, or a folder with one or with a config.json.
+/// True for what others keep models in: a GGUF, ONNX or safetensors file, or a folder with one or with a config.json.
 bool is_foreign_model(const std::string& path);
 
 /// Prints what such a file or folder holds: family, metadata, types, tensors. No weight is read.

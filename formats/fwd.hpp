@@ -10,6 +10,7 @@ class GgufMetadata;
 class SafetensorsFile;
 class TensorFile;
 class LoomEntityFile;
+class OnnxFile;
 enum class CsvHeader;
 enum class Packing : int;
 struct CsvField;
@@ -20,4 +21,5 @@ struct EntityLimits;
 struct EntityOptions;
 struct GgufType;
 struct LoomBlob;
+struct OnnxModel;
 }  // namespace weft::formats

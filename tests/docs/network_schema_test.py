@@ -74,6 +74,7 @@ CHAIN = {"weft": 2, "inputs": {"x": [4]}, "chain": [
     {"type": "dense", "out": 8, "activation": "tanh", "dtype": "int8"}, {"type": "their_own", "sharpness": 3},
     {"type": "sequential", "layers": [{"type": "dense", "out": 3}]},
     {"type": "running_standardize", "kind": "ema", "decay": 0.999, "epsilon": 1e-4},
+    {"type": "select", "first": [0, 2], "count": [1, 2], "step": [1, -1]}, {"type": "magnitude"},
     {"type": "soft_cap", "cap": 2}, {"type": "crelu", "axis": "last"}, {"type": "position_embedding", "positions": 5, "stateful": True}]}
 
 

@@ -258,6 +258,24 @@ inline Model crelu(std::size_t tokens) {
   };
 }
 
+inline Model magnitude() {
+  return [](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    const std::size_t half = x.size() / 2;
+    for (std::size_t i = 0; i < half; ++i) outcome.y.push_back(std::hypot(x[i], x[half + i]));
+    return outcome;
+  };
+}
+
+/// Values at places; a place beyond the last one is a 0.
+inline Model select(std::vector<std::size_t> places) {
+  return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
+    Outcome outcome;
+    for (const std::size_t place : places) outcome.y.push_back(place < x.size() ? x[place] : 0.0);
+    return outcome;
+  };
+}
+
 inline Model sign(double zone) {
   return [=](const std::vector<Vector>&, const Vector& x, const Vector&) {
     Outcome outcome;

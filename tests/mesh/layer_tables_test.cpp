@@ -224,6 +224,18 @@ TEST(Layers, RefuseRowsThatCannotBe) {
   refuse("soft_cap", R"("cap": 0)", {3}, out_of_range, ".cap");
   refuse("crelu", R"("out": 4)", {4}, shape_mismatch, "layers[3].out: crelu makes 8|not 4");
   refuse("crelu", R"("axis": "second")", {4}, unknown_name, ".axis");
+  refuse("magnitude", R"("out": 1)", {3, 4}, shape_mismatch, "even|[3, 4]");
+  refuse("magnitude", R"("out": 4)", {4, 2}, shape_mismatch, ".out|2 channels|not 4");
+  refuse("select", R"("first": 0)", {4}, parse_failed, ".count");
+  refuse("select", R"("first": [0, 1], "count": 2)", {4}, shape_mismatch, "first has 2 numbers, count 1");
+  refuse("select", R"("first": 0, "count": 2, "step": [1, 1])", {4}, shape_mismatch, "step 2");
+  refuse("select", R"("first": 0, "count": 6)", {4}, out_of_range, "run 0 reads place 5 of 4");
+  refuse("select", R"("first": 5, "count": 1)", {4}, out_of_range, "run 0 reads place 5 of 4");
+  refuse("select", R"("first": 1, "count": 3, "step": [-1])", {4}, out_of_range, "run 0 reads place -1 of 4");
+  refuse("select", R"("first": 1, "count": 3, "step": [0.5])", {4}, out_of_range, ".step: 0.5");
+  refuse("select", R"("first": 0, "count": 70000, "step": [0])", {4}, too_large, ".count: 70000");
+  refuse("select", R"("first": [0, 0], "count": [40000, 40000], "step": [0, 0])", {4}, too_large, "65536 copies");
+  refuse("select", R"("first": 0, "count": 2, "out": 3)", {4}, shape_mismatch, ".out|2 values, not 3");
   refuse("position_embedding", R"("positions": 3)", {4, 2}, shape_mismatch, ".positions: 3|4 tokens");
   refuse("position_embedding", R"("positions": 3)", {2, 2, 2}, shape_mismatch, "[2, 2, 2]");
   refuse("swiglu", R"("epsilon": 0.1)", {4}, unknown_name, ".epsilon");

@@ -108,6 +108,12 @@ std::vector<Case> cases() {
     for (const std::size_t tokens : {1, 3}) all.add("crelu", "", {tokens, width}, models::crelu(tokens));
   all.add("crelu", R"("axis": "first")", {3, 4, 5}, models::crelu(1));
   all.add("crelu", R"("out": 26)", {13}, models::crelu(1));
+  all.add("magnitude", "", {2, 13}, models::magnitude());
+  all.add("magnitude", "", {6, 2, 3}, models::magnitude());
+  all.add("select", R"("first": 1, "count": 3)", {2, 3}, models::select({1, 2, 3}));
+  // A run backwards, zeros, a value three times, and the first ones again.
+  all.add("select", R"("first": [0, 4, 6, 2, 0], "count": [6, 3, 2, 3, 4], "step": [1, -1, 0, 0, 2])", {6},
+          models::select({0, 1, 2, 3, 4, 5, 4, 3, 2, 6, 6, 2, 2, 2, 0, 2, 4, 6}));
   all.add("sign", "", {2, 13}, models::sign(0));
   all.add("sign", R"("zone": 0.4)", {2, 13}, models::sign(0.4));
   all.add("argmax", "", {13}, models::argmax(1));

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "formats/onnx/internal/onnx_limits.hpp"
+#include "formats/onnx/internal/protobuf.hpp"
+#include "formats/onnx/onnx.hpp"
+
+#include "core/printable.hpp"
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace weft::formats {
+
+using namespace onnx;
+
+namespace {
+
+Result<std::size_t> size_of(const Tensor& tensor, const OnnxType& type) {
+  std::size_t bits = type.bits;
+  for (const std::size_t extent : tensor.shape) {
+    if (extent != 0 && bits > (std::size_t{1} << 46) / extent)
+      return fail(Errc::too_large, "tensor '" + printable(tensor.name) + "': " + to_string(tensor.shape));
+    bits *= extent;
+  }
+  return (bits + 7) / 8;
+}
+
+/// The fields of a tensor but for its bytes, which follow as the last one.
+struct TensorHead {
+  MessageWriter fields;
+  std::size_t bytes = 0;
+};
+
+Result<TensorHead> tensor_head(const Tensor& tensor) {
+  const OnnxType* const type = find_onnx_type(tensor.type);
+  if (!type || type->bits == 0)
+    return fail(Errc::unknown_name,
+                "tensor '" + printable(tensor.name) + "': ONNX has no numbers of type " + in_quotes(tensor.type));
+  TensorHead head;
+  WEFT_TRY(head.bytes, size_of(tensor, *type));
+  if (!tensor.produce && tensor.bytes.size() != head.bytes)
+    return fail(Errc::shape_mismatch, "tensor '" + printable(tensor.name) + "': " + tensor.type + " " +
+                                          to_string(tensor.shape) + " takes " + std::to_string(head.bytes) +
+                                          " bytes, found " + std::to_string(tensor.bytes.size()));
+  std::vector<std::int64_t> dims(tensor.shape.begin(), tensor.shape.end());
+  if (!dims.empty()) head.fields.packed(1, dims);
+  head.fields.varint(2, static_cast<std::uint64_t>(type->number));
+  if (!tensor.name.empty()) head.fields.text(8, tensor.name);
+  head.fields.begin_bytes(9, head.bytes);
+  return head;
+}
+
+MessageWriter port_message(const OnnxPort& port) {
+  MessageWriter tensor;
+  if (const OnnxType* const type = find_onnx_type(port.type))
+    tensor.varint(1, static_cast<std::uint64_t>(type->number));
+  if (port.axes) {
+    MessageWriter shape;
+    for (const OnnxAxis& axis : *port.axes) {
+      MessageWriter dim;
+      if (axis.extent)
+        dim.varint(1, static_cast<std::uint64_t>(*axis.extent));
+      else if (!axis.name.empty())
+        dim.text(2, axis.name);
+      shape.message(1, dim);
+    }
+    tensor.message(2, shape);
+  }
+  MessageWriter written, type;
+  type.message(1, tensor);
+  written.text(1, port.name);
+  if (!port.type.empty() || port.axes) written.message(2, type);
+  return written;
+}
+
+Result<MessageWriter> graph_message(const OnnxGraph& graph);
+
+Result<MessageWriter> attribute_message(const std::string& name, const OnnxValue& value) {
+  MessageWriter written;
+  written.text(1, name);
+  WEFT_CHECK(std::visit(
+      [&](const auto& held) -> Status {
+        using Held = std::decay_t<decltype(held)>;
+        std::uint64_t type = 0;
+        if constexpr (std::is_same_v<Held, float>) {
+          written.real(2, held), type = 1;
+        } else if constexpr (std::is_same_v<Held, std::int64_t>) {
+          written.varint(3, static_cast<std::uint64_t>(held)), type = 2;
+        } else if constexpr (std::is_same_v<Held, std::string>) {
+          written.text(4, held), type = 3;
+        } else if constexpr (std::is_same_v<Held, Tensor>) {
+          WEFT_TRY(const TensorHead head, tensor_head(held));
+          written.text(5, head.fields.bytes() + std::string(as_text(held.bytes))), type = 4;
+        } else if constexpr (std::is_same_v<Held, std::shared_ptr<const OnnxGraph>>) {
+          WEFT_TRY(const MessageWriter graph, graph_message(*held));
+          written.message(6, graph), type = 5;
+        } else if constexpr (std::is_same_v<Held, std::vector<float>>) {
+          written.packed(7, held), type = 6;
+        } else if constexpr (std::is_same_v<Held, std::vector<std::int64_t>>) {
+          written.packed(8, held), type = 7;
+        } else {
+          for (const std::string& text : held) written.text(9, text);
+          type = 8;
+        }
+        written.varint(20, type);
+        return {};
+      },
+      value));
+  return written;
+}
+
+Status write_nodes(const OnnxGraph& graph, MessageWriter& written) {
+  for (const OnnxNode& node : graph.nodes) {
+    MessageWriter message;
+    for (const std::string& input : node.inputs) message.text(1, input);
+    for (const std::string& output : node.outputs) message.text(2, output);
+    if (!node.name.empty()) message.text(3, node.name);
+    message.text(4, node.type);
+    for (const auto& [name, value] : node.attributes) {
+      WEFT_TRY(const MessageWriter attribute, attribute_message(name, value));
+      message.message(5, attribute);
+    }
+    if (!node.domain.empty()) message.text(7, node.domain);
+    written.message(1, message);
+  }
+  if (!graph.name.empty()) written.text(2, graph.name);
+  return {};
+}
+
+MessageWriter ports_message(const OnnxGraph& graph) {
+  MessageWriter written;
+  for (const OnnxPort& input : graph.inputs) written.message(11, port_message(input));
+  for (const OnnxPort& output : graph.outputs) written.message(12, port_message(output));
+  return written;
+}
+
+/// A graph inside an attribute: its tensors are in memory.
+Result<MessageWriter> graph_message(const OnnxGraph& graph) {
+  MessageWriter written;
+  WEFT_CHECK(write_nodes(graph, written));
+  for (const Tensor& tensor : graph.initializers) {
+    WEFT_TRY(const TensorHead head, tensor_head(tensor));
+    written.text(5, head.fields.bytes() + std::string(as_text(tensor.bytes)));
+  }
+  written.append(ports_message(graph));
+  return written;
+}
+
+MessageWriter model_end(const OnnxModel& model) {
+  MessageWriter written;
+  for (const auto& [domain, version] : model.opsets) {
+    MessageWriter opset;
+    if (!domain.empty()) opset.text(1, domain);
+    opset.varint(2, static_cast<std::uint64_t>(version));
+    written.message(8, opset);
+  }
+  for (const auto& [key, value] : model.metadata) {
+    MessageWriter pair;
+    pair.text(1, key);
+    pair.text(2, value);
+    written.message(14, pair);
+  }
+  return written;
+}
+
+/// Bytes before each tensor's own, and behind the last one.
+struct Layout {
+  std::vector<std::string> before;
+  std::string end;
+  std::vector<Tensor> tensors;
+  std::vector<std::size_t> sizes;
+};
+
+Status produce(const Layout& layout, const ByteSource::Sink& sink) {
+  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
+    WEFT_CHECK(sink(as_bytes(layout.before[i])));
+    const Tensor& tensor = layout.tensors[i];
+    std::size_t made = 0;
+    const ByteSource::Sink counted = [&](ByteSpan part) {
+      made += part.size();
+      return sink(part);
+    };
+    WEFT_CHECK(tensor.produce ? tensor.produce(counted) : each_part(tensor.bytes, 1, counted));
+    if (made != layout.sizes[i])
+      return fail(Errc::shape_mismatch, "tensor '" + printable(tensor.name) + "': " + std::to_string(made) +
+                                            " bytes were made, " + std::to_string(layout.sizes[i]) + " expected");
+  }
+  return sink(as_bytes(layout.end));
+}
+
+}  // namespace
+
+Result<ByteSource> onnx_source(OnnxModel model) {
+  const auto layout = std::make_shared<Layout>();
+  MessageWriter nodes;
+  WEFT_CHECK(write_nodes(model.graph, nodes));
+  std::uint64_t graph_size = nodes.bytes().size(), tensor_bytes = 0;
+  for (const Tensor& tensor : model.graph.initializers) {
+    WEFT_TRY(const TensorHead head, tensor_head(tensor));
+    MessageWriter key;
+    key.begin_bytes(5, head.fields.bytes().size() + head.bytes);
+    layout->before.push_back(key.bytes() + head.fields.bytes());
+    layout->sizes.push_back(head.bytes);
+    graph_size += layout->before.back().size() + head.bytes;
+    tensor_bytes += head.bytes;
+  }
+  const MessageWriter ports = ports_message(model.graph);
+  graph_size += ports.bytes().size();
+  MessageWriter begin;
+  begin.varint(1, static_cast<std::uint64_t>(model.ir_version));
+  if (!model.producer.empty()) begin.text(2, model.producer);
+  begin.begin_bytes(7, graph_size);
+  layout->end = ports.bytes() + model_end(model).bytes();
+  std::string& first = layout->before.empty() ? layout->end : layout->before.front();
+  first = begin.bytes() + nodes.bytes() + first;
+  layout->tensors = std::move(model.graph.initializers);
+  std::uint64_t size = tensor_bytes + layout->end.size();
+  for (const std::string& text : layout->before) size += text.size();
+  if (size > kMaxFileSize)
+    return fail(Errc::too_large,
+                "an ONNX file of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxFileSize));
+  return ByteSource(size, [layout](const ByteSource::Sink& sink) { return produce(*layout, sink); });
+}
+
+}  // namespace weft::formats

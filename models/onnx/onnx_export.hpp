@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "mesh/fwd.hpp"
+
+#include "formats/onnx/onnx_model.hpp"
+#include "storage/fwd.hpp"
+
+#include "core/result.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weft::models {
+
+/// Size of what was written, and warnings.
+struct ExportedOnnx {
+  std::uint64_t nodes = 0, tensors = 0, bytes = 0;
+  std::vector<std::string> notes{};
+};
+
+/// A mesh as an ONNX graph of version 17: one run is one combinational pass (mesh::Mesh::forward), for any number of
+/// samples, the first axis of all inputs and outputs. Hidden states are inputs `state.NAME` and outputs
+/// `next_state.NAME`, which begin at 0. Weights are float32: of other types the masters, or
+/// where none are held what the codes stand for.
+/// @error unsupported: all layers that have no form, at once
+Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes);
+
+/// Writes the network of an .entity file so.
+/// @error as onnx_model_of; storage; too_large: more than 2^31 - 1 bytes
+Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out);
+
+}  // namespace weft::models

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/onnx/onnx_export.hpp"
+
+#include "models/onnx/onnx_import.hpp"
+
+#include "mesh/mesh_access.hpp"
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/weights/weight_store.hpp"
+
+#include "formats/onnx/onnx.hpp"
+#include "storage/durable.hpp"
+
+#include "tests/models/imported.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <set>
+
+namespace weft::models::onnx_export_test {
+namespace {
+
+using Floats = std::vector<float>;
+using MeshPointer = std::shared_ptr<mesh::Mesh>;
+
+/// A layer over one input.
+struct Row {
+  Shape in;
+  std::string layer;
+  std::size_t indices = 0;    // its inputs are whole numbers below this
+  bool is_read_back = false;  // import_onnx makes the same layer of it
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kRows{
+      {{13}, R"("type": "dense", "out": 18)", 0, true},
+      {{3, 5}, R"("type": "dense", "out": 17, "bias": false)", 0, true},
+      {{3, 5}, R"("type": "dense", "out": 4, "activation": "relu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "linear")"},
+      {{19}, R"("type": "activation", "activation": "relu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "leaky_relu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "relu2")", 0, true},
+      {{19}, R"("type": "activation", "activation": "silu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "gelu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "gelu_tanh")"},
+      {{19}, R"("type": "activation", "activation": "tanh")", 0, true},
+      {{19}, R"("type": "activation", "activation": "sigmoid")", 0, true},
+      {{19}, R"("type": "activation", "activation": "softplus")", 0, true},
+      {{19}, R"("type": "activation", "activation": "elu")", 0, true},
+      {{19}, R"("type": "activation", "activation": "mish")"},
+      {{7}, R"("type": "identity")"},
+      {{7}, R"("type": "dropout", "rate": 0.4)"},
+      {{7}, R"("type": "residual", "from": ["x", "x"])"},
+      {{3, 7}, R"("type": "rms_norm", "epsilon": 0.01)"},
+      {{3, 7}, R"("type": "layer_norm")", 0, true},
+      {{7}, R"("type": "layer_norm", "affine": false)"},
+      {{12}, R"("type": "softmax")", 0, true},
+      {{2, 12}, R"("type": "softmax", "temperature": 0.7, "groups": 3)"},
+      {{9}, R"("type": "leaky_integrator", "rate": 0.3)"},
+      {{9}, R"("type": "rnn", "out": 17)", 0, true},
+      {{9}, R"("type": "rnn", "out": 5, "activation": "relu", "bias": false)", 0, true},
+      {{3, 5}, R"("type": "rnn", "out": 7, "output": "last")"},
+      {{9}, R"("type": "lstm", "out": 17)", 0, true},
+      {{3, 5}, R"("type": "lstm", "out": 7, "stateful": true)", 0, true},
+      {{3, 5}, R"("type": "lstm", "out": 7, "bias": false)", 0, true},
+      {{9}, R"("type": "gru", "out": 17)", 0, true},
+      {{3, 5}, R"("type": "gru", "out": 7)", 0, true},
+      {{9}, R"("type": "swiglu", "hidden": 19)"},
+      {{2, 6}, R"("type": "swiglu", "hidden": 17, "gate": "gelu", "bias": true)"},
+      {{3, 7}, R"("type": "swiglu", "hidden": 18, "gate": "gelu_tanh", "inner_norm": "rms")"},
+      {{5, 12}, R"("type": "attention", "heads": 3, "causal": true, "rope": "half")"},
+      {{5, 12},
+       R"("type": "attention", "heads": 4, "kv_heads": 2, "qk_norm": "rms", "rope": "interleaved", "head_dim": 6)"},
+      {{6, 12}, R"("type": "attention", "heads": 2, "head_dim": 10, "causal": true, "window": 3, "score_cap": 1.5,
+                   "out_norm": "rms", "rope": "half", "rope_dims": 6, "rope_divisors": [1, 1.5, 8], "rope_gain": 1.125)"},
+      {{12}, R"("type": "attention", "heads": 2, "bias": false)"},
+      {{5, 8}, R"("type": "attention", "rope": "half", "rope_scaling": "llama3", "rope_factor": 4)"},
+      {{4}, R"("type": "embedding", "out": 5, "vocabulary": 11)", 11, true},
+      {{1}, R"("type": "embedding", "out": 5, "vocabulary": 11, "scale": 2.5)", 11},
+      {{3, 7}, R"("type": "position_embedding", "positions": 5)"},
+      {{3, 9}, R"("type": "conv1d", "out": 5, "kernel": 3, "padding": 1, "activation": "tanh")", 0, true},
+      {{4, 9}, R"("type": "conv1d", "out": 6, "kernel": 2, "groups": 2, "dilation": 2, "stride": 2)", 0, true},
+      {{2, 5, 6}, R"("type": "conv2d", "out": 17, "kernel": [3, 2], "padding": [1, 0], "bias": false)", 0, true},
+      {{2, 3, 4, 3}, R"("type": "conv3d", "out": 5, "kernel": 2, "padding": 1, "stride": 2)", 0, true},
+      {{3, 6}, R"("type": "conv_transposed1d", "out": 5, "kernel": 3, "stride": 2, "output_padding": 1)", 0, true},
+      {{4, 3, 4},
+       R"("type": "conv_transposed2d", "out": 6, "kernel": 3, "stride": 2, "padding": 1, "groups": 2)",
+       0,
+       true},
+      {{2, 2, 3, 2}, R"("type": "conv_transposed3d", "out": 3, "kernel": 2)", 0, true},
+      {{3, 6, 5}, R"("type": "max_pool", "kernel": 2, "padding": 1)", 0, true},
+      {{3, 9}, R"("type": "max_pool", "kernel": 2, "dilation": 3, "stride": 1)", 0, true},
+      {{3, 6, 5}, R"("type": "avg_pool", "kernel": 3, "stride": 2, "padding": 1)"},
+      {{3, 6, 5}, R"("type": "avg_pool", "kernel": 3, "padding": 1, "count_include_pad": false)", 0, true},
+      {{3, 4, 6}, R"("type": "adaptive_max_pool", "size": [2, 3])"},
+      {{3, 7, 5}, R"("type": "adaptive_max_pool", "size": 1)"},
+      {{3, 7, 5}, R"("type": "adaptive_avg_pool", "size": 1)"},
+      {{4, 6}, R"("type": "sequential", "layers": [{"type": "rms_norm", "name": "n"}, {"type": "swiglu", "hidden": 17,
+                  "name": "f"}, {"type": "residual", "from": ["input", "f"], "name": "r"}, {"type": "dense", "out": 3,
+                  "view": [24], "name": "d"}, {"type": "identity", "from": ["d", "d"], "combine": "gate"}])"},
+      {{6}, R"("type": "parallel", "layers": [{"type": "dense", "out": 5}, {"type": "lstm", "out": 4}])"},
+      {{6},
+       R"("type": "parallel", "merge": "avg", "layers": [{"type": "dense", "out": 5}, {"type": "dense", "out": 5}])"},
+      {{2, 3}, R"("type": "standardize", "mean": [1, 2, 3], "deviation": [0.5, 2, 3])"},
+      {{9}, R"("type": "soft_cap", "cap": 0.5)"},
+      {{9}, R"("type": "sign")"},
+      {{6, 5}, R"("type": "magnitude")"},
+      {{9}, R"("type": "select", "first": [0, 8, 9, 2], "count": [9, 4, 2, 3], "step": [1, -2, 0, 0])"}};
+  return kRows;
+}
+
+/// Types that have no form, and why not.
+const std::map<std::string, std::string>& formless() {
+  static const std::map<std::string, std::string> kFormless{{"kmeans", R"("out": 3)"},
+                                                            {"adaptive_softmax", R"("out": 12, "cutoffs": [4, 7], "div_value": 2)"},
+                                                            {"mixture_of_softmaxes", R"("out": 7, "components": 3)"},
+                                                            {"argmax", ""},
+                                                            {"diagonal", R"("out": 4)"},
+                                                            {"running_standardize", ""}};
+  return kFormless;
+}
+
+MeshPointer mesh_of(const Row& row) {
+  std::string in;
+  for (const std::size_t extent : row.in) in += (in.empty() ? "" : ", ") + std::to_string(extent);
+  const std::string text = R"({"weft": 2, "seed": 7, "inputs": {"x": [)" + in + R"(]}, "grid": {"z": 1}, "outputs":
+      {"y": [0, 0, 0, 0]}, "layers": [{"at": [0, 0, 0, 0], )" +
+                           row.layer + "}]}";
+  auto mesh = mesh::load_mesh(as_bytes(text), "row");
+  EXPECT_TRUE(mesh) << row.layer << ": " << mesh.error().text();
+  return mesh ? std::make_shared<mesh::Mesh>(*std::move(mesh)) : nullptr;
+}
+
+Floats inputs_of(const Row& row, std::size_t samples) {
+  std::size_t count = samples;
+  for (const std::size_t extent : row.in) count *= extent;
+  Floats values;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t drawn = (i * 2654435761u + 12345) % 4093;
+    values.push_back(row.indices ? static_cast<float>(drawn % row.indices)
+                                 : static_cast<float>(drawn) / 1024.0f - 2.0f);
+  }
+  return values;
+}
+
+/// Outputs of a mesh tick by tick, in one session.
+Floats ticked(mesh::Mesh& mesh, const Floats& x, std::size_t ticks) {
+  Floats y(ticks * mesh.graph().nodes()[mesh.graph().outputs()[0]].width);
+  const mesh::RunInput input{mesh.graph().spec().inputs[0].name, x};
+  const mesh::RunOutput output{mesh.graph().spec().outputs[0].name, y};
+  const Status ran = mesh.run({&input, 1}, ticks, {&output, 1});
+  EXPECT_TRUE(ran) << ran.error().text();
+  return y;
+}
+
+std::string written(const MeshPointer& mesh, const std::string& path) {
+  std::vector<std::string> notes;
+  auto model = onnx_model_of(mesh, notes);
+  EXPECT_TRUE(model) << model.error().text();
+  if (!model) return path;
+  const auto source = formats::onnx_source(*std::move(model));
+  EXPECT_TRUE(source) << source.error().text();
+  EXPECT_TRUE(storage::write_file_durably(storage::real_file_system(), path, *source));
+  return path;
+}
+
+TEST(OnnxExport, EveryLayerHasAFormOrIsRefusedByName) {
+  std::set<std::string> known;
+  for (const Row& row : rows()) {
+    const auto mesh = mesh_of(row);
+    std::vector<std::string> notes;
+    const auto model = onnx_model_of(mesh, notes);
+    EXPECT_TRUE(model) << row.layer << ": " << model.error().text();
+    known.insert(mesh->graph().spec().layers[0].type);
+  }
+  for (const auto& [type, options] : formless()) {
+    known.insert(type);
+    const auto mesh = mesh_of({{9}, "\"type\": \"" + type + "\"" + (options.empty() ? "" : ", ") + options});
+    std::vector<std::string> notes;
+    const auto model = onnx_model_of(mesh, notes);
+    ASSERT_FALSE(model) << type;
+    EXPECT_NE(model.error().text().find(type + " has no form in ONNX"), std::string::npos) << model.error().text();
+  }
+  known.insert("metacognition");  // it watches another layer
+  for (const std::string& type : mesh::layer_types())
+    if (mesh::layer_declaration(type)->is_own) {
+      EXPECT_TRUE(known.contains(type)) << type << ": give it a row here";
+    }
+}
+
+TEST(OnnxExport, TellsAllThatHasNoFormAtOnce) {
+  auto mesh = mesh::load_mesh(as_bytes(std::string_view(R"({"weft": 2, "inputs": {"x": [4]}, "grid": {"z": 3},
+      "outputs": {"y": [2, 0, 0, 0]}, "layers": [
+      {"at": [0, 0, 0, 0], "type": "dense", "out": 4, "from": ["x", [2, 0, 0, 0]]},
+      {"at": [1, 0, 0, 0], "type": "softmax", "kind": "sparsemax", "from": ["x"]},
+      {"at": [2, 0, 0, 0], "type": "argmax", "from": [[0, 0, 0, 0]]}]})")),
+                              "n");
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  std::vector<std::string> notes;
+  const auto model = onnx_model_of(std::make_shared<mesh::Mesh>(*std::move(mesh)), notes);
+  ASSERT_FALSE(model);
+  for (const char* part : {"a link backwards has no form", "softmax of kind sparsemax has no form"})
+    EXPECT_NE(model.error().text().find(part), std::string::npos) << model.error().text();
+}
+
+TEST(OnnxExport, IsReadBackAsTheSameWeightsAndOutputs) {
+  const storage::TemporaryDirectory folder;
+  std::size_t tried = 0;
+  for (const Row& row : rows()) {
+    if (!row.is_read_back) continue;
+    SCOPED_TRACE(row.layer);
+    const auto mesh = mesh_of(row);
+    const auto imported = import_onnx(storage::real_file_system(), written(mesh, folder.path() + "/r.onnx"));
+    ASSERT_TRUE(imported) << imported.error().text();
+    auto again = mesh::load_mesh(*collect(imported->content), "again");
+    ASSERT_TRUE(again) << again.error().text();
+    const auto& own = mesh::MeshAccess::weights(std::as_const(*mesh));
+    const auto& other = mesh::MeshAccess::weights(std::as_const(*again));
+    ASSERT_EQ(own.parameters().size(), other.parameters().size());
+    for (std::size_t i = 0; i < own.parameters().size(); ++i)
+      EXPECT_EQ(own.read(own.parameters()[i]), other.read(other.parameters()[i])) << own.parameters()[i].spec->name;
+    const Floats x = inputs_of(row, 3);
+    EXPECT_EQ(ticked(*mesh, x, 3), ticked(*again, x, 3));
+    ++tried;
+  }
+  EXPECT_GE(tried, 30u);
+}
+
+/// Onnxruntime's folder, or nothing.
+const char* onnxruntime() { return std::getenv("ONNXRUNTIME"); }
+
+/// Inputs for the runs of a graph: of stateful ones a sample a run, of others two samples in one.
+Json runs_of(const formats::OnnxModel& model, std::size_t ticks, const Floats& x) {
+  Json runs = Json::array();
+  const std::size_t samples = ticks == 1 ? 2 : 1, each = x.size() / (ticks * samples);
+  for (std::size_t t = 0; t < ticks; ++t) {
+    Json run = Json::object(), carry = Json::object();
+    for (const formats::OnnxPort& port : model.graph.inputs) {
+      Json shape = Json::array();
+      std::size_t count = samples;
+      shape.push_back(samples);
+      for (std::size_t a = 1; a < port.axes->size(); ++a) {
+        shape.push_back(static_cast<std::size_t>(*(*port.axes)[a].extent));
+        count *= static_cast<std::size_t>(*(*port.axes)[a].extent);
+      }
+      const bool is_state = port.name.starts_with("state.");
+      Json values = Json::array();
+      for (std::size_t i = 0; i < count; ++i) values.push_back(is_state ? 0.0 : static_cast<double>(x[t * each + i]));
+      run[port.name] = Json{{"type", port.type}, {"shape", std::move(shape)}, {"values", std::move(values)}};
+      if (is_state) carry[port.name] = "next_" + port.name;
+    }
+    run["carry"] = std::move(carry);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+TEST(OnnxExport, OnnxruntimeComputesTheSame) {
+  if (!onnxruntime()) GTEST_SKIP() << "ONNXRUNTIME names no folder with onnxruntime-node";
+  const storage::TemporaryDirectory folder;
+  std::string command = "node " + source_path("tools/run_onnx.mjs");
+  std::vector<Floats> expected;
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const Row& row = rows()[i];
+    const auto mesh = mesh_of(row);
+    const std::string base = folder.path() + "/" + std::to_string(i);
+    written(mesh, base + ".onnx");
+    std::vector<std::string> notes;
+    const auto model = onnx_model_of(mesh, notes);
+    const bool has_state = model->graph.inputs.size() > 1;
+    const std::size_t ticks = has_state ? 3 : 1;
+    const Floats x = inputs_of(row, has_state ? 3 : 2);
+    // Samples are ticks of a layer without a state.
+    expected.push_back(ticked(*mesh, x, has_state ? 3 : 2));
+    const std::string text = runs_of(*model, ticks, x).dump();
+    ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), base + ".json", ByteSource(as_bytes(text))));
+    command += " " + base + ".onnx " + base + ".json";
+  }
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  double worst = 0;
+  for (std::size_t i = 0; i < rows().size(); ++i) {
+    const auto bytes = storage::real_file_system().read(folder.path() + "/" + std::to_string(i) + ".json.out", 1 << 24);
+    const Json runs = *parse_json(as_text(*bytes), "out");
+    std::vector<double> made;
+    for (const Json& run : runs)
+      for (const double value : run["y"]["values"].get<std::vector<double>>()) made.push_back(value);
+    ASSERT_EQ(made.size(), expected[i].size()) << rows()[i].layer;
+    double error = 0, largest = 1;
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      error = std::max(error, std::abs(made[k] - static_cast<double>(expected[i][k])));
+      largest = std::max(largest, std::abs(made[k]));
+    }
+    EXPECT_LE(error, 1e-5 * largest) << rows()[i].layer;
+    worst = std::max(worst, error / largest);
+  }
+  RecordProperty("worst", std::to_string(worst));
+}
+
+/// Language models: their logits by onnxruntime against those that were computed in binary64.
+TEST(OnnxExport, OnnxruntimeComputesLanguageModels) {
+  if (!onnxruntime()) GTEST_SKIP() << "ONNXRUNTIME names no folder with onnxruntime-node";
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family :
+       {"llama", "llama-3", "llama-yarn", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2", "bitnet"}) {
+    SCOPED_TRACE(family);
+    const std::string path = shared_data(std::string("language/families/") + family);
+    if (path.empty()) continue;
+    const Golden golden = read_golden(path + "/golden.json");
+    const storage::TemporaryDirectory folder;
+    const auto model = import_model(storage::real_file_system(), path, {.tokens = golden.ids.size()});
+    ASSERT_TRUE(model) << model.error().text();
+    ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), folder.path() + "/m.entity", model->content));
+    const auto made = export_onnx(storage::real_file_system(), folder.path() + "/m.entity", folder.path() + "/m.onnx");
+    ASSERT_TRUE(made) << made.error().text();
+    const Json run{{"tokens", Json{{"type", "int64"},
+                                   {"shape", std::vector<std::size_t>{1, golden.ids.size()}},
+                                   {"values", std::vector<double>(golden.ids.begin(), golden.ids.end())}}}};
+    Json runs = Json::array();
+    runs.push_back(run);
+    const std::string text = runs.dump();
+    ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), folder.path() + "/in.json",
+                                            ByteSource(as_bytes(text))));
+    const std::string command =
+        "node " + source_path("tools/run_onnx.mjs") + " " + folder.path() + "/m.onnx " + folder.path() + "/in.json";
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const auto bytes = storage::real_file_system().read(folder.path() + "/in.json.out", std::size_t{1} << 26);
+    const Json out = *parse_json(as_text(*bytes), "out");
+    const auto logits = out[0]["logits"]["values"].get<std::vector<float>>();
+    EXPECT_LE(largest_error(logits, golden.logits), 2e-5);
+  }
+}
+
+TEST(OnnxExport, WritesAFileOfAnEntity) {
+  const storage::TemporaryDirectory folder;
+  const auto mesh = mesh_of({{4}, R"("type": "dense", "out": 3, "dtype": "int8")"});
+  const auto bytes = mesh::encode_mesh(*mesh, false);
+  const std::string entity = folder.path() + "/n.entity", out = folder.path() + "/n.onnx";
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, ByteSource(ByteSpan(*bytes))));
+  const auto made = export_onnx(storage::real_file_system(), entity, out);
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_EQ(made->tensors, 2u);
+  ASSERT_EQ(made->notes.size(), 1u);
+  EXPECT_NE(made->notes[0].find("computes with inputs of int8"), std::string::npos) << made->notes[0];
+  const auto file = formats::load_onnx(storage::real_file_system(), out);
+  ASSERT_TRUE(file) << file.error().text();
+  // Every value is one that the stored codes stand for.
+  const auto& weights = mesh::MeshAccess::weights(std::as_const(*mesh));
+  const auto values = file->tensors().values<float>("[0,0,0,0].weight", {3, 4});
+  ASSERT_TRUE(values) << values.error().text();
+  EXPECT_NE(Floats(values->begin(), values->end()), weights.read(weights.parameters()[0]))
+      << "the masters, not what computes";
+}
+
+}  // namespace
+}  // namespace weft::models::onnx_export_test
