@@ -86,7 +86,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.first_.push_back(weights.parameters().size());
-  if (options.traces) made.products_.resize(weights.parameters().size());
+  if (options.traces) made.traces_.products.resize(weights.parameters().size());
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
@@ -119,7 +119,7 @@ void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightSto
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
     const bool is_kept = keeps_products && parameter.spec->is_outer;
-    if (!products_.empty()) products_[i] = {{}, !is_kept};
+    if (!traces_.products.empty()) traces_.products[i] = {{}, !is_kept};
     float* const values = gradient_pointers_[i];
     if (values && !is_kept) stream.fill({0.0f, {values, 1, n, n}});
   }

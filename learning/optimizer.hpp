@@ -47,7 +47,7 @@ class Optimizer {
   mesh::Gradients gradients(mesh::NodeId node, bool keeps_products = false) noexcept {
     float* const* const own = gradient_pointers_.data() + first_[node];
     return {joined_[node].empty() ? own : joined_[node].data(),
-            keeps_products ? products_.data() + first_[node] : nullptr};
+            keeps_products ? traces_.products.data() + first_[node] : nullptr};
   }
   /// The gradients of parameter `i` of the store.
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
@@ -119,6 +119,7 @@ class Optimizer {
     std::vector<std::int32_t> outputs;                // by node; -1: it has none
     std::vector<std::optional<TraceSignal>> signals;  // by output, of the step under way: no state
     std::vector<float> rates;                         // by output, times the error
+    std::vector<mesh::MatrixGradient> products;       // by parameter, of the update under way
   };
   struct Perturbed {
     PerturbationOptions by;
@@ -128,7 +129,7 @@ class Optimizer {
   float* trace(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
   /// The gradient of parameter `i` is an outer product that is not in memory.
   const kernels::OuterProduct* product(std::size_t i) const noexcept {
-    return !products_.empty() && products_[i].product.dy ? &products_[i].product : nullptr;
+    return !traces_.products.empty() && traces_.products[i].product.dy ? &traces_.products[i].product : nullptr;
   }
   const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
@@ -146,10 +147,9 @@ class Optimizer {
   std::vector<mesh::ParameterBuffer> slots_;
   std::size_t first_past_ = 0;  // slots before those of the consolidation
   std::vector<float*> gradient_pointers_;
-  std::vector<mesh::MatrixGradient> products_;  // by parameter, with traces: of the update under way
-  std::vector<std::vector<float*>> joined_;     // by node; empty where the layer's weights are its own
-  std::vector<std::size_t> first_;              // node -> its first parameter; one past the end at the back
-  std::vector<std::size_t> sizes_;              // by parameter, floats of its arrays
+  std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
+  std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
+  std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
   std::vector<std::uint64_t> updates_;
   std::vector<bool> is_frozen_;              // by node
   std::vector<kernels::StepShares> shares_;  // by node
