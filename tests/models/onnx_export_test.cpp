@@ -105,6 +105,9 @@ const std::vector<Row>& rows() {
       {{2, 3}, R"("type": "standardize", "mean": [1, 2, 3], "deviation": [0.5, 2, 3])"},
       {{9}, R"("type": "soft_cap", "cap": 0.5)"},
       {{9}, R"("type": "sign")"},
+      {{7}, R"("type": "crelu")"},
+      {{4, 3, 5}, R"("type": "crelu")"},
+      {{4, 3, 5}, R"("type": "crelu", "axis": "first")"},
       {{6, 5}, R"("type": "magnitude")"},
       {{9}, R"("type": "select", "first": [0, 8, 9, 2], "count": [9, 4, 2, 3], "step": [1, -2, 0, 0])"}};
   return kRows;
@@ -112,12 +115,13 @@ const std::vector<Row>& rows() {
 
 /// Types that have no form, and why not.
 const std::map<std::string, std::string>& formless() {
-  static const std::map<std::string, std::string> kFormless{{"kmeans", R"("out": 3)"},
-                                                            {"adaptive_softmax", R"("out": 12, "cutoffs": [4, 7], "div_value": 2)"},
-                                                            {"mixture_of_softmaxes", R"("out": 7, "components": 3)"},
-                                                            {"argmax", ""},
-                                                            {"diagonal", R"("out": 4)"},
-                                                            {"running_standardize", ""}};
+  static const std::map<std::string, std::string> kFormless{
+      {"kmeans", R"("out": 3)"},
+      {"adaptive_softmax", R"("out": 12, "cutoffs": [4, 7], "div_value": 2)"},
+      {"mixture_of_softmaxes", R"("out": 7, "components": 3)"},
+      {"argmax", ""},
+      {"diagonal", R"("out": 4)"},
+      {"running_standardize", ""}};
   return kFormless;
 }
 

@@ -197,6 +197,12 @@ Result<Written> LayerForms::simple(const LayerSite& site, const Written& x) {
     WEFT_TRY(const double zone, read.number("zone"));
     if (zone == 0) return to_.unary("Sign", x);
   }
+  if (type == "crelu") {
+    WEFT_TRY(const std::string axis, read.text("axis"));
+    const std::string positive = to_.unary("Relu", x).name, negative = to_.unary("Relu", to_.unary("Neg", x)).name;
+    const std::int64_t joined = axis == "first" ? 1 : -1;
+    return Written{to_.node("Concat", {positive, negative}, {{"axis", joined}}), site.layer.out_shape()};
+  }
   if (type == "magnitude") {
     const std::vector<std::string> halves = to_.nodes("Split", {x.name}, 2, {{"axis", std::int64_t{1}}});
     const Shape& shape = site.layer.out_shape();
