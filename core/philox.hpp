@@ -27,7 +27,8 @@ enum class RandomPurpose : std::uint32_t {
   generator,
   renew,
   replay,
-  renew_unit
+  renew_unit,
+  perturb
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

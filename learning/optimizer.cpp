@@ -91,7 +91,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
   made.perturbed_.by = options.perturb;
   for (std::size_t i = 0; i < weights.parameters().size() && options.perturb.is_on(); ++i) {
-    RandomStream random(graph.spec().seed, i, static_cast<RandomPurpose>(13));
+    RandomStream random(graph.spec().seed, i, RandomPurpose::perturb);
     made.perturbed_.keys.push_back({random.next_u32(), random.next_u32()});
   }
   made.make_norms(weights);
