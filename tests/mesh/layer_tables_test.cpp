@@ -221,7 +221,7 @@ TEST(Layers, RefuseRowsThatCannotBe) {
   refuse("standardize", R"("mean": [1, 2], "deviation": [1, 2])", {3}, shape_mismatch, ".mean|2|3");
   refuse("soft_cap", R"("cap": 0)", {3}, out_of_range, ".cap");
   refuse("magnitude", R"("out": 1)", {3, 4}, shape_mismatch, "even|[3, 4]");
-  refuse("magnitude", R"("out": 4)", {4, 2}, shape_mismatch, ".out|2 channels|not 4");
+  refuse("magnitude", R"("out": 2)", {4, 2}, shape_mismatch, ".out|leave 'out' away");
   refuse("select", R"("first": 0)", {4}, parse_failed, ".count");
   refuse("select", R"("first": [0, 1], "count": 2)", {4}, shape_mismatch, "first has 2 numbers, count 1");
   refuse("select", R"("first": 0, "count": 2, "step": [1, 1])", {4}, shape_mismatch, "step 2");
