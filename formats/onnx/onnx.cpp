@@ -222,7 +222,7 @@ class OnnxDecoder {
     if (field.number == 1) {
       WEFT_TRY(const std::int64_t number, field.integer());
       const OnnxType* const type = find_onnx_type(number);
-      port.type = type ? std::string(type->name) : std::to_string(number);
+      port.type = type ? std::string(type->name) : std::to_string(static_cast<std::uint64_t>(number));
       return {};
     }
     if (field.number != 2) return {};

@@ -50,7 +50,7 @@ struct OnnxAxis {
 };
 /// Input or output of a graph.
 struct OnnxPort {
-  std::string name, type;                       // type: as OnnxType::name; empty: not said, or no tensor
+  std::string name, type;                       // type: as OnnxType::name, or a number; empty: not said
   std::optional<std::vector<OnnxAxis>> axes{};  // none: not said
 };
 

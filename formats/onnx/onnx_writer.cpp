@@ -6,6 +6,7 @@
 
 #include "core/printable.hpp"
 
+#include <cstdlib>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -55,6 +56,8 @@ MessageWriter port_message(const OnnxPort& port) {
   MessageWriter tensor;
   if (const OnnxType* const type = find_onnx_type(port.type))
     tensor.varint(1, static_cast<std::uint64_t>(type->number));
+  else if (!port.type.empty())
+    tensor.varint(1, std::strtoull(port.type.c_str(), nullptr, 10));  // one that is not known: its number
   if (port.axes) {
     MessageWriter shape;
     for (const OnnxAxis& axis : *port.axes) {

@@ -3,7 +3,6 @@
 #include "mesh/layers/magnitude.hpp"
 
 #include "mesh/layers/tokens.hpp"
-#include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
 
 namespace weft::mesh {
@@ -35,24 +34,18 @@ class Magnitude final : public Layer {
 
 }  // namespace
 
-LayerDeclaration declare_magnitude() {
-  return {
-      "2 channels, ...",
-      "channels, ...",
-      {option::out(option::computed("half of the input's"), "channels", "only half of the input's outermost axis")}};
-}
+LayerDeclaration declare_magnitude() { return {"2 channels, ...", "channels, ..."}; }
 
 Result<std::unique_ptr<Layer>> make_magnitude(const Shape& in, std::size_t out, OptionReader& options) {
   if (in.front() % 2 != 0)
     return fail(
         Errc::shape_mismatch,
         options.object() + ": magnitude takes an even number of channels, outermost, not " + weft::to_string(in));
+  if (out != 0)
+    return fail(Errc::shape_mismatch,
+                options.object() + ".out: magnitude makes half of its input's channels; leave 'out' away");
   Shape half = in;
   half.front() /= 2;
-  if (out != 0 && out != half.front())
-    return fail(Errc::shape_mismatch, options.object() + ".out: magnitude makes " + std::to_string(half.front()) +
-                                          " channels of " + std::to_string(in.front()) + ", not " +
-                                          std::to_string(out));
   return std::unique_ptr<Layer>(new Magnitude(in, half));
 }
 

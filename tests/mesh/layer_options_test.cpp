@@ -248,6 +248,7 @@ std::optional<OptionValue> worded_default(const Row& row, const Base& base) {
   if (row.label() == "mixture_of_softmaxes.hidden") return static_cast<double>(base.in.back());
   if (row.label() == "kmeans.clusters") return static_cast<double>(base.spec.out);
   if (row.key == "stride") return option("kernel");
+  if (row.label() == "select.step") return std::vector<double>{1.0};
   return std::nullopt;
 }
 
