@@ -112,12 +112,13 @@ const std::vector<Row>& rows() {
 
 /// Types that have no form, and why not.
 const std::map<std::string, std::string>& formless() {
-  static const std::map<std::string, std::string> kFormless{{"kmeans", R"("out": 3)"},
-                                                            {"adaptive_softmax", R"("out": 12, "cutoffs": [4, 7], "div_value": 2)"},
-                                                            {"mixture_of_softmaxes", R"("out": 7, "components": 3)"},
-                                                            {"argmax", ""},
-                                                            {"diagonal", R"("out": 4)"},
-                                                            {"running_standardize", ""}};
+  static const std::map<std::string, std::string> kFormless{
+      {"kmeans", R"("out": 3)"},
+      {"adaptive_softmax", R"("out": 12, "cutoffs": [4, 7], "div_value": 2)"},
+      {"mixture_of_softmaxes", R"("out": 7, "components": 3)"},
+      {"argmax", ""},
+      {"diagonal", R"("out": 4)"},
+      {"running_standardize", ""}};
   return kFormless;
 }
 
