@@ -8,9 +8,9 @@
 
 namespace weft::mesh {
 
-/// Values of the input in another order: a part of them, turned round at an end, repeated, or with zeros between. Run i is
-/// the values first[i], first[i] + step[i], ..., count[i] of them; y is the runs one after the other. The input is read
-/// as a vector, and one past its last value stands a 0.
+/// Values of the input in another order: a part of them, turned round at an end, repeated, or with zeros between. Run i
+/// is the values first[i], first[i] + step[i], ..., count[i] of them; y is the runs one after the other. The input is
+/// read as a vector, and one past its last value stands a 0.
 ///   y = (x, 0)[indices];  dL/dx = the sum of dL/dy of each place that reads it, places ascending
 /// A run of step 1 costs one copy, any other one for each value.
 /// @shape  x [...] -> y [sum of count]

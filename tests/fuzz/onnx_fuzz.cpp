@@ -39,7 +39,8 @@ bool has_texts(const OnnxGraph& graph) {
 // A file that is read is written again, and that is read as the same and written to the same bytes. Its graph becomes a
 // network, or is refused.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto file = decode_onnx(storage::MappedFile(owned_bytes({reinterpret_cast<const std::byte*>(data), size})), "fuzz");
+  const auto file =
+      decode_onnx(storage::MappedFile(owned_bytes({reinterpret_cast<const std::byte*>(data), size})), "fuzz");
   if (!file) return 0;
   for (const Tensor& tensor : file->tensors().tensors()) {
     volatile std::byte sink{};

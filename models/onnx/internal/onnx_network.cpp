@@ -155,7 +155,7 @@ class NetworkMaker {
     }
   }
 
-  /// What is too large is not followed further: a small file could have many of it.
+  /// Notes a problem; after one of size nothing is looked at, since a small file could have many of them.
   void add_problem(const std::string& label, const Error& error) {
     problems_.add(label + ": " + error.text());
     is_too_large_ |= error.code() == Errc::too_large;
