@@ -5,14 +5,17 @@ do, to the bit. Skipped (77) without numpy.
 
   WEFT_LIBRARY=.../libweft.so python_interrupt_test.py
 """
+import json
 import os
 import signal
+import tempfile
 import threading
 import time
 import unittest
 
-from package import np, weft
+from package import ROOT, np, weft
 
+MODEL = ROOT.parent / "shared/data/stories260K/derived"
 NETWORK = {"weft": 2, "inputs": {"x": [16]}, "chain": [{"type": "dense", "out": 256, "activation": "tanh"},
                                                        {"type": "dense", "out": 256, "activation": "tanh"},
                                                        {"type": "dense", "out": 4}]}
@@ -106,6 +109,36 @@ class Interrupts(unittest.TestCase):
             except weft.WeftError as error:
                 self.assertEqual(error.name, "busy")
                 time.sleep(0.01)
+
+    def test_act(self):
+        network = json.loads((ROOT / "examples/cartpole.json").read_text())
+        with tempfile.TemporaryDirectory() as folder:
+            with weft.Agent(folder + "/one", network, threads=1) as agent, \
+                    weft.Agent(folder + "/other", network, threads=1) as other:
+                self.interrupts(lambda: agent.act(10 ** 12))
+                done = agent.statistics()["reinforcement"]["steps"]
+                self.assertGreater(done, 0)
+                other.act(done)
+                self.assertEqual(other.mesh.state_hash(), agent.mesh.state_hash())
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_generate(self):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        # The model writes 508 tokens, many more than it can in 5 ms; a signal comes in C or in a callback of C.
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            with weft.LanguageModel(MODEL, threads=1) as model:
+                for turn in range(40):
+                    with self.assertRaises(KeyboardInterrupt):
+                        signal.setitimer(signal.ITIMER_REAL, 0.005)
+                        model.generate("Once upon a time", tokens=508, ignores_ends=True,
+                                       on_text=None if turn % 2 else lambda text: None)
+                self.assertEqual(len(model.generate("Once", tokens=5, ignores_ends=True)["ids"]), 5)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import queue
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_size_t, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -21,6 +24,38 @@ def _given(value: Any, zero: Any) -> Any:
     return 0 if value is None else value if value != 0 else zero
 
 
+def _hear(worker: ThreadPoolExecutor, generate: Callable[[Any], None],
+          on_text: Optional[Callable[[str], Any]]) -> None:
+    """Runs generate(give) on the worker's thread: what a signal raises in a callback of C is lost, here it is heard while
+    the next text is waited for. Wherever that is, the worker has nothing to do at the end."""
+    texts: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
+    is_over = threading.Event()
+    failed: List[BaseException] = []
+
+    def give(_: Any, text: bytes) -> int:
+        texts.put(text)
+        return int(is_over.is_set())
+
+    def run() -> None:
+        try:
+            if not is_over.is_set():
+                generate(_library.TextFunction(give))
+        except BaseException as error:
+            failed.append(error)
+        texts.put(None)
+
+    try:
+        worker.submit(run)
+        while (text := texts.get()) is not None:
+            if on_text is not None:
+                on_text(text.decode())
+    finally:
+        is_over.set()
+        worker.submit(int).result()
+    if failed:
+        raise failed[0]
+
+
 class LanguageModel(Handle):
     """Weights and tokenizer of what `weft import` made, or of a Hugging Face folder or GGUF file that it takes."""
     _destroy = staticmethod(lib.model_destroy)
@@ -33,6 +68,8 @@ class LanguageModel(Handle):
         handle = c_void_p()
         lib.model_load(_library.path(path), ctypes.byref(options), handle)
         super().__init__(handle)
+        self._worker = ThreadPoolExecutor(1)
+        self._worker.submit(int).result()  # its one thread runs: none is begun in a call that a signal may cut short
 
     def tokenize(self, text: str) -> List[int]:
         """Ids, with those that the model expects around a text."""
@@ -60,21 +97,11 @@ class LanguageModel(Handle):
 
         The text is a function of model, prompt and options. None: the default of `weft generate` (docs/cli.md).
         temperature 0: always the likeliest token; top_k 0, min_p 0: all; top_p 0: the likeliest alone.
-        on_text gets text as it becomes certain; what it raises, KeyboardInterrupt too, stops and is raised.
+        on_text gets text as it becomes certain, on the caller's thread; what it raises, and what a signal raises
+        meanwhile (KeyboardInterrupt), ends the text and is raised.
         penalty_window 0: penalties look at all tokens. grammar: GBNF that the text follows; json_schema: a schema, as
         JSON's text or a dict.
         """
-        raised: List[BaseException] = []
-
-        def give(_: Any, text: bytes) -> int:
-            try:
-                if on_text is not None:
-                    on_text(text.decode())
-            except BaseException as error:  # it must not cross the library
-                raised.append(error)
-                return 1
-            return 0
-
         texts = (ctypes.c_char_p * len(stops))(*[_library.text(stop, "stops") for stop in stops])
         bias = sorted((logit_bias or {}).items())
         bias_ids = np.array([_library.whole(token, "logit_bias", 2 ** 32 - 1) for token, _ in bias], np.uint32)
@@ -90,11 +117,6 @@ class LanguageModel(Handle):
             no_repeat_ngram=no_repeat_ngram, bias_ids=address(bias_ids), biases=address(biases), bias_count=len(bias),
             grammar=_library.text_or_none(grammar or None, "grammar"),
             json_schema=_library.text_or_none(schema or None, "json_schema"))
-        function = _library.TextFunction(give)
-        try:
-            lib.model_generate(self._handle, _library.text(prompt, "prompt"), ctypes.byref(options), function, None)
-        except Exception:
-            if raised:
-                raise raised[0] from None
-            raise
+        encoded = _library.text(prompt, "prompt")
+        _hear(self._worker, lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
         return json.loads(_library.read_text(lib.model_result, self._handle))

@@ -276,6 +276,7 @@ class Agent(Handle):
         handle = c_void_p()
         lib.agent_open(_library.path(directory), made._handle if made else None, ctypes.byref(options), handle)
         super().__init__(handle)
+        self._acts = Slices()
         mesh_handle, learner_handle = c_void_p(), c_void_p()
         lib.agent_mesh(handle, mesh_handle)
         self.mesh = Mesh._of(mesh_handle)
@@ -294,8 +295,12 @@ class Agent(Handle):
         lib.agent_checkpoint(self._handle)
 
     def act(self, steps: int) -> None:
-        """Acts in the environment of the network's section "reinforcement" and learns from it; see `statistics`."""
-        lib.agent_act(self._handle, _library.whole(steps, "steps", 2 ** 64 - 1))
+        """Acts in the environment of the network's section "reinforcement" and learns from it; see `statistics`.
+
+        KeyboardInterrupt stops between two steps.
+        """
+        for begin, end in self._acts(_library.whole(steps, "steps", 2 ** 64 - 1)):
+            lib.agent_act(self._handle, end - begin)
 
     def note(self, topic: str, text: str) -> None:
         """Appends an annotation to the journal (a reward, a seed)."""
