@@ -21,6 +21,14 @@ function nothingElse(rest) {
   if (name !== undefined) throw new WeftError(6, 'unknown_name', `option '${name}': there is none of this name`);
 }
 
+/** What is not of its kind is refused before anything is done. */
+function need(is, what, given, wanted) {
+  if (is) return;
+  const shown = given === null || typeof given !== 'object' ? String(given) : given.constructor?.name ?? 'an object';
+  throw new WeftError(2, 'invalid_argument', `${what}: ${shown}, where ${wanted} is wanted`);
+}
+const isObject = (given) => given !== null && typeof given === 'object';
+
 /** A module of a function that makes a vector of zeros: engines without vectors of 128 bits refuse it. */
 const VECTORS = new Uint8Array([
   0, 97, 115, 109, 1, 0, 0, 0,               // "\0asm", version 1
@@ -33,8 +41,11 @@ const VECTORS = new Uint8Array([
  * Loads the module. `simd`: whether the one with vectors of 128 bits; undefined: where the engine has them, to the same
  * bits. `wasmBinary`: a module's bytes, where it is not to be fetched from beside this file.
  */
-export async function load({ wasmBinary, simd = WebAssembly.validate(VECTORS), ...rest } = {}) {
+export async function load(options = {}) {
+  need(isObject(options), 'load', options, 'an object of options');
+  const { wasmBinary, simd = WebAssembly.validate(VECTORS), ...rest } = options;
   nothingElse(rest);
+  need(typeof simd === 'boolean', 'simd', simd, 'true or false');
   const place = new URL(simd ? 'weft_simd.wasm' : 'weft_scalar.wasm', import.meta.url);
   const system = new System();
   const imports = { env: system.imports(), wasi_snapshot_preview1: system.imports() };
@@ -256,6 +267,7 @@ class Calls {
     return this.module.HEAPF32.slice(at >> 2, (at >> 2) + count);
   }
   place(at) {
+    need(isObject(at) && Symbol.iterator in at, 'place', at, '[z, y, x, layer]');
     const numbers = [...at];
     if (numbers.length < 1 || numbers.length > 4)
       throw new WeftError(2, 'invalid_argument', `place [${numbers}]: one to four numbers are wanted, [z, y, x, layer]`);
@@ -268,6 +280,7 @@ class Calls {
 
   /** Files by names relative to a directory of the module: a Map, or an object. */
   putFiles(directory, files) {
+    need(isObject(files), 'files', files, 'a Map or an object of names and bytes');
     for (const [name, bytes] of files instanceof Map ? files : Object.entries(files)) {
       if (!(bytes instanceof Uint8Array) || name.split('/').some((part) => part === '' || part === '.' || part === '..'))
         throw new WeftError(2, 'invalid_argument', `file '${name}': names are relative, and contents Uint8Arrays`);
@@ -383,8 +396,15 @@ const bytesGiven = (value, what) => {
   if (value instanceof Uint8Array) return value;
   throw new WeftError(2, 'invalid_argument', `${what}: a Uint8Array is wanted`);
 };
-const asFloats = (values) => (values instanceof Float32Array ? values : Float32Array.from(values));
-const rowsOf = (given) => Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
+const asFloats = (values) => {
+  if (values instanceof Float32Array) return values;
+  need(isObject(values) && (Symbol.iterator in values || 'length' in values), 'values', values, 'an array of numbers');
+  return Float32Array.from(values);
+};
+const rowsOf = (given) => {
+  need(isObject(given), 'values', given, 'an object of names and arrays');
+  return Object.fromEntries(Object.entries(given).map(([name, v]) => [name, asFloats(v)]));
+};
 const sizeOfRows = (rows) =>
   Object.entries(rows).reduce((sum, [name, values]) => sum + bytesOf(name) + 4 * values.length + 64, 256);
 const sizeOfCounts = (counts) =>
@@ -591,7 +611,9 @@ class MeshOf extends Handle {
    * `number` ticks; "set_weights": `parameter`, `values`; "set_rate": `values` of one number, 0: the layer does not move;
    * "probe": the output of session `number`; "morph": `dtype`, `granularity`.
    */
-  command(kind, place, { number = 0, parameter = 0, notBefore = 0, dtype, granularity, values = [], ...rest } = {}) {
+  command(kind, place, options = {}) {
+    need(isObject(options), 'command', options, 'an object of options');
+    const { number = 0, parameter = 0, notBefore = 0, dtype, granularity, values = [], ...rest } = options;
     nothingElse(rest);
     const { calls, args, module } = this.calls;
     const at = COMMANDS.indexOf(kind);
@@ -618,11 +640,13 @@ class MeshOf extends Handle {
   /** All that ticks change, in memory; `restore` goes on there, to the bit. */
   takeSnapshot(to = new this.calls.Snapshot()) {
     const { calls, module } = this.calls;
+    need(to instanceof SnapshotOf, 'snapshot', to, 'a Snapshot');
     calls.check(module._weft_mesh_take_snapshot(this._handle, to._handle));
     return to;
   }
   restoreSnapshot(from) {
     const { calls, module } = this.calls;
+    need(from instanceof SnapshotOf, 'snapshot', from, 'a Snapshot');
     calls.check(module._weft_mesh_restore_snapshot(this._handle, from._handle));
   }
 }
@@ -669,6 +693,7 @@ class LearnerOf extends Handle {
       this.mesh = mesh.mesh;
       return;
     }
+    need(mesh instanceof Handle, 'mesh', mesh, 'a Mesh');
     const json = options == null ? '' : JSON.stringify(options);
     args.begin(bytesOf(json) + 64);
     const out = args.zeroed(8);

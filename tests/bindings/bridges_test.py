@@ -164,6 +164,8 @@ class Models(unittest.TestCase):
             def stop(_):
                 raise KeyboardInterrupt
             self.assertRaises(KeyboardInterrupt, model.generate, "Once", tokens=9, on_text=stop)
+            self.assertRaises(TypeError, model.generate, "Once", tokens=9, stops="ab")
+            self.assertRaises(ValueError, model.generate, "Once", tokens=0)
             self.assertEqual(model.generate("Once", tokens=5, seed=3)["text"], model.generate("Once", tokens=5, seed=3)["text"])
 
             # Defaults are those of `weft generate`.

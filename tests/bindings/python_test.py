@@ -120,6 +120,8 @@ class Calls(unittest.TestCase):
             self.assertRaises(ValueError, learner.learn_one, X[0], -1)
             self.assertRaises(ValueError, learner.learn_one, X[0], 2 ** 32)
             self.assertRaises(ValueError, learner.predict_one, [1])
+            self.assertRaises(TypeError, learner.predict_one, [1 + 1j, 0])
+            self.assertRaises(TypeError, learner.mesh.set_input, "x", np.array([1j, 0]))
             for x in ([0, 1], np.array([0, 1]), np.array([[0], [1]]), np.array([9, 0, 9, 1])[1::2]):
                 self.assertEqual(learner.predict_one(x).tolist(), learner.predict_one(X[1]).tolist())
         self.mesh.tick(3)

@@ -34,10 +34,25 @@ for (const simd of [true, false]) {
   typed(weft);
   large(weft);
   misspelt(weft);
+  wrongKinds(weft);
 }
 assert.equal(Thrown.name, 'WeftError');
 await assert.rejects(load({ wasmBinary: new Uint8Array(8) }), WebAssembly.CompileError);
 await assert.rejects(load({ vectors: false }), /unknown_name: option 'vectors'/);
+for (const given of [null, 5, { simd: 7 }])
+  await assert.rejects(load(given), (error) => error.name === 'WeftError' && error.kind === 'invalid_argument');
+
+/** Values of another kind are refused with a code, as wrong values are. */
+function wrongKinds({ Mesh, Learner, Agent, replay }) {
+  const mesh = new Mesh(XOR), learner = new Learner(mesh, { rule: 'backprop' });
+  for (const act of [
+    () => mesh.setInput('x', null), () => mesh.setInput('x', 5), () => mesh.weights(null), () => mesh.weights({}),
+    () => mesh.command('probe', [0], null), () => mesh.run(null), () => mesh.forward({ x: null }),
+    () => mesh.restoreSnapshot(null), () => mesh.takeSnapshot({}), () => new Learner(null), () => new Learner(5, {}),
+    () => learner.learn({ x: undefined }, { y: [1] }), () => new Agent(null), () => replay(null),
+  ])
+    throws(act, 'invalid_argument');
+}
 
 /** Options of no such name are refused, as in network files. */
 function misspelt({ Mesh, Learner, Agent, Environment, replay }) {

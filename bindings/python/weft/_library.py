@@ -282,7 +282,10 @@ def floats(values: Any) -> np.ndarray:
     """As float32, row-major; what is so already is not copied."""
     if type(values) is np.ndarray and values.dtype == np.float32 and values.flags.c_contiguous:
         return values
-    return np.ascontiguousarray(values, np.float32)
+    given = np.asarray(values)
+    if given.dtype.kind == "c":
+        raise TypeError("complex numbers, where real ones are wanted")
+    return np.ascontiguousarray(given, np.float32)
 
 
 def make_values(arrays: Mapping[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":

@@ -102,6 +102,10 @@ class LanguageModel(Handle):
         penalty_window 0: penalties look at all tokens. grammar: GBNF that the text follows; json_schema: a schema, as
         JSON's text or a dict.
         """
+        if isinstance(stops, (str, bytes)):
+            raise TypeError(f"stops: {stops!r} is one text; a list of texts is wanted")
+        if tokens is not None and tokens < 1:
+            raise ValueError(f"tokens: {tokens} is less than 1")
         texts = (ctypes.c_char_p * len(stops))(*[_library.text(stop, "stops") for stop in stops])
         bias = sorted((logit_bias or {}).items())
         bias_ids = np.array([_library.whole(token, "logit_bias", 2 ** 32 - 1) for token, _ in bias], np.uint32)

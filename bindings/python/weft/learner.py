@@ -299,7 +299,8 @@ class Agent(Handle):
 
         KeyboardInterrupt stops between two steps.
         """
-        for begin, end in self._acts(_library.whole(steps, "steps", 2 ** 64 - 1)):
+        steps = _library.whole(steps, "steps", 2 ** 64 - 1)
+        for begin, end in self._acts(steps) if steps else [(0, 0)]:  # none: an agent without an environment is refused
             lib.agent_act(self._handle, end - begin)
 
     def note(self, topic: str, text: str) -> None:
