@@ -206,7 +206,7 @@ void Session::two_threads() {
 
 void Session::reads() {
   std::uint64_t ticks = 0;
-  switch (program_.byte() % 4) {
+  switch (program_.byte() % 5) {
     case 0:
       check(weft_mesh_ticks(mesh(), &ticks));
       return check(weft_mesh_tick_for(mesh(), program_.byte(), &ticks));
@@ -217,7 +217,18 @@ void Session::reads() {
     case 2: {
       int flushed = 0;
       check(weft_take_flushed_results(program_.byte() % 8 == 0 ? nullptr : &flushed));
+      WEFT_ASSERT(std::strlen(weft_version()) > 0, "a version is a text");
       return ask<char>(program_, weft_devices);
+    }
+    case 3: {
+      weft_learner* const of = learner();
+      check(weft_learner_measure(of, program_.byte() % 2));
+      std::array<weft_layer_diagnostics, 3> layers{};
+      layers[0].size = program_.byte() % 4 == 0 ? program_.byte() : sizeof layers[0];
+      std::size_t needed = 0;
+      return check(weft_learner_diagnostics(of, program_.byte() % 8 == 0 ? nullptr : layers.data(),
+                                            program_.byte() % layers.size(),
+                                            program_.byte() % 8 == 0 ? nullptr : &needed));
     }
     default: {
       const Values values(program_);
