@@ -8,7 +8,6 @@ import os
 import queue
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from ctypes import c_size_t, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
@@ -24,34 +23,43 @@ def _given(value: Any, zero: Any) -> Any:
     return 0 if value is None else value if value != 0 else zero
 
 
-def _hear(worker: ThreadPoolExecutor, generate: Callable[[Any], None],
-          on_text: Optional[Callable[[str], Any]]) -> None:
-    """Runs generate(give) on the worker's thread: what a signal raises in a callback of C is lost, here it is heard while
-    the next text is waited for. Wherever that is, the worker has nothing to do at the end."""
+def _hear(generate: Callable[[Any], None], on_text: Optional[Callable[[str], Any]]) -> None:
+    """Runs generate(give) on a thread of its own: what a signal raises in a callback of C is lost, here it is heard while
+    the next text is waited for. A signal can come between any two steps: so the thread begins what it is told to, and
+    says twice that it has ended. Queues alone, for their calls cannot be cut short."""
+    gate: "queue.SimpleQueue[bool]" = queue.SimpleQueue()
     texts: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
-    is_over = threading.Event()
+    is_over = [False]
     failed: List[BaseException] = []
 
     def give(_: Any, text: bytes) -> int:
         texts.put(text)
-        return int(is_over.is_set())
+        return int(is_over[0])
 
     def run() -> None:
         try:
-            if not is_over.is_set():
+            if gate.get():
                 generate(_library.TextFunction(give))
         except BaseException as error:
             failed.append(error)
         texts.put(None)
+        texts.put(None)
 
     try:
-        worker.submit(run)
-        while (text := texts.get()) is not None:
-            if on_text is not None:
-                on_text(text.decode())
-    finally:
-        is_over.set()
-        worker.submit(int).result()
+        threading.Thread(target=run).start()
+        try:
+            gate.put(True)
+            while (text := texts.get()) is not None:
+                if on_text is not None:
+                    on_text(text.decode())
+        finally:
+            is_over[0] = True
+            gate.put(False)
+            while texts.get() is not None:
+                pass
+    except BaseException:
+        gate.put(False)  # for a thread whose start a signal met
+        raise
     if failed:
         raise failed[0]
 
@@ -68,8 +76,6 @@ class LanguageModel(Handle):
         handle = c_void_p()
         lib.model_load(_library.path(path), ctypes.byref(options), handle)
         super().__init__(handle)
-        self._worker = ThreadPoolExecutor(1)
-        self._worker.submit(int).result()  # its one thread runs: none is begun in a call that a signal may cut short
 
     def tokenize(self, text: str) -> List[int]:
         """Ids, with those that the model expects around a text."""
@@ -122,5 +128,5 @@ class LanguageModel(Handle):
             grammar=_library.text_or_none(grammar or None, "grammar"),
             json_schema=_library.text_or_none(schema or None, "json_schema"))
         encoded = _library.text(prompt, "prompt")
-        _hear(self._worker, lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
+        _hear(lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
         return json.loads(_library.read_text(lib.model_result, self._handle))
