@@ -28,7 +28,8 @@ KINDS = {
 USES = {
     "chain": {"mesh/network/network_json.cpp"},
     "linear": {"mesh/layers/attention.cpp", "learning/options.cpp", "models/rope_scaling.cpp"},
-    "constant": {"kernels/rate_schedule.hpp", "kernels/rate_schedule.cpp"},
+    "constant": {"kernels/rate_schedule.hpp", "kernels/rate_schedule.cpp", "cli/import.cpp",
+                 "models/onnx/internal/onnx_moves.cpp", "models/onnx/internal/onnx_operators.cpp"},  # values of ONNX
     "cross_entropy": {"learning/options.hpp"},
     "backprop": {"learning/options.hpp", "cli/new.cpp"},
     "sgd": {"kernels/ops/optimizer.hpp"},

@@ -21,7 +21,7 @@ function nothingElse(rest) {
   if (name !== undefined) throw new WeftError(6, 'unknown_name', `option '${name}': there is none of this name`);
 }
 
-/** What is not of its kind is refused before anything is done. */
+/** Refuses what is not of its kind, before anything is done. */
 function need(is, what, given, wanted) {
   if (is) return;
   const shown = given === null || typeof given !== 'object' ? String(given) : given.constructor?.name ?? 'an object';

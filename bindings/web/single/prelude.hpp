@@ -87,6 +87,10 @@ inline to_chars_result to_chars(char* first, char* last, double value) {
   memcpy(first, text, static_cast<size_t>(size));
   return {first + size, errc()};
 }
+inline to_chars_result to_chars(char* first, char* last, double value, chars_format, int precision) {
+  const int size = snprintf(first, static_cast<size_t>(last - first), "%.*g", precision, value);
+  return size < last - first ? to_chars_result{first + size, errc()} : to_chars_result{last, errc::value_too_large};
+}
 /// Numbers as strtod reads them; what it takes beyond from_chars (spaces, a plus, hexadecimal) is refused.
 inline from_chars_result from_chars(const char* first, const char* last, double& value,
                                     chars_format = chars_format::general) {
