@@ -41,6 +41,7 @@ TEST(RunJson, EndsWithDoneAndItsKeysInOrder) {
                                           "recovery_samples",
                                           "clock",
                                           "drift",
+                                          "anomaly",
                                           "adaptation",
                                           "tasks",
                                           "device"};
