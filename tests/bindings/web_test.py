@@ -108,7 +108,7 @@ def expected():
 
 OPTIMIZERS = ({"type": "sgd", "lr": 0.01}, {"type": "momentum", "lr": 0.01}, {"type": "momentum", "nesterov": True, "lr": 0.01},
               {"type": "adamw"}, {"type": "rmsprop", "centered": True, "momentum": 0.5}, {"type": "lion"})
-MOVERS = ("identity", "dropout", "max_pool", "adaptive_max_pool")  # layers that give an input's number on as it is
+MOVERS = ("identity", "dropout", "select", "max_pool", "adaptive_max_pool")  # layers that give an input's number on as it is
 
 
 def near(random, exponent, *shape):
