@@ -394,7 +394,7 @@ function lateMisuse({ Mesh, Learner }) {
   throws(() => learner.teach(ticket, {}, { gradients: { y: [NaN, 1] } }), 'not_finite');
   throws(() => learner.teach(ticket, { y: [1] }, { weights: [NaN] }), 'not_finite');
   throws(() => learner.observe({ x: [1] }), 'shape_mismatch');
-  assert.throws(() => learner.observe(undefined), TypeError);
+  assert.throws(() => learner.observe(undefined), { name: 'WeftError', kind: 'invalid_argument' });
   assert.equal(other.stateHash(), before, 'refused calls change nothing');
   learner.teach(ticket, { y: [1] });
   throws(() => learner.teach(ticket, { y: [1] }), 'invalid_argument');
