@@ -23,9 +23,9 @@ def _given(value: Any, zero: Any) -> Any:
     return 0 if value is None else value if value != 0 else zero
 
 
-def _hear(generate: Callable[[Any], None], on_text: Optional[Callable[[str], Any]]) -> None:
-    """Runs generate(give) on a thread of its own: what a signal raises in a callback of C is lost, here it is heard while
-    the next text is waited for. A signal can come between any two steps: so the thread begins what it is told to, and
+def _generate_on_thread(generate: Callable[[Any], None], on_text: Optional[Callable[[str], Any]]) -> None:
+    """Runs generate(give) on a thread of its own: what a signal raises in a callback of C is lost, here it is heard
+    while the next text is waited for. A signal can come between any two steps: so the thread begins what it is told to, and
     says twice that it has ended. Queues alone, for their calls cannot be cut short."""
     gate: "queue.SimpleQueue[bool]" = queue.SimpleQueue()
     texts: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
@@ -128,5 +128,6 @@ class LanguageModel(Handle):
             grammar=_library.text_or_none(grammar or None, "grammar"),
             json_schema=_library.text_or_none(schema or None, "json_schema"))
         encoded = _library.text(prompt, "prompt")
-        _hear(lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
+        _generate_on_thread(
+            lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
         return json.loads(_library.read_text(lib.model_result, self._handle))
