@@ -147,7 +147,7 @@ Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, const m
 Result<std::unique_ptr<Agent>> Agent::open(const std::string& directory, Options options) {
   storage::FileSystem& files = storage::real_file_system();
   const auto nobody = [&] {
-    return fail(Errc::not_found, directory + ": no agent is there; Agent::open(directory, network) begins one");
+    return fail(Errc::not_found, directory + ": no agent is there; one begins where a network is given");
   };
   const auto listed = files.list(directory);
   if (!listed && listed.error().code() != Errc::not_found) return fail(listed.error());

@@ -101,7 +101,7 @@ Status restore(EnvironmentObject& to, ByteSpan bytes) {
   const ByteSpan content = bytes.first(bytes.size() - sizeof hash);
   std::memcpy(&hash, bytes.data() + content.size(), sizeof hash);
   if (head.magic != kMagic || hash != hash_bytes(content.data(), content.size()))
-    return no_state("not as weft_environment_save wrote it");
+    return no_state("damaged, or nothing that was saved of one");
   if (head.kind != static_cast<std::uint32_t>(to.options.kind) || head.length != to.options.length)
     return fail(Errc::invalid_argument,
                 "environment's state: " +
@@ -225,7 +225,7 @@ weft_status weft_environment_step(weft_environment* environment, uint32_t choice
       return fail(Errc::invalid_argument, std::string(name(of.options.kind)) +
                                               (of.phase == EnvironmentObject::Phase::over ? ": the episode has ended"
                                                                                           : ": no episode has begun") +
-                                              "; weft_environment_reset begins one");
+                                              "; a reset begins one");
     const agent::Outcome outcome = of.environment->step(action);
     ++of.steps;
     if (outcome.terminated || outcome.truncated) of.phase = EnvironmentObject::Phase::over;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,17 @@ Outcome learn_one(weft_learner* learner, const float* x, std::size_t x_count, le
   });
 }
 
+/// `ask`: score_one by label or values.
+template <class Ask>
+Outcome score_one(weft_learner* learner, const float* x, std::size_t x_count, float* out_score, Ask&& ask) {
+  return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
+    WEFT_CHECK(check_out(out_score, "out_score"));
+    WEFT_TRY(const auto given, array_of(x, x_count, "x"));
+    WEFT_TRY(*out_score, ask(std::as_const(of.learner()), given));
+    return {};
+  });
+}
+
 }  // namespace
 }  // namespace weft::capi
 
@@ -39,8 +51,8 @@ using namespace weft::capi;
 weft_status weft_learner_build(weft_mesh* mesh, const char* json, weft_learner** out_learner) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
     WEFT_CHECK(check_out(out_learner, "out_learner"));
-    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("learner_build", "weft_agent_learner has its learner"));
-    if (of.state.attached) return fail(Errc::invalid_argument, "a learner drives the mesh already: destroy it first");
+    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("a learner", "the agent has its own"));
+    if (of.state.attached) return fail(Errc::invalid_argument, "a learner drives the mesh already; one at a time can");
     std::string section = json ? json : own->spec().learning;
     if (section.empty()) section = "{}";
     WEFT_TRY(auto options, learning::read_learning(section));
@@ -97,6 +109,25 @@ weft_status weft_learner_learn_one_values(weft_learner* learner, const float* x,
   });
 }
 
+weft_status weft_learner_score_one(weft_learner* learner, const float* x, size_t x_count, uint32_t label,
+                                   float* out_score) {
+  return score_one(learner, x, x_count, out_score,
+                   [&](const learning::Learner& of, std::span<const float> given) {
+                     return learning::score_one(of, given, label);
+                   })
+      .code();
+}
+
+weft_status weft_learner_score_one_values(weft_learner* learner, const float* x, size_t x_count, const float* values,
+                                          size_t value_count, float* out_score) {
+  return guarded([&]() -> Outcome {
+    WEFT_TRY(const auto wanted, array_of(values, value_count, "values"));
+    return score_one(learner, x, x_count, out_score, [&](const learning::Learner& of, std::span<const float> given) {
+      return learning::score_one(of, given, wanted);
+    });
+  });
+}
+
 weft_status weft_learner_observe(weft_learner* learner, const weft_input* inputs, size_t input_count,
                                  uint64_t* out_ticket) {
   return with<LearnerObject>(learner, [&](LearnerObject& of) -> Outcome {
@@ -144,7 +175,8 @@ weft_status weft_learner_scores(weft_learner* learner, weft_score* scores, size_
     Outcome outcome;
     if (is_size_only(found.size(), scores, capacity, out_needed, outcome)) return outcome;
     std::transform(found.begin(), found.end(), buffer.begin(), [](const learning::Score& score) {
-      return weft_score{score.sample, score.learner, score.prediction, score.label, score.loss, score.token, 0};
+      return weft_score{score.sample, score.learner, score.prediction, score.label,
+                        score.loss,   score.token,   score.anomaly};
     });
     return {};
   });

@@ -100,7 +100,7 @@ weft_status weft_mesh_tick_for(weft_mesh* mesh, uint64_t nanoseconds, uint64_t* 
 weft_status weft_mesh_run(weft_mesh* mesh, const weft_input* inputs, size_t input_count, uint64_t ticks,
                           const weft_output* outputs, size_t output_count) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("run", "set inputs and tick"));
+    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("a run", "set inputs and tick"));
     WEFT_TRY(const auto from, inputs_of(inputs, input_count));
     WEFT_TRY(const auto to, outputs_of(outputs, output_count));
     if (ticks > PTRDIFF_MAX / own->sessions())

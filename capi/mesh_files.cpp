@@ -23,7 +23,7 @@ namespace weft::capi {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = size_limit(40);
-constexpr const char* kCheckpoints = "weft_agent_checkpoint keeps it";
+constexpr const char* kCheckpoints = "the agent's checkpoint keeps it";
 
 Outcome hand_out_mesh(mesh::Mesh loaded, weft_mesh** out_mesh) {
   return hand_out(std::make_unique<MeshObject>(std::make_shared<MeshState>(std::move(loaded))), out_mesh);
@@ -40,7 +40,7 @@ std::optional<std::size_t> under_way(MeshState& state) {
 
 /// Content of a mesh's file: live with the learner that drives it, if any.
 Result<ByteSource> content_of(MeshState& state, bool live) {
-  WEFT_TRY(mesh::Mesh* const own, state.own_mesh("save", kCheckpoints));
+  WEFT_TRY(mesh::Mesh* const own, state.own_mesh("saving", kCheckpoints));
   mesh::CheckpointExtras extras;
   if (live && state.attached) {
     extras.tensors = learning::learner_tensors(*state.attached);
@@ -54,9 +54,8 @@ Outcome hand_out_learner(const formats::EntityFile& file, std::string_view name,
                          weft_mesh** out_mesh, weft_learner** out_learner) {
   WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(options));
   if (!file.contains("learning/in_flight") || !mesh::holds_live_state(file))
-    return fail(Errc::not_found, std::string(name) +
-                                     ": the file holds no learner. weft_mesh_load takes what it holds, " +
-                                     "and weft_learner_build begins another");
+    return fail(Errc::not_found,
+                std::string(name) + ": the file holds no learner; load the mesh " + "alone, and build a learner on it");
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
   WEFT_TRY(auto section, learning::read_learning(spec.learning));
   wanted.sessions = mesh::sessions_of(file);
@@ -213,7 +212,7 @@ weft_status weft_snapshot_destroy(weft_snapshot* snapshot) { return destroy<Snap
 weft_status weft_mesh_take_snapshot(weft_mesh* mesh, weft_snapshot* to) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
     return with<SnapshotObject>(to, [&](SnapshotObject& into) -> Outcome {
-      WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("take_snapshot", kCheckpoints));
+      WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("a snapshot", kCheckpoints));
       own->take_snapshot(into.snapshot);
       return {};
     });
@@ -223,7 +222,7 @@ weft_status weft_mesh_take_snapshot(weft_mesh* mesh, weft_snapshot* to) {
 weft_status weft_mesh_restore_snapshot(weft_mesh* mesh, weft_snapshot* from) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
     return with<SnapshotObject>(from, [&](SnapshotObject& kept) -> Outcome {
-      WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("restore_snapshot", kCheckpoints));
+      WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("restoring a snapshot", kCheckpoints));
       return own->restore_snapshot(kept.snapshot);
     });
   });

@@ -98,7 +98,7 @@ weft_status weft_mesh_read_weights(weft_mesh* mesh, weft_coord at, size_t parame
 weft_status weft_mesh_write_weights(weft_mesh* mesh, weft_coord at, size_t parameter, const float* values,
                                     size_t count) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("write_weights", "send WEFT_COMMAND_SET_WEIGHTS"));
+    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("writing weights", "send the command set_weights"));
     WEFT_TRY([[maybe_unused]] const auto* const found, parameter_of(*own, coord_of(at), parameter));
     weft_command given{};
     given.kind = WEFT_COMMAND_SET_WEIGHTS;
@@ -113,7 +113,7 @@ weft_status weft_mesh_write_weights(weft_mesh* mesh, weft_coord at, size_t param
 
 weft_status weft_mesh_morph(weft_mesh* mesh, weft_coord at, const char* dtype, const char* granularity) {
   return with<MeshObject>(mesh, [&](MeshObject& of) -> Outcome {
-    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("morph", "send WEFT_COMMAND_MORPH"));
+    WEFT_TRY(mesh::Mesh* const own, of.state.own_mesh("morphing", "send the command morph"));
     weft_command given{};
     given.kind = WEFT_COMMAND_MORPH;
     given.at = at;

@@ -150,12 +150,15 @@ weft_status weft_model_generate(weft_model* model, const char* prompt, const wef
                                 weft_text_function function, void* user) {
   return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
     WEFT_TRY(const std::string_view given, text_of(prompt, "prompt"));
-    WEFT_TRY(const models::GenerateOptions wanted, generate_options_of(options));
-    WEFT_TRY(of.result, models::generate(of.model, given, wanted, [&](std::string_view text) -> Status {
-               if (function && function(user, std::string(text).c_str()) != 0)
-                 return fail(Errc::interrupted, "generate: its function stopped it");
+    WEFT_TRY(models::GenerateOptions wanted, generate_options_of(options));
+    const auto stopped = [] { return fail(Errc::interrupted, "generate: stopped by the function that gets the text"); };
+    wanted.is_stopped = [&] { return function && function(user, "") != 0; };
+    WEFT_TRY(models::Generated made, models::generate(of.model, given, wanted, [&](std::string_view text) -> Status {
+               if (function && function(user, std::string(text).c_str()) != 0) return stopped();
                return {};
              }));
+    if (made.end == "interrupted") return stopped();
+    of.result = std::move(made);
     return {};
   });
 }

@@ -101,6 +101,17 @@ typedef void (*weft_log_function)(void* user, int level, const char* text);
  * the function itself.
  */
 WEFT_API weft_status weft_set_log(weft_log_function function, void* user, int level);
+/*
+ * Instead of a function, for programs that no foreign thread may call into: lines of `level` and above are kept for
+ * weft_next_log, the last 4096 of them. weft_set_log ends it; what is kept can be read on.
+ */
+WEFT_API weft_status weft_keep_log(int level);
+/*
+ * The oldest line that is kept, which is taken out as it fits the buffer. Waits for one, `nanoseconds` at most:
+ * WEFT_TIMED_OUT. Where lines had to go, a line tells how many. `out_level` may be NULL.
+ */
+WEFT_API weft_status weft_next_log(uint64_t nanoseconds, int* out_level, char* buffer, size_t capacity,
+                                   size_t* out_needed);
 
 /*
  * A JSON array of devices, the CPU first: {"selector", "name", "missing"}, and of those that a driver reaches "driver",
@@ -310,7 +321,7 @@ typedef struct weft_score {
   uint32_t session, prediction, label;
   float loss;
   uint32_t token; /* or head */
-  uint32_t reserved;
+  float anomaly;  /* score of "anomaly" of the section "learning"; 0 where that is off */
 } weft_score;
 
 typedef struct weft_learner_counts {
@@ -360,6 +371,14 @@ WEFT_API weft_status weft_learner_predict_one(weft_learner* learner, const float
 WEFT_API weft_status weft_learner_learn_one(weft_learner* learner, const float* x, size_t x_count, uint32_t label);
 WEFT_API weft_status weft_learner_learn_one_values(weft_learner* learner, const float* x, size_t x_count,
                                                    const float* values, size_t value_count);
+/*
+ * Anomaly score ("anomaly" of the section "learning") of such a sample, as things are: nothing is learned, nothing
+ * changes. WEFT_INVALID_ARGUMENT: the section has none.
+ */
+WEFT_API weft_status weft_learner_score_one(weft_learner* learner, const float* x, size_t x_count, uint32_t label,
+                                            float* out_score);
+WEFT_API weft_status weft_learner_score_one_values(weft_learner* learner, const float* x, size_t x_count,
+                                                   const float* values, size_t value_count, float* out_score);
 
 /* One sample of each session enters, of which the target comes later or never ("late" of the section "learning"). */
 WEFT_API weft_status weft_learner_observe(weft_learner* learner, const weft_input* inputs, size_t input_count,
@@ -546,7 +565,10 @@ typedef struct weft_generate_options {
   const char* json_schema; /* a JSON schema; the text is JSON that it takes; NULL: none */
 } weft_generate_options;
 
-/* Gets text as it becomes certain, whole characters only; anything but 0 stops: WEFT_INTERRUPTED. */
+/*
+ * Gets text as it becomes certain, whole characters only, and an empty text before each token and each part of the
+ * prompt. Anything but 0 stops: WEFT_INTERRUPTED.
+ */
 typedef int (*weft_text_function)(void* user, const char* text);
 /* Writes on from a prompt: the same text wherever it runs. `function` may be NULL. What it wrote: weft_model_result. */
 WEFT_API weft_status weft_model_generate(weft_model* model, const char* prompt, const weft_generate_options* options,

@@ -7,6 +7,7 @@
 #include "kernels/cpu_stream.hpp"
 #include "kernels/float_environment.hpp"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ Status check_one(const mesh::Mesh& mesh) {
   if (inputs == 1 && outputs == 1 && mesh.sessions() == 1) return {};
   return fail(Errc::invalid_argument, "network '" + mesh.spec().name + "': " + std::to_string(inputs) + " inputs, " +
                                           std::to_string(outputs) + " outputs, " + std::to_string(mesh.sessions()) +
-                                          " sessions; predict_one and learn_one take one of each");
+                                          " sessions; one sample alone takes one of each");
 }
 
 Status learn(Learner& learner, std::span<const float> x, Target target) {
@@ -34,7 +35,7 @@ Result<float> score(const Learner& learner, std::span<const float> x, const Targ
   const LearningOptions& options = learner.options();
   const mesh::Mesh& mesh = learner.mesh();
   WEFT_CHECK(check_one(mesh));
-  const std::string object = "score_one of network '" + mesh.spec().name + "': ";
+  const std::string object = "anomaly score in network '" + mesh.spec().name + "': ";
   if (!options.anomaly.is_on()) return fail(Errc::invalid_argument, object + "learning.anomaly.score is 'none'");
   const mesh::Node& output = mesh.graph().nodes()[mesh.graph().outputs()[0]];
   std::vector<float> y(output.width), slope(output.width);
@@ -48,6 +49,9 @@ Result<float> score(const Learner& learner, std::span<const float> x, const Targ
                                                         : "a label below " + std::to_string(y.size())));
   if (targets_of(options.loss) == LossTargets::head_labels || output.layer->out_shape().size() > 1)
     return fail(Errc::unsupported, object + "several labels a sample");
+  for (std::size_t i = 0; i < target.values.size(); ++i)
+    if (!std::isfinite(target.values[i]))
+      return fail(Errc::not_finite, object + "value " + std::to_string(i) + " is " + std::to_string(target.values[i]));
   WEFT_CHECK(predict_one(learner, x, y));
   const kernels::FlushSubnormals exact;
   if (takes_values)

@@ -49,6 +49,7 @@ Result<Decoding> Decoding::begin(const mesh::Mesh& mesh, std::size_t context, st
 
 void Decoding::restart() noexcept { batch_.restart(0); }
 std::size_t Decoding::position() const noexcept { return batch_.position(0); }
+std::size_t Decoding::vocabulary() const noexcept { return batch_.vocabulary(); }
 std::size_t Decoding::context() const noexcept { return batch_.context(); }
 
 Result<std::span<const float>> Decoding::accept(std::span<const text::TokenId> ids) { return batch_.accept(0, ids); }

@@ -37,6 +37,8 @@ class Decoding {
   /// Tokens that it has taken, and those that it can take.
   std::size_t position() const noexcept;
   std::size_t context() const noexcept;
+  /// Logits of a token.
+  std::size_t vocabulary() const noexcept;
 
  private:
   explicit Decoding(DecodingBatch batch);

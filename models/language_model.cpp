@@ -134,7 +134,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   if (!tokenizer.empty()) WEFT_CHECK(read_tokenizer(files, tokenizer, model));
   WEFT_TRY(const formats::EntityFile file, open_entity(files, path));
   if (auto kept = read_kept(file, model); !kept) return fail(std::move(kept).error().within(path));
-  if (!model.tokenizer) return fail(Errc::not_found, path + ": holds no tokenizer; say where it is with --tokenizer");
+  if (!model.tokenizer) return fail(Errc::not_found, path + ": holds no tokenizer; say where a tokenizer is");
   auto spec = mesh::network_of(file);
   if (!spec) return fail(std::move(spec).error().within(path));
   // One token at a time: what ticks would keep is not needed here.
@@ -152,7 +152,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
 Result<Generated> generate(const LanguageModel& model, std::string_view prompt, const GenerateOptions& options,
                            const std::function<Status(std::string_view)>& give) {
   WEFT_TRY(std::vector<text::TokenId> ids, model.tokenizer->encode(prompt));
-  if (ids.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give --prompt a text");
+  if (ids.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give it a text");
   const std::size_t wanted = ids.size() + options.most_tokens, most = model.context ? model.context : wanted;
   const std::size_t context = options.context ? options.context : std::min(wanted, most);
   WEFT_TRY(TextWriter writer, TextWriter::begin(model, context, options.max_memory));

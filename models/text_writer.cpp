@@ -71,10 +71,14 @@ Result<Generated> TextWriter::write(std::vector<text::TokenId> prompt, const Gen
                                     const std::function<Status(std::string_view)>& give) {
   Generated made;
   made.prompt = std::move(prompt);
-  if (made.prompt.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give --prompt a text");
+  if (made.prompt.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give it a text");
   if (made.prompt.size() >= context())
     return fail(Errc::full, "the prompt has " + std::to_string(made.prompt.size()) + " tokens, the context " +
                                 std::to_string(context()) + "; nothing can be written");
+  for (const auto& [id, bias] : options.sampler.logit_bias)
+    if (id >= decoding_.vocabulary())
+      return fail(Errc::out_of_range, "logit bias: token " + std::to_string(id) + ", the model has " +
+                                          std::to_string(decoding_.vocabulary()));
   Sampler sampler(options.sampler);
   text::TokenStream stream(*model_->tokenizer, made.prompt, options.stops);
   const auto start = std::chrono::steady_clock::now();

@@ -11,6 +11,8 @@
 
 #include "calls.hpp"
 #include <array>
+#include <cmath>
+#include <span>
 
 namespace weft::capi::learner_test {
 namespace {
@@ -94,6 +96,56 @@ TEST(CLearner, LearnsTheBitsOfCpp) {
   WEFT_EXPECT_OK(weft_learner_destroy(learner));
   WEFT_EXPECT_OK(weft_mesh_tick(mesh, 1));  // its own again
   WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+}
+
+TEST(CLearner, ScoresSamplesLikeCpp) {
+  const auto both = [](const char* section, const auto& work) {
+    Native native(section);
+    weft_mesh* const mesh = make_mesh();
+    weft_learner* learner = nullptr;
+    WEFT_ASSERT_OK(weft_learner_build(mesh, section, &learner));
+    work(native, learner);
+    EXPECT_EQ(hash_of(mesh), to_string(native.mesh.state_hash()));
+    WEFT_EXPECT_OK(weft_learner_destroy(learner));
+    WEFT_EXPECT_OK(weft_mesh_destroy(mesh));
+  };
+  const std::span<const float> bits(kBits);
+  float score = -1;
+  both(R"({"optimizer": {"type": "sgd", "lr": 0.1}, "anomaly": {"score": "deviation"}})",
+       [&](Native& native, weft_learner* learner) {
+         for (std::size_t i = 0; i < 20; ++i) {
+           const std::size_t at = i % 4;
+           WEFT_ASSERT_OK(weft_learner_score_one(learner, &kBits[2 * at], 2, kLabels[at], &score));
+           EXPECT_EQ(score, learning::score_one(*native.learner, bits.subspan(2 * at, 2), kLabels[at]).value());
+           WEFT_ASSERT_OK(weft_learner_learn_one(learner, &kBits[2 * at], 2, kLabels[at]));
+           ASSERT_TRUE(learning::learn_one(*native.learner, bits.subspan(2 * at, 2), kLabels[at]));
+         }
+         EXPECT_NE(score, 0.0f);
+         std::array<weft_score, 20> scores{};
+         WEFT_ASSERT_OK(weft_learner_scores(learner, scores.data(), scores.size(), nullptr));
+         for (std::size_t i = 0; i < scores.size(); ++i)
+           EXPECT_EQ(scores[i].anomaly, native.learner->scores()[i].anomaly) << i;
+         EXPECT_NE(scores[19].anomaly, 0.0f);
+         WEFT_EXPECT_FAILS(weft_learner_score_one(learner, kBits.data(), 2, 2, &score), WEFT_SHAPE_MISMATCH, "below 2");
+         WEFT_EXPECT_FAILS(weft_learner_score_one(learner, kBits.data(), 3, 1, &score), WEFT_SHAPE_MISMATCH, "3");
+         WEFT_EXPECT_FAILS(weft_learner_score_one(learner, kBits.data(), 2, 1, nullptr), WEFT_INVALID_ARGUMENT,
+                           "out_score: NULL");
+         WEFT_EXPECT_FAILS(weft_learner_score_one_values(learner, kBits.data(), 2, kBits.data(), 2, &score),
+                           WEFT_SHAPE_MISMATCH, "label");
+       });
+  constexpr float kValues[] = {0.25f, -1.5f}, kNone[] = {0, NAN};
+  both(R"({"loss": "mse", "anomaly": {"score": "loss"}})", [&](Native& native, weft_learner* learner) {
+    WEFT_ASSERT_OK(weft_learner_score_one_values(learner, kBits.data(), 2, kValues, 2, &score));
+    EXPECT_EQ(score, learning::score_one(*native.learner, bits.first(2), kValues).value());
+    EXPECT_GT(score, 0.0f);
+    WEFT_EXPECT_FAILS(weft_learner_score_one_values(learner, kBits.data(), 2, kNone, 2, &score), WEFT_NOT_FINITE,
+                      "value 1 is nan");
+    WEFT_EXPECT_FAILS(weft_learner_score_one_values(learner, kBits.data(), 2, nullptr, 2, &score),
+                      WEFT_INVALID_ARGUMENT, "values: NULL");
+  });
+  both(R"({"optimizer": {"type": "sgd", "lr": 0.1}})", [&](Native&, weft_learner* learner) {
+    WEFT_EXPECT_FAILS(weft_learner_score_one(learner, kBits.data(), 2, 1, &score), WEFT_INVALID_ARGUMENT, "anomaly");
+  });
 }
 
 TEST(CLearner, MeasuresLayers) {

@@ -268,6 +268,39 @@ TEST(CMesh, LogLinesGoToAFunction) {
   EXPECT_EQ(lines, (std::vector<std::string>{"3 told", "4 told too"}));
 }
 
+TEST(CMesh, LogLinesAreKeptUntilTheyAreRead) {
+  const auto next = [](std::uint64_t nanoseconds = 0) {
+    char text[64] = "";
+    int level = -1;
+    const weft_status status = weft_next_log(nanoseconds, &level, text, sizeof text, nullptr);
+    return status == WEFT_OK ? std::to_string(level) + " " + text : weft_status_name(status);
+  };
+  WEFT_ASSERT_OK(weft_keep_log(WEFT_LOG_WARN));
+  EXPECT_EQ(next(), "timed_out");
+  EXPECT_EQ(next(1'000'000), "timed_out");
+  log_info("not told");
+  log_warn("told");
+  log_error("told too");
+  std::size_t needed = 0;
+  char small[4] = "abc";
+  WEFT_EXPECT_OK(weft_next_log(0, nullptr, nullptr, 0, &needed));
+  EXPECT_EQ(needed, 5u);
+  WEFT_EXPECT_FAILS(weft_next_log(0, nullptr, small, sizeof small, nullptr), WEFT_TOO_SMALL, "5");
+  EXPECT_EQ(next(), "3 told");
+  EXPECT_EQ(next(), "4 told too");
+  std::thread late([] { log_warn("late"); });
+  EXPECT_EQ(next(std::uint64_t{60} * 1'000'000'000), "3 late");
+  late.join();
+  for (int i = 0; i < 4100; ++i) log_warn(std::to_string(i));
+  WEFT_ASSERT_OK(weft_set_log(nullptr, nullptr, WEFT_LOG_OFF));
+  log_error("nobody is told");
+  EXPECT_EQ(next(), "3 4 log lines were not read in time and are lost");
+  for (int i = 4; i < 4100; ++i) ASSERT_EQ(next(), "3 " + std::to_string(i));
+  EXPECT_EQ(next(), "timed_out");
+  WEFT_ASSERT_OK(weft_set_log(nullptr, nullptr, WEFT_LOG_WARN));
+  WEFT_EXPECT_FAILS(weft_keep_log(6), WEFT_OUT_OF_RANGE, "6");
+}
+
 TEST(CMesh, MoreMemoryThanAllowedIsRefusedWithBothNumbers) {
   constexpr const char* kLarge =
       R"({"weft": 2, "inputs": {"x": [1000]}, "chain": [{"type": "dense", "out": 1000}], "learning": {}})";

@@ -59,6 +59,17 @@ TEST(CModel, WritesTheTextOfTheReference) {
   WEFT_EXPECT_FAILS(weft_model_generate(
                         model, "Once", &options, [](void*, const char*) { return 1; }, nullptr),
                     WEFT_INTERRUPTED, "stopped");
+  // Before the first text too: an empty one asks.
+  std::string first = "none";
+  WEFT_EXPECT_FAILS(weft_model_generate(
+                        model, "Once", &options,
+                        [](void* user, const char* text) {
+                          *static_cast<std::string*>(user) = text;
+                          return 1;
+                        },
+                        &first),
+                    WEFT_INTERRUPTED, "stopped");
+  EXPECT_EQ(first, "");
   EXPECT_EQ(result_of(model)["text"].get<std::string>(), streamed);  // as it was
   WEFT_EXPECT_OK(weft_model_destroy(model));
   WEFT_EXPECT_FAILS(weft_model_destroy(model), WEFT_BAD_HANDLE, "destroyed");
@@ -78,6 +89,10 @@ TEST(CModel, TakesBiasesAndGrammars) {
   options.bias_count = 2;
   WEFT_ASSERT_OK(weft_model_generate(model, "Once", &options, nullptr, nullptr));
   EXPECT_EQ(result_of(model)["ids"].get<std::vector<std::uint32_t>>(), (std::vector<std::uint32_t>{77, 77, 77}));
+  const std::uint32_t beyond[] = {77, 512};
+  options.bias_ids = beyond;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE,
+                    "token 512, the model has 512");
   options.bias_count = 0;
   options.tokens = 100;
   options.json_schema = R"({"type": "array", "items": {"enum": ["a", 12]}, "minItems": 2, "maxItems": 2})";

@@ -41,7 +41,7 @@ inline constexpr std::array kLayers{R"({"type": "dense", "at": [0,0,0,0], "out":
                                     R"({"type": "dense", "at": [0,0,9,0], "out": 2})", R"({"type": "none"})", "[",
                                     static_cast<const char*>(nullptr)};
 inline constexpr std::array kPortNames{"x", "y", "", "none", static_cast<const char*>(nullptr)};
-inline constexpr std::array kSections{R"({"rule": "backprop"})",
+inline constexpr std::array kSections{R"({"rule": "backprop", "anomaly": {"score": "deviation", "warmup": 1}})",
                                       R"({"rule": "dfa", "schedule": "pipelined"})",
                                       R"({"late": "again", "patience": 2})",
                                       R"({"rule": 1})",

@@ -328,6 +328,9 @@ void Session::step() {
       weft_learner* const of = learner();
       std::array<float, 4> said{};
       check(weft_learner_predict_one(of, data, count, said.data(), program_.byte() % said.size()));
+      float score = 0;
+      check(program_.byte() % 2 == 0 ? weft_learner_score_one(of, data, count, program_.byte() % 4u, &score)
+                                     : weft_learner_score_one_values(of, data, count, said.data(), 2, &score));
       return check(program_.byte() % 2 == 0 ? weft_learner_learn_one(of, data, count, program_.byte() % 4u)
                                             : weft_learner_learn_one_values(of, data, count, said.data(), 2));
     }

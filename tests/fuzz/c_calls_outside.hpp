@@ -205,6 +205,13 @@ inline void OutsideCalls::log() {
     WEFT_ASSERT(text != nullptr, "a log line without a text");
   };
   check(weft_set_log(program_.byte() % 2 == 0 ? kFunction : nullptr, nullptr, program_.byte() % 8 - 1));
+  check(weft_keep_log(program_.byte() % 8 - 1));
+  std::array<char, 16> line{};
+  std::size_t needed = 0;
+  int level = 0;
+  check(weft_next_log(program_.byte() % 4, program_.byte() % 2 == 0 ? &level : nullptr,
+                      program_.byte() % 4 == 0 ? nullptr : line.data(), program_.byte() % line.size(),
+                      program_.byte() % 2 == 0 ? &needed : nullptr));
   check(weft_set_log(nullptr, nullptr, WEFT_LOG_OFF));
 }
 
