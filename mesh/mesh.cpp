@@ -100,7 +100,7 @@ Result<std::span<const float>> Mesh::output(Coord at, std::size_t session) const
 
 Status Mesh::tick(std::uint64_t n) {
   if (parts_->rule)
-    return fail(Errc::invalid_argument, "tick() while a learning rule drives the mesh; ask the rule to run");
+    return fail(Errc::invalid_argument, "a tick while a learning rule drives the mesh; its learner ticks it");
   std::uint64_t done = 0;
   return parts_->run_steps(n, done);
 }
@@ -121,7 +121,7 @@ Result<std::uint64_t> Mesh::tick_for(std::chrono::nanoseconds budget) {
 
 Status Mesh::run(std::span<const RunInput> inputs, std::uint64_t ticks, std::span<const RunOutput> outputs) {
   if (parts_->rule)
-    return fail(Errc::invalid_argument, "run() while a learning rule drives the mesh; ask the rule to run");
+    return fail(Errc::invalid_argument, "a run while a learning rule drives the mesh; its learner ticks it");
   WEFT_CHECK(parts_->halted_error());
   const std::uint64_t rows = product_or_most(ticks, sessions());
   WEFT_TRY(const auto feeds, parts_->check_inputs(inputs, rows));

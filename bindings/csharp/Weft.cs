@@ -616,6 +616,21 @@ namespace Weft
         public void LearnOne(float[] x, float[] values) =>
             Native.Check(Native.weft_learner_learn_one_values(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length,
                 Native.Given(values, nameof(values)), (UIntPtr)values.Length));
+        /// <summary>Anomaly score (option "anomaly") of a sample as LearnOne would take it; nothing is learned.</summary>
+        public float ScoreOne(float[] x, uint label)
+        {
+            float score;
+            Native.Check(Native.weft_learner_score_one(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length, label,
+                out score));
+            return score;
+        }
+        public float ScoreOne(float[] x, float[] values)
+        {
+            float score;
+            Native.Check(Native.weft_learner_score_one_values(Handle, Native.Given(x, nameof(x)), (UIntPtr)x.Length,
+                Native.Given(values, nameof(values)), (UIntPtr)values.Length, out score));
+            return score;
+        }
         public void ClearScores() => Native.Check(Native.weft_learner_clear_scores(Handle));
 
         /// <summary>Layers are measured as they learn, from now on, or no more: it takes time and a copy of all
@@ -686,7 +701,8 @@ namespace Weft
         public float Loss;
         /// <summary>Or head.</summary>
         public uint Token;
-        private uint reserved;
+        /// <summary>Of the option "anomaly"; 0 where that is off.</summary>
+        public float Anomaly;
     }
 
     /// <summary>Of an agent; what is not set takes its default.</summary>
@@ -1001,6 +1017,7 @@ namespace Weft
             try
             {
                 var given = Native.Text(text);
+                if (given.Length == 0) return 0;  // asked before each token
                 to.Text.Append(given);
                 return to.OnText == null || to.OnText(given) ? 0 : 1;
             }
@@ -1528,6 +1545,12 @@ namespace Weft
         [DllImport(Name)]
         internal static extern int weft_learner_learn_one_values(LearnerHandle learner, float[] x, UIntPtr xCount,
             float[] values, UIntPtr valueCount);
+        [DllImport(Name)]
+        internal static extern int weft_learner_score_one(LearnerHandle learner, float[] x, UIntPtr xCount, uint label,
+            out float score);
+        [DllImport(Name)]
+        internal static extern int weft_learner_score_one_values(LearnerHandle learner, float[] x, UIntPtr xCount,
+            float[] values, UIntPtr valueCount, out float score);
         [DllImport(Name)] internal static extern int weft_learner_clear_scores(LearnerHandle learner);
         [DllImport(Name)] internal static extern int weft_learner_measure(LearnerHandle learner, int is_on);
         [DllImport(Name)]

@@ -113,6 +113,8 @@ export interface Score {
   sample: number; session: number; prediction: number; label: number; loss: number;
   /** Or head. */
   token: number;
+  /** Of the option `anomaly`; 0 where that is off. */
+  anomaly: number;
 }
 
 /** Measurements of a layer's last update. */
@@ -152,6 +154,8 @@ export declare class Learner {
   predict(inputs: Rows, rows?: number, session?: number): Record<string, Float32Array>;
   predictOne(x: ArrayLike<number>): Float32Array;
   learnOne(x: ArrayLike<number>, label: number | ArrayLike<number>): void;
+  /** Anomaly score (option `anomaly`) of a sample as `learnOne` would take it; nothing is learned. */
+  scoreOne(x: ArrayLike<number>, label: number | ArrayLike<number>): number;
   counts(): Counts;
   /** Of samples since they were last cleared. */
   scores(): Score[];

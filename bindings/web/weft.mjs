@@ -824,17 +824,30 @@ class LearnerOf extends Handle {
     return calls.floatsAt(to, width);
   }
   learnOne(x, label) {
+    const { _weft_learner_learn_one, _weft_learner_learn_one_values } = this.calls.module;
+    this.#one(x, label, _weft_learner_learn_one, _weft_learner_learn_one_values);
+  }
+  /** Anomaly score (option `anomaly`) of a sample as `learnOne` would take it; nothing is learned. */
+  scoreOne(x, label) {
     const { calls, args, module } = this.calls;
+    let out;
+    const place = () => (out = args.zeroed(4));
+    const { _weft_learner_score_one, _weft_learner_score_one_values } = module;
+    this.#one(x, label, _weft_learner_score_one, _weft_learner_score_one_values, place);
+    return calls.view().getFloat32(out, true);
+  }
+  #one(x, label, byLabel, byValues, place) {
+    const { calls, args } = this.calls;
     const given = asFloats(x);
     const isLabel = typeof label === 'number';
     if (isLabel) count32(label, 'label');
     const values = isLabel ? [] : asFloats(label ?? []);
-    args.begin(4 * (given.length + values.length) + 64);
+    args.begin(4 * (given.length + values.length) + 80);
     const from = args.floats(given);
+    const rest = place ? [place()] : [];
     calls.check(isLabel
-      ? module._weft_learner_learn_one(this._handle, from, given.length, label)
-      : module._weft_learner_learn_one_values(
-        this._handle, from, given.length, args.floats(values), values.length));
+      ? byLabel(this._handle, from, given.length, label, ...rest)
+      : byValues(this._handle, from, given.length, args.floats(values), values.length, ...rest));
   }
   counts() {
     const { calls, args, module } = this.calls;
@@ -857,6 +870,7 @@ class LearnerOf extends Handle {
       return {
         sample: calls.readU64(at), session: data.getUint32(at + 8, true), prediction: data.getUint32(at + 12, true),
         label: data.getUint32(at + 16, true), loss: data.getFloat32(at + 20, true), token: data.getUint32(at + 24, true),
+        anomaly: data.getFloat32(at + 28, true),
       };
     });
   }

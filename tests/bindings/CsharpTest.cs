@@ -68,6 +68,37 @@ internal static class CsharpTest
         }
     }
 
+    /// <summary>Anomaly scores, to the bits of C++: tests/learning/anomaly_test.cpp.</summary>
+    private static void Scores(float[][] x, uint[] y)
+    {
+        const string network = "{\"weft\": 2, \"seed\": 5, \"inputs\": {\"x\": [2]}, \"chain\": [{\"type\": \"dense\", " +
+            "\"out\": 8, \"activation\": \"tanh\"}, {\"type\": \"dense\", \"out\": 2}]}";
+        Func<float, string> bits = value => BitConverter.ToUInt32(BitConverter.GetBytes(value), 0).ToString("x8");
+        using (var mesh = new Mesh(network, 1))
+        using (var learner = new Learner(mesh, "{\"optimizer\": {\"type\": \"sgd\", \"lr\": 0.1}, " +
+            "\"anomaly\": {\"score\": \"deviation\"}}"))
+        {
+            var said = new float[20];
+            for (var i = 0; i < 20; ++i)
+            {
+                said[i] = learner.ScoreOne(x[i % 4], y[i % 4]);
+                learner.LearnOne(x[i % 4], y[i % 4]);
+            }
+            for (var i = 0; i < 20; ++i) Expect(learner.Scores[i].Anomaly.Equals(said[i]), "score " + i);
+            Expect(bits(learner.ScoreOne(x[3], 1)) == "3c6c39d4", "the anomaly score of C++");
+            Fails(() => learner.ScoreOne(x[3], 2), "shape_mismatch", "below 2");
+        }
+        using (var mesh = new Mesh(network, 1))
+        using (var learner = new Learner(mesh, "{\"loss\": \"mse\", \"anomaly\": {\"score\": \"loss\"}}"))
+        {
+            Expect(bits(learner.ScoreOne(x[3], new[] { 0.25f, -1.5f })) == "3fdfecb8", "the loss of C++");
+            Fails(() => learner.ScoreOne(x[3], new[] { 0f, float.NaN }), "not_finite", "value 1");
+        }
+        using (var mesh = new Mesh(network, 1))
+        using (var learner = new Learner(mesh))
+            Fails(() => learner.ScoreOne(x[3], 1), "invalid_argument", "anomaly");
+    }
+
     private static void Calls(string folder)
     {
         float[][] x = { new float[] { 0, 0 }, new float[] { 0, 1 }, new float[] { 1, 0 }, new float[] { 1, 1 } };
@@ -87,6 +118,7 @@ internal static class CsharpTest
                 Fails(() => mesh.Tick(), "invalid_argument", "rule");
                 Fails(() => learner.LearnOne(new float[3], 0), "shape_mismatch", "3");
             }
+            Scores(x, y);
             Fails(() => new Mesh("{"), "parse_failed", "");
             Fails(() => Mesh.Load("/no/where.entity"), "not_found", "/no/where.entity");
             Fails(() => mesh.SetInput("z", x[0]), "unknown_name", "'z'");

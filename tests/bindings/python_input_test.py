@@ -42,15 +42,15 @@ class Texts(unittest.TestCase):
                      lambda: weft.Agent(folder, durability="tick\0"), lambda: weft.Agent(folder, identity="a\0"),
                      lambda: weft.LanguageModel(place), lambda: weft.LanguageModel(folder, "a\0")]
             for number, call in enumerate(calls):
-                with self.assertRaisesRegex(ValueError, "NUL", msg=str(number)) as caught:
+                with self.assertRaisesRegex(weft.WeftValueError, "NUL", msg=str(number)) as caught:
                     call()
-                self.assertNotIsInstance(caught.exception, weft.WeftError)
+                self.assertEqual((caught.exception.code, caught.exception.name), (2, "invalid_argument"))
             agent.close()
             self.assertEqual(sorted(os.listdir(folder)), ["agent"])
         self.assertEqual(mesh.state_hash(), before)
         for number, call in enumerate([lambda: mesh.set_input(b"x", [1, 1]), lambda: mesh.set_input(None, [1, 1]),
                                        lambda: mesh.attach_session("text"), lambda: mesh.morph((0,), 8)]):
-            self.assertRaises(TypeError, call)
+            self.assertRaises(weft.WeftTypeError, call)
 
 
 class Numbers(unittest.TestCase):
@@ -75,10 +75,10 @@ class Numbers(unittest.TestCase):
         for calls, values in ((of_session, (-1, 2 ** 64)), (of_64_bits, (-1, 2 ** 64)), (of_32_bits, (-1, 2 ** 32))):
             for number, call in enumerate(calls):
                 for value in values:
-                    with self.assertRaisesRegex(ValueError, str(value), msg=f"{number} {value}") as caught:
+                    with self.assertRaisesRegex(weft.WeftValueError, str(value), msg=f"{number} {value}") as caught:
                         call(value)
-                    self.assertNotIsInstance(caught.exception, weft.WeftError)
-                self.assertRaises(TypeError, call, 1.5)
+                    self.assertEqual((caught.exception.code, caught.exception.name), (4, "out_of_range"))
+                self.assertRaises(weft.WeftTypeError, call, 1.5)
         self.assertRaisesRegex(ValueError, "5 numbers", mesh.output, (0, 0, 0, 0, 0))
         self.assertRaisesRegex(ValueError, "level", weft.set_log, None, 9)
         for seconds in (-1, NAN, INF):
@@ -135,10 +135,24 @@ class Kinds(unittest.TestCase):
         for number, call in enumerate(calls):
             for value in (-5, "text", [1, 2], object()):
                 if call == learner.learn:
-                    self.assertRaises(TypeError, call, value, {"y": [1]})
+                    self.assertRaises(weft.WeftTypeError, call, value, {"y": [1]})
                 else:
-                    self.assertRaises(TypeError, call, value)
-        self.assertRaises(TypeError, tensors.load_state_dict, mesh, 5)
+                    self.assertRaises(weft.WeftTypeError, call, value)
+        self.assertRaises(weft.WeftTypeError, tensors.load_state_dict, mesh, 5)
+        for call in (lambda: learner.learn_one(object(), 0), lambda: mesh.tick_for("a"), lambda: mesh.output(5),
+                     lambda: mesh.set_input("x", [1j, 2]), lambda: learner.learn_one(np.array([1j, 2]), 0),
+                     lambda: weft.Mesh.load(5), lambda: weft.Mesh({"weft": object()}), lambda: weft.Learner(mesh, rule=object()),
+                     lambda: online.learn_one({"a": object()}, 0), lambda: online.learn_one({"a": 1}, [1]),
+                     lambda: weft.set_log(5)):
+            with self.assertRaises(weft.WeftTypeError) as caught:
+                call()
+            self.assertEqual((caught.exception.code, caught.exception.name), (2, "invalid_argument"))
+        for call in (lambda: mesh.set_input("x", "ab"), lambda: learner.learn_one(["a", 1], 0), lambda: mesh.set_input("x", [[1], [1, 2]]),
+                     lambda: learner.predict_one([10 ** 400, 1]), lambda: mesh.command("prob", (0,)),
+                     lambda: online.learn_one({"a": "word"}, 0), lambda: mesh.set_input("\ud800", [1, 2])):
+            with self.assertRaises(weft.WeftValueError) as caught:
+                call()
+            self.assertEqual(caught.exception.code, {"unknown_name": 6}.get(caught.exception.name, 2))
         mesh.to_bytes(live=None)  # any truth will do
         mesh.restore_snapshot(kept)
 
@@ -152,7 +166,64 @@ class Kinds(unittest.TestCase):
                            b'{"w": {"dtype": [], "shape": [1], "data_offsets": [0, 4]}}', b"[" * 100000):
                 with open(path, "wb") as file:
                     file.write(len(header).to_bytes(8, "little") + header + bytes(4))
-                self.assertRaisesRegex(ValueError, "no safetensors file", tensors.load_file, path)
+                self.assertRaisesRegex(weft.WeftValueError, "parse_failed: .*no safetensors file", tensors.load_file, path)
+            with self.assertRaises(weft.WeftFileNotFoundError) as caught:
+                tensors.load_file(folder + "/none")
+            self.assertEqual((caught.exception.code, caught.exception.name), (11, "not_found"))
+            with self.assertRaises(weft.WeftFileError) as caught:
+                tensors.save_file({}, folder)
+            self.assertEqual((caught.exception.code, caught.exception.name), (12, "storage"))
+
+
+class Codes(unittest.TestCase):
+    def test_codes_of_the_package_are_those_of_the_library(self):
+        from weft import errors
+        for name, code in errors._CODES.items():
+            self.assertEqual(weft._library.lib.status_name(code).decode(), name)
+        for name in errors._KINDS:
+            self.assertIn(name, [weft._library.lib.status_name(code).decode() for code in [*range(1, 19), *range(1000, 1004)]])
+
+    def test_what_is_not_there_is_a_file_or_a_lookup(self):
+        mesh = weft.Mesh(NETWORK, threads=1)
+        later = weft.Learner(weft.Mesh(NETWORK, threads=1), late="meet", patience=4, schedule="pipelined")
+        ticket = later.observe({"x": [1, 1]})
+        answer = mesh.command("probe", (1,))
+        for call in (lambda: weft.Mesh({}), lambda: weft.Network("{}"), lambda: later.answer(ticket, "y"),
+                     lambda: answer.values):
+            with self.assertRaises(weft.WeftLookupError) as caught:
+                call()
+            self.assertIsInstance(caught.exception, LookupError)
+            self.assertNotIsInstance(caught.exception, OSError)
+            self.assertEqual((caught.exception.code, caught.exception.name), (11, "not_found"))
+        with tempfile.TemporaryDirectory() as folder:
+            mesh.save(folder + "/mesh.entity")
+            for call in (lambda: weft.Mesh.load(folder + "/none"), lambda: weft.Network.load(folder + "/none"),
+                         lambda: weft.Learner.load(folder + "/none"), lambda: weft.Learner.load(folder + "/mesh.entity"),
+                         lambda: weft.Learner.load(mesh.to_bytes()), lambda: weft.Agent(folder + "/none"),
+                         lambda: weft.LanguageModel(folder + "/none"), lambda: mesh.save(folder + "/none/mesh.entity")):
+                with self.assertRaises(weft.WeftFileNotFoundError) as caught:
+                    call()
+                self.assertIsInstance(caught.exception, FileNotFoundError)
+                self.assertNotIsInstance(caught.exception, LookupError)
+                self.assertEqual(caught.exception.name, "not_found")
+                self.assertEqual(str(caught.exception), f"not_found: {caught.exception.text}")
+
+    def test_no_text_names_a_call_of_c(self):
+        environment = weft.Environment("cartpole")
+        learning = {**NETWORK, "learning": {}}
+        with tempfile.TemporaryDirectory() as folder, weft.Agent(folder + "/agent", learning, threads=1) as agent:
+            mesh = weft.Mesh(NETWORK, threads=1)
+            learner = weft.Learner(mesh)
+            kept = weft.Snapshot()
+            for call in (lambda: environment.step(0), lambda: environment.restore(b"x" * 100), lambda: weft.Learner(agent.mesh),
+                         lambda: weft.Learner(mesh), lambda: agent.mesh.run({"x": np.ones((1, 2))}), lambda: agent.mesh.to_bytes(),
+                         lambda: agent.mesh.take_snapshot(), lambda: agent.mesh.restore_snapshot(kept),
+                         lambda: agent.mesh.set_weights((0,), np.zeros((3, 2))), lambda: agent.mesh.morph((0,), "int8"),
+                         lambda: weft.Learner.load(weft.Mesh(NETWORK).to_bytes()), lambda: weft.Agent(folder + "/none"),
+                         lambda: learner.score_one([1, 1], 0), lambda: agent.act(1)):
+                with self.assertRaises(weft.WeftError) as caught:
+                    call()
+                self.assertNotRegex(caught.exception.text, r"weft_|WEFT_|::|\w\(")
 
 
 class Online(unittest.TestCase):
@@ -176,7 +247,7 @@ class Online(unittest.TestCase):
                 for wrong_x, wrong_y in samples:
                     if wrong_y in ("third",) and len(tried.classes) < 2:
                         continue
-                    with self.assertRaises(ValueError, msg=f"{wrong_x} {wrong_y}"):
+                    with self.assertRaises(weft.WeftValueError, msg=f"{wrong_x} {wrong_y}"):
                         tried.learn_one(wrong_x, wrong_y)
                 self.assertRaises((ValueError, TypeError), tried.learn_one, {"a": "word"}, 0)
                 self.assertEqual(tried.mesh.state_hash(), plain.mesh.state_hash())

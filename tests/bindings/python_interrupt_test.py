@@ -8,6 +8,8 @@ do, to the bit. Skipped (77) without numpy.
 import json
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -42,6 +44,13 @@ class Interrupts(unittest.TestCase):
         finally:
             timer.join()
         print(f"{self._testMethodName}: raised {1000 * (time.monotonic() - began - 0.3):.0f} ms after the signal")
+
+    def comes_to(self, threads):
+        """A thread that has done its work still needs a moment to go."""
+        end = time.monotonic() + 30
+        while (found := len(os.listdir("/proc/self/task"))) != threads and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertEqual(found, threads)
 
     def test_tick(self):
         self.interrupts(lambda: self.mesh.tick(10 ** 12))
@@ -123,22 +132,148 @@ class Interrupts(unittest.TestCase):
 
     @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
     def test_generate(self):
-        def interrupt(*_):
-            raise KeyboardInterrupt
-
         # The model writes 508 tokens, many more than it can in 5 ms; a signal comes in C or in a callback of C.
-        before = signal.signal(signal.SIGALRM, interrupt)
-        try:
-            with weft.LanguageModel(MODEL, threads=1) as model:
-                for turn in range(40):
-                    with self.assertRaises(KeyboardInterrupt):
-                        signal.setitimer(signal.ITIMER_REAL, 0.005)
-                        model.generate("Once upon a time", tokens=508, ignores_ends=True,
-                                       on_text=None if turn % 2 else lambda text: None)
-                self.assertEqual(len(model.generate("Once", tokens=5, ignores_ends=True)["ids"]), 5)
-        finally:
+        with Signals() as signals, weft.LanguageModel(MODEL, threads=1) as model:
+            for turn in range(40):
+                with self.assertRaises(KeyboardInterrupt):
+                    signals.come(0.005)
+                    model.generate("Once upon a time", tokens=508, ignores_ends=True,
+                                   on_text=None if turn % 2 else lambda text: None)
+            self.assertEqual(len(model.generate("Once", tokens=5, ignores_ends=True)["ids"]), 5)
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_generate_whenever_a_signal_comes(self):
+        # Also while its thread begins and ends; a wait for what a signal left held would never end.
+        with Signals() as signals, weft.LanguageModel(MODEL, threads=1) as model:
+            model.generate("Once", tokens=2)
+            threads = len(os.listdir("/proc/self/task"))
+            heard = 0
+            for turn in range(600):
+                try:
+                    signals.come(1e-6 + turn * 2e-6)
+                    model.generate("Once upon a time", tokens=3, ignores_ends=True)
+                    signals.stop()
+                except KeyboardInterrupt:
+                    heard += 1
+                self.assertTrue(signals.has_come or not heard)
+            self.assertGreater(heard, 100)
+            self.assertEqual(len(model.generate("Once", tokens=5, ignores_ends=True)["ids"]), 5)
+            self.comes_to(threads)
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_a_second_signal_leaves_no_thread(self):
+        with Signals() as signals, weft.LanguageModel(MODEL, threads=1) as model:
+            model.generate("Once", tokens=2)
+            threads = len(os.listdir("/proc/self/task"))
+            for turn in range(100):
+                with self.assertRaises(KeyboardInterrupt):
+                    try:
+                        signals.come(0.002, 20e-6 + turn * 2e-6, 2)
+                        model.generate("Once upon a time", tokens=508, ignores_ends=True)
+                    finally:
+                        while signals.left:
+                            pass
+                ids = model.generate("Once", tokens=1, ignores_ends=True)["ids"]  # not busy, as a thread that was left would be
+                self.assertEqual(len(ids), 1)
+            self.comes_to(threads)
+
+    def test_no_signal_is_lost_in_a_log_function(self):
+        with tempfile.TemporaryDirectory() as folder, Signals() as signals:
+            agent = weft.Agent(folder + "/agent", {**NETWORK, "learning": {}}, threads=1)
+            os.rename(folder + "/agent", folder + "/elsewhere")  # no checkpoint can be written, and a line tells of it
+            lines = []
+            weft.set_log(lambda level, text: lines.append(text))
+            for turn in range(40):
+                with self.assertRaises(KeyboardInterrupt):
+                    signals.come(0.001 + turn * 1e-5)
+                    end = time.monotonic() + 60
+                    while time.monotonic() < end:
+                        try:
+                            agent.checkpoint()
+                        except weft.WeftError:
+                            pass
+            os.rename(folder + "/elsewhere", folder + "/agent")
+            agent.close()
+            weft.set_log(None)
+            self.assertGreater(len(lines), 40)
+
+
+class Signals:
+    """Signals that raise KeyboardInterrupt, as Ctrl-C does."""
+
+    def __enter__(self):
+        self.left, self.has_come = 0, False
+        self.before = signal.signal(signal.SIGALRM, self.raised)
+        return self
+
+    def raised(self, *_):
+        self.left -= 1
+        self.has_come = True
+        if self.left <= 0:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+        raise KeyboardInterrupt
+
+    def come(self, after, every=0.0, times=1):
+        self.left = times
+        signal.setitimer(signal.ITIMER_REAL, after, every)
+
+    def stop(self):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def __exit__(self, *_):
+        self.stop()
+        signal.signal(signal.SIGALRM, self.before)
+
+
+class Ends(unittest.TestCase):
+    """A thread in a callback of C when the interpreter ends would be stopped there, and the process with it."""
+
+    def ends(self, *lines):
+        before = time.monotonic()
+        program = "\n".join(["import os, sys, tempfile, threading, time, weft", *lines, "time.sleep(0.3)"])
+        done = subprocess.run([sys.executable, "-B", "-c", program], capture_output=True, text=True, timeout=120, check=False,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python")})
+        told = [line for line in done.stderr.splitlines() if not line.startswith("weft: warning: ")]
+        self.assertEqual((done.returncode, told), (0, []))
+        self.assertLess(time.monotonic() - before, 60)
+        return done.stdout
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_with_a_daemon_that_writes(self):
+        for wants in ("None", "lambda text: None"):
+            self.ends(f"model = weft.LanguageModel({str(MODEL)!r}, threads=1)",
+                      "def work():",
+                      "    while True:",
+                      f"        model.generate('Once', tokens=508, ignores_ends=True, on_text={wants})",
+                      "threading.Thread(target=work, daemon=True).start()")
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_with_a_thread_that_is_waited_for(self):
+        said = self.ends(f"model = weft.LanguageModel({str(MODEL)!r}, threads=1)",
+                         "def work():",
+                         "    for _ in range(9):",
+                         "        ids = model.generate('Once', tokens=400, ignores_ends=True)['ids']",
+                         "    print(len(ids))",
+                         "threading.Thread(target=work).start()")
+        self.assertEqual(said, "400\n")
+
+    def test_with_a_daemon_that_logs(self):
+        said = self.ends(f"network = {({**NETWORK, 'learning': {}})!r}",
+                         "lines = []",
+                         "weft.set_log(lambda level, text: lines.append(text))",
+                         "folder = tempfile.TemporaryDirectory()",
+                         "agent = weft.Agent(folder.name + '/agent', network, threads=1)",
+                         "os.rename(folder.name + '/agent', folder.name + '/elsewhere')",
+                         "def work():",
+                         "    while True:",
+                         "        try:",
+                         "            agent.checkpoint()",
+                         "        except weft.WeftError:",
+                         "            time.sleep(0.001)",
+                         "threading.Thread(target=work, daemon=True).start()",
+                         "time.sleep(0.3)",
+                         "print(len(lines) > 0)")
+        self.assertEqual(said, "True\n")
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@
 
   WEFT_LIBRARY=.../libweft.so python_test.py
 """
+import contextlib
 import csv
 import gzip
+import io
 import json
 import os
 import pathlib
 import pickle
 import platform
 import signal
+import struct
 import tempfile
 import threading
 import time
@@ -146,6 +149,28 @@ class Calls(unittest.TestCase):
         self.assertEqual({k: learner.counts()[k] for k in ("observed", "taught", "forgone")},
                          {"observed": 3, "taught": 2, "forgone": 1})
 
+    def test_scores_samples_before_it_learns_them(self):
+        network = {"weft": 2, "seed": 5, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 8, "activation": "tanh"},
+                                                                         {"type": "dense", "out": 2}]}
+        learner = weft.Learner(weft.Mesh(network, threads=1), optimizer={"type": "sgd", "lr": 0.1},
+                               anomaly={"score": "deviation"})
+        said = []
+        for i in range(20):
+            said.append(learner.score_one(X[i % 4], int(Y[i % 4])))
+            learner.learn_one(X[i % 4], int(Y[i % 4]))
+        self.assertEqual(learner.scores()["anomaly"].tolist(), said)
+        before = learner.mesh.state_hash()
+        # Of C++: tests/learning/anomaly_test.cpp.
+        self.assertEqual(struct.pack(">f", learner.score_one([1, 1], 1)).hex(), "3c6c39d4")
+        self.assertRaisesRegex(weft.WeftValueError, "below 2", learner.score_one, [1, 1], 2)
+        self.assertRaises(weft.WeftValueError, learner.score_one, [1, 1], -1)
+        self.assertEqual(learner.mesh.state_hash(), before)
+        learner = weft.Learner(weft.Mesh(network, threads=1), loss="mse", anomaly={"score": "loss"})
+        self.assertEqual(struct.pack(">f", learner.score_one([1, 1], [0.25, -1.5])).hex(), "3fdfecb8")
+        self.assertRaisesRegex(weft.WeftValueError, "not_finite", learner.score_one, [1, 1], [0, float("nan")])
+        learner = weft.Learner(weft.Mesh(network, threads=1))
+        self.assertRaisesRegex(weft.WeftValueError, "anomaly", learner.score_one, [1, 1], 1)
+
     def test_errors_have_code_name_and_text(self):
         learner = weft.Learner(self.mesh)
         for call, kind, name, text in [
@@ -153,7 +178,7 @@ class Calls(unittest.TestCase):
                 (lambda: learner.learn_one([1, float("nan")], 0), ValueError, "not_finite", "x"),
                 (lambda: self.mesh.set_input("z", [1]), ValueError, "unknown_name", "'z'"),
                 (lambda: self.mesh.tick(), ValueError, "invalid_argument", "rule"),
-                (lambda: weft.Mesh.load("/no/where.entity"), OSError, "not_found", "/no/where.entity"),
+                (lambda: weft.Mesh.load("/no/where.entity"), FileNotFoundError, "not_found", "/no/where.entity"),
                 (lambda: weft.Mesh({**XOR, "sed": 1}), ValueError, "unknown_name", "sed: "),
                 (lambda: weft.Mesh.load(b"ENTITY"), weft.WeftError, None, "bytes")]:
             with self.assertRaises(weft.WeftError) as caught:
@@ -247,6 +272,46 @@ class Calls(unittest.TestCase):
         self.assertEqual(weft.devices()[0]["selector"], "cpu")
         weft.set_log(lambda level, text: None)
         weft.set_log(None)
+
+    def test_log_lines_go_to_a_function(self):
+        lines, later = [], []
+        with tempfile.TemporaryDirectory() as folder:
+            agent = weft.Agent(folder + "/agent", XOR, threads=1)
+            os.rename(folder + "/agent", folder + "/elsewhere")
+
+            def warn():
+                self.assertRaises(weft.WeftError, agent.checkpoint)
+
+            weft.set_log(lambda level, text: lines.append((level, text)))
+            for _ in range(20):
+                warn()
+            weft.set_log(lambda level, text: later.append((level, text)), 3)
+            count = len(lines)
+            warn()
+            weft.set_log(None, 5)
+            warn()
+            os.rename(folder + "/elsewhere", folder + "/agent")
+            agent.close()
+            weft.set_log(None)
+        self.assertGreaterEqual(count, 20)
+        self.assertEqual((len(lines), len(later) > 0), (count, True))
+        for level, text in lines + later:
+            self.assertEqual(level, 3)
+            self.assertIn("checkpoint", text)
+
+    def test_an_exception_of_a_log_function_is_shown_and_no_more(self):
+        def wrong(level, text):
+            raise ValueError("this one")
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()) as shown:
+            agent = weft.Agent(folder + "/agent", XOR, threads=1)
+            os.rename(folder + "/agent", folder + "/elsewhere")
+            weft.set_log(wrong)
+            self.assertRaises(weft.WeftError, agent.checkpoint)
+            os.rename(folder + "/elsewhere", folder + "/agent")
+            agent.close()
+            weft.set_log(None)
+        self.assertIn("ValueError: this one", shown.getvalue())
 
     @unittest.skipUnless(platform.machine() == "x86_64", "what others flush may differ")
     def test_tells_that_no_result_differs(self):

@@ -285,6 +285,23 @@ function learners({ Mesh, Learner }) {
   assert.ok(scores.every(({ loss, prediction, session, token }) => loss > 0 && prediction < 2 && !session && !token));
   learner.clearScores();
   assert.deepEqual(learner.scores(), []);
+  // Of C++: tests/learning/anomaly_test.cpp.
+  const watched = { weft: 2, seed: 5, inputs: { x: [2] },
+                    chain: [{ type: 'dense', out: 8, activation: 'tanh' }, { type: 'dense', out: 2 }] };
+  const watching = new Learner(new Mesh(watched), { optimizer: { type: 'sgd', lr: 0.1 }, anomaly: { score: 'deviation' } });
+  const said = [];
+  for (let i = 0; i < 20; i++) {
+    said.push(watching.scoreOne(x[i % 4], [0, 1, 1, 0][i % 4]));
+    watching.learnOne(x[i % 4], [0, 1, 1, 0][i % 4]);
+  }
+  assert.deepEqual(watching.scores().map(({ anomaly }) => anomaly), said);
+  const bits = (value) => new Uint32Array(new Float32Array([value]).buffer)[0].toString(16);
+  assert.equal(bits(watching.scoreOne([1, 1], 1)), '3c6c39d4');
+  throws(() => watching.scoreOne([1, 1], 2), 'shape_mismatch');
+  const losing = new Learner(new Mesh(watched), { loss: 'mse', anomaly: { score: 'loss' } });
+  assert.equal(bits(losing.scoreOne([1, 1], [0.25, -1.5])), '3fdfecb8');
+  throws(() => losing.scoreOne([1, 1], [0, NaN]), 'not_finite');
+  throws(() => new Learner(new Mesh(watched)).scoreOne([1, 1], 1), 'invalid_argument');
   const measured = new Learner(new Mesh(XOR), { rule: 'fw_dtp' });
   assert.deepEqual(measured.diagnostics(), []);
   measured.measure();

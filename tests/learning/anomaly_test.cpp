@@ -7,6 +7,8 @@
 #include "learning/learner_snapshot.hpp"
 #include "learning/one_sample.hpp"
 
+#include "mesh/network/network_json.hpp"
+
 #include "kernels/isa.hpp"
 
 #include "core/philox.hpp"
@@ -15,6 +17,7 @@
 
 #include "networks.hpp"
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -87,6 +90,30 @@ TEST(Anomaly, ScoresByTheLossesBefore) {
   EXPECT_EQ(watched.anomaly().scores(), 300u);
   EXPECT_NEAR(watched.anomaly().mean(), mean, 1e-9);
   EXPECT_NEAR(watched.anomaly().deviation(), std::sqrt(variance), 1e-7);
+}
+
+// The bits that the tests of the bindings expect too, of the same network and samples.
+TEST(Anomaly, ScoresTheSamplesOfTheBindings) {
+  const auto bits = [](const std::string& section, const auto& ask) {
+    mesh::Mesh mesh = must(mesh::Mesh::build(must(mesh::read_network(R"({"weft": 2, "seed": 5, "inputs": {"x": [2]},
+        "chain": [{"type": "dense", "out": 8, "activation": "tanh"}, {"type": "dense", "out": 2}]})",
+                                                                     "test")),
+                                             {.threads = 1}));
+    const auto learner = must(Learner::build(mesh, must(read_learning(section))));
+    return std::bit_cast<std::uint32_t>(static_cast<float>(must(ask(*learner))));
+  };
+  const std::vector<std::vector<float>> x{{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  EXPECT_EQ(bits(R"({"optimizer": {"type": "sgd", "lr": 0.1}, "anomaly": {"score": "deviation"}})",
+                 [&](Learner& learner) {
+                   for (std::size_t i = 0; i < 20; ++i)
+                     must(learn_one(learner, x[i % 4], i % 4 == 1 || i % 4 == 2 ? 1u : 0u));
+                   return score_one(learner, x[3], 1u);
+                 }),
+            0x3c6c39d4u);
+  const std::vector<float> values{0.25f, -1.5f};
+  EXPECT_EQ(bits(R"({"loss": "mse", "anomaly": {"score": "loss"}})",
+                 [&](Learner& learner) { return score_one(learner, x[3], values); }),
+            0x3fdfecb8u);
 }
 
 TEST(Anomaly, SeesStrangeSamplesAndFewOthers) {

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import json
 import operator
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, ItemsView, List, Mapping, Tuple
 
 import numpy as np
 
-from .errors import error_of
+from .errors import WeftError, error_of, refused, wrong_kind
 
 
 _MOST = {c_size_t: 2 ** (8 * ctypes.sizeof(c_size_t)) - 1, c_uint64: 2 ** 64 - 1, c_uint32: 2 ** 32 - 1,
@@ -24,9 +25,9 @@ def whole(value: Any, what: str, most: int = _MOST[c_size_t]) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{what}: {value!r} is no whole number") from None
+        raise wrong_kind(f"{what}: {value!r} is no whole number") from None
     if not 0 <= number <= most:
-        raise ValueError(f"{what}: {number} is not from 0 to {most}")
+        raise refused("out_of_range", f"{what}: {number} is not from 0 to {most}")
     return number
 
 
@@ -114,17 +115,16 @@ class EnvironmentResult(Sized):
 DIAGNOSTICS = np.dtype([("size", np.uintp), ("at", "u4", 4), ("error", "f4"), ("budget", "f4"), ("update", "f4"),
                         ("relative_update", "f4"), ("weight", "f4"), ("reserved", "f4"), ("error_age", "u8")], align=True)
 SCORE = np.dtype([("sample", "u8"), ("session", "u4"), ("prediction", "u4"), ("label", "u4"), ("loss", "f4"),
-                  ("token", "u4"), ("reserved", "u4")])
-LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+                  ("token", "u4"), ("anomaly", "f4")])
 TextFunction = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
 
 # Functions by the types of their arguments: H a handle or an address, T a text, Z a size, Q 64 bits, I an int,
-# U 32 bits, C a coordinate, h a place for a handle, z for a size, q for 64 bits, i for an int.
+# U 32 bits, C a coordinate, h a place for a handle, z for a size, q for 64 bits, i for an int, f for a float.
 _TYPES: Dict[str, Any] = {"H": c_void_p, "T": c_char_p, "Z": c_size_t, "Q": c_uint64, "I": c_int, "U": c_uint32,
                           "C": Coord, "h": POINTER(c_void_p), "z": POINTER(c_size_t), "q": POINTER(c_uint64),
-                          "i": POINTER(c_int)}
+                          "i": POINTER(c_int), "f": POINTER(c_float)}
 _FUNCTIONS = {
-    "set_log": "HHI", "devices": "HZz", "take_flushed_results": "i",
+    "set_log": "HHI", "keep_log": "I", "next_log": "QiHZz", "devices": "HZz", "take_flushed_results": "i",
     "network_read": "TZTh", "network_load": "Th", "network_create": "TUUUUh", "network_add_input": "HTHZ",
     "network_add_layer": "HT", "network_add_output": "HTC", "network_set": "HTT", "network_text": "HHZz",
     "network_destroy": "H",
@@ -139,7 +139,7 @@ _FUNCTIONS = {
     "mesh_take_snapshot": "HH", "mesh_restore_snapshot": "HH",
     "learner_build": "HTh", "learner_load": "THhh", "learner_load_bytes": "HZHhh", "learner_destroy": "H", "learner_learn": "HHZHZQ", "learner_drain": "H",
     "learner_predict": "HHZZHZZ", "learner_predict_one": "HHZHZ", "learner_learn_one": "HHZU",
-    "learner_learn_one_values": "HHZHZ", "learner_observe": "HHZq", "learner_answer": "HQTHZz",
+    "learner_learn_one_values": "HHZHZ", "learner_score_one": "HHZUf", "learner_score_one_values": "HHZHZf", "learner_observe": "HHZq", "learner_answer": "HQTHZz",
     "learner_teach": "HQHZ", "learner_forgo": "HQ", "learner_expired": "HHZz", "learner_scores": "HHZz",
     "learner_clear_scores": "H", "learner_count": "HH", "learner_measure": "HI", "learner_diagnostics": "HHZz",
     "agent_open": "THHh", "agent_mesh": "Hh", "agent_learner": "Hh", "agent_acknowledge": "H", "agent_checkpoint": "H",
@@ -150,6 +150,9 @@ _FUNCTIONS = {
     "model_load": "THh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
     "model_generate": "HTHHH", "model_result": "HHZz",
 }
+# Of these, `not_found` is a file, or something in one.
+_OF_FILES = {"network_load", "mesh_load", "mesh_load_bytes", "mesh_save", "learner_load", "learner_load_bytes", "agent_open",
+             "agent_acknowledge", "agent_checkpoint", "agent_close", "model_load"}
 # The others give no status.
 _PLAIN = {"last_error": ([], POINTER(Error)), "status_name": ([c_int], c_char_p), "version": ([], c_char_p)}
 
@@ -189,16 +192,19 @@ class Library:
             setattr(self, name, function)
         last_error = self.last_error
 
-        def check(status: int, _function: Any, _arguments: Any) -> int:
-            if status:
-                error = last_error().contents
-                raise error_of(error.code, error.name.decode(), error.message.decode(errors="replace"))
-            return status
+        def checked(of_files: bool) -> Callable[[int, Any, Any], int]:
+            def check(status: int, _function: Any, _arguments: Any) -> int:
+                if status:
+                    error = last_error().contents
+                    raise error_of(error.code, error.name.decode(), error.message.decode(errors="replace"), of_files)
+                return status
+            return check
 
+        check, check_of_files = checked(False), checked(True)
         for name, types in _FUNCTIONS.items():
             function = getattr(self.dll, "weft_" + name)
             function.argtypes, function.restype = [_TYPES[t] for t in types], c_int
-            function.errcheck = check
+            function.errcheck = check_of_files if name in _OF_FILES else check
             setattr(self, name, function)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:  # for those who check types
@@ -211,23 +217,36 @@ lib = Library(_find())
 def text(value: str, what: str) -> bytes:
     """As the C ABI takes it, which would end at a NUL. @error TypeError, ValueError"""
     if not isinstance(value, str):
-        raise TypeError(f"{what}: {value!r} is no str")
+        raise wrong_kind(f"{what}: {value!r} is no str")
     if "\0" in value:
-        raise ValueError(f"{what}: {value!r} has a NUL in it")
-    return value.encode()
+        raise refused("invalid_argument", f"{what}: {value!r} has a NUL in it")
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise refused("invalid_argument", f"{what}: {value!r}: {error}") from None
+
+
+def json_text(value: Any, what: str) -> bytes:
+    """As JSON. @error WeftTypeError, WeftValueError: it has what JSON has not"""
+    try:
+        return json.dumps(value).encode()
+    except TypeError as error:
+        raise wrong_kind(f"{what}: {error}") from None
+    except (RecursionError, ValueError) as error:
+        raise refused("invalid_argument", f"{what}: {error}") from None
 
 
 def items(value: Any, what: str) -> "ItemsView[str, Any]":
     """Of a dictionary, or of what has its `items` as a table of pandas has. @error TypeError"""
     if not hasattr(value, "items"):
-        raise TypeError(f"{what}: {value!r} has no names with values")
+        raise wrong_kind(f"{what}: {value!r} has no names with values")
     return value.items()
 
 
 def is_a(value: Any, kind: type, what: str) -> Any:
     """The value. @error TypeError: it is of another kind"""
     if not isinstance(value, kind):
-        raise TypeError(f"{what}: {value!r} is no weft.{kind.__name__}")
+        raise wrong_kind(f"{what}: {value!r} is no weft.{kind.__name__}")
     return value
 
 
@@ -236,9 +255,14 @@ def text_or_none(value: "str | None", what: str) -> "bytes | None":
 
 
 def path(value: "str | os.PathLike[str]") -> bytes:
-    encoded = os.fsencode(value)
+    try:
+        encoded = os.fsencode(value)
+    except TypeError:
+        raise wrong_kind(f"path: {value!r} is no path") from None
+    except UnicodeEncodeError as error:
+        raise refused("invalid_argument", f"path: {value!r}: {error}") from None
     if b"\0" in encoded:
-        raise ValueError(f"path: {value!r} has a NUL in it")
+        raise refused("invalid_argument", f"path: {value!r} has a NUL in it")
     return encoded
 
 
@@ -247,7 +271,7 @@ def buffer(value: Any, what: str) -> bytes:
     if isinstance(value, bytes):
         return value
     if not isinstance(value, (bytearray, memoryview)):
-        raise TypeError(f"{what}: {value!r} is no bytes")
+        raise wrong_kind(f"{what}: {value!r} is no bytes")
     return bytes(value)
 
 
@@ -282,10 +306,17 @@ def floats(values: Any) -> np.ndarray:
     """As float32, row-major; what is so already is not copied."""
     if type(values) is np.ndarray and values.dtype == np.float32 and values.flags.c_contiguous:
         return values
-    given = np.asarray(values)
-    if given.dtype.kind == "c":
-        raise TypeError("complex numbers, where real ones are wanted")
-    return np.ascontiguousarray(given, np.float32)
+    try:
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise wrong_kind("complex numbers, where real ones are wanted")
+        return np.ascontiguousarray(given, np.float32)
+    except WeftError:
+        raise
+    except TypeError as error:
+        raise wrong_kind(f"no array of numbers: {error}") from None
+    except (OverflowError, ValueError) as error:
+        raise refused("invalid_argument", f"no array of numbers: {error}") from None
 
 
 def make_values(arrays: Mapping[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":

@@ -18,6 +18,7 @@ except ImportError:  # before scikit-learn 1.6 it was a method
     def _validate_data(estimator: Any, *arrays: Any, **options: Any) -> Any:
         return estimator._validate_data(*arrays, **options)
 
+from .errors import refused
 from .learner import Learner
 from .mesh import Mesh
 from .network import Network
@@ -121,7 +122,7 @@ class WeftClassifier(ClassifierMixin, _Estimator):
             self._begin(X, max(2, len(self.classes_)), None)
         labels = np.searchsorted(self.classes_, y)
         if not np.array_equal(self.classes_[np.minimum(labels, len(self.classes_) - 1)], y):
-            raise ValueError(f"y has a label that is none of classes {list(self.classes_)}")
+            raise refused("unknown_name", f"y has a label that is none of classes {list(self.classes_)}")
         self._learn(X, labels, 1, in_order=True)
         return self
 

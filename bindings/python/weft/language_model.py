@@ -5,63 +5,21 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import queue
 import sys
-import threading
 from ctypes import c_size_t, c_void_p
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from . import _library
-from ._library import address, lib
+from . import _library, _threads
+from ._library import address, floats, lib
+from .errors import refused, wrong_kind
 from .network import Handle
 
 
 def _given(value: Any, zero: Any) -> Any:
     """The value for the C ABI, where 0 is the default; `zero` says 0 there."""
     return 0 if value is None else value if value != 0 else zero
-
-
-def _generate_on_thread(generate: Callable[[Any], None], on_text: Optional[Callable[[str], Any]]) -> None:
-    """Runs generate(give) on a thread of its own: what a signal raises in a callback of C is lost, here it is heard
-    while the next text is waited for. A signal can come between any two steps: so the thread begins what it is told to, and
-    says twice that it has ended. Queues alone, for their calls cannot be cut short."""
-    gate: "queue.SimpleQueue[bool]" = queue.SimpleQueue()
-    texts: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
-    is_over = [False]
-    failed: List[BaseException] = []
-
-    def give(_: Any, text: bytes) -> int:
-        texts.put(text)
-        return int(is_over[0])
-
-    def run() -> None:
-        try:
-            if gate.get():
-                generate(_library.TextFunction(give))
-        except BaseException as error:
-            failed.append(error)
-        texts.put(None)
-        texts.put(None)
-
-    try:
-        threading.Thread(target=run).start()
-        try:
-            gate.put(True)
-            while (text := texts.get()) is not None:
-                if on_text is not None:
-                    on_text(text.decode())
-        finally:
-            is_over[0] = True
-            gate.put(False)
-            while texts.get() is not None:
-                pass
-    except BaseException:
-        gate.put(False)  # for a thread whose start a signal met
-        raise
-    if failed:
-        raise failed[0]
 
 
 class LanguageModel(Handle):
@@ -109,14 +67,16 @@ class LanguageModel(Handle):
         JSON's text or a dict.
         """
         if isinstance(stops, (str, bytes)):
-            raise TypeError(f"stops: {stops!r} is one text; a list of texts is wanted")
-        if tokens is not None and tokens < 1:
-            raise ValueError(f"tokens: {tokens} is less than 1")
+            raise wrong_kind(f"stops: {stops!r} is one text; a list of texts is wanted")
+        if tokens is not None and _library.whole(tokens, "tokens") < 1:
+            raise refused("out_of_range", f"tokens: {tokens} is less than 1")
         texts = (ctypes.c_char_p * len(stops))(*[_library.text(stop, "stops") for stop in stops])
-        bias = sorted((logit_bias or {}).items())
-        bias_ids = np.array([_library.whole(token, "logit_bias", 2 ** 32 - 1) for token, _ in bias], np.uint32)
-        biases = np.array([value for _, value in bias], np.float32)
-        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
+        bias = sorted((_library.whole(token, "logit_bias", 2 ** 32 - 1), value)
+                      for token, value in _library.items(logit_bias or {}, "logit_bias"))
+        bias_ids = np.array([token for token, _ in bias], np.uint32)
+        biases = floats([value for _, value in bias])
+        schema = json_schema if json_schema is None or isinstance(json_schema, str) else \
+            _library.json_text(json_schema, "json_schema").decode()
         options = _library.GenerateOptions(
             tokens=_given(tokens, tokens), temperature=_given(temperature, temperature),
             top_k=_given(top_k, 2 ** 64 - 1), top_p=_given(top_p, sys.float_info.min), min_p=_given(min_p, -1.0),
@@ -128,6 +88,10 @@ class LanguageModel(Handle):
             grammar=_library.text_or_none(grammar or None, "grammar"),
             json_schema=_library.text_or_none(schema or None, "json_schema"))
         encoded = _library.text(prompt, "prompt")
-        _generate_on_thread(
-            lambda give: lib.model_generate(self._handle, encoded, ctypes.byref(options), give, None), on_text)
+
+        def generate(give: Callable[[Any], bool]) -> None:
+            function = _library.TextFunction(lambda _, text: int(not give(text)))
+            lib.model_generate(self._handle, encoded, ctypes.byref(options), function, None)
+
+        _threads.run(generate, lambda text: None if on_text is None else on_text(text.decode()))
         return json.loads(_library.read_text(lib.model_result, self._handle))

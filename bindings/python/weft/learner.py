@@ -6,14 +6,15 @@ import ctypes
 import json
 import os
 import threading
-from ctypes import c_size_t, c_uint64, c_void_p
+from ctypes import c_float, c_size_t, c_uint64, c_void_p
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from . import _library
+from . import _library, _threads
 from ._library import address, floats, lib, make_values
 from ._slices import Slices, is_finite
+from .errors import refused
 from .mesh import Mesh, call_in_slices, mesh_options
 from .network import Handle, Network
 
@@ -33,7 +34,7 @@ class Learner(Handle):
     def __init__(self, mesh: Mesh, **options: Any) -> None:
         """Options are those of a network file's section "learning"; none: the network's own."""
         handle = c_void_p()
-        lib.learner_build(_library.is_a(mesh, Mesh, "mesh")._handle, json.dumps(options).encode() if options else None, handle)
+        lib.learner_build(_library.is_a(mesh, Mesh, "mesh")._handle, _library.json_text(options, "options") if options else None, handle)
         self._begin(handle, mesh)
 
     @classmethod
@@ -89,7 +90,7 @@ class Learner(Handle):
             samples = len(next(iter(given.values()))) if given else 0
         for name, array in {**given, **wanted}.items():
             if len(array) != samples:
-                raise ValueError(f"{name}: {len(array)} rows of {samples} samples")
+                raise refused("shape_mismatch", f"{name}: {len(array)} rows of {samples} samples")
         widths = {row["name"]: row["width"] for row in self.mesh.description["outputs"]}
         # Samples of which one could be refused go in one call, which refuses all.
         is_one = not all(map(is_finite, [*given.values(), *wanted.values()])) or self._may_refuse(wanted, widths)
@@ -113,21 +114,8 @@ class Learner(Handle):
         KeyboardInterrupt is raised at once; the errors under way arrive all the same, and until then calls of the
         mesh and the learner fail with `busy`.
         """
-        failed: List[BaseException] = []
-
-        def work() -> None:
-            try:
-                lib.learner_drain(handle)
-            except BaseException as error:
-                failed.append(error)
-
         handle = self._handle
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.05)
-        if failed:
-            raise failed[0]
+        _threads.run_apart(lambda: lib.learner_drain(handle))
 
     def predict(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None,
                 session: Optional[int] = None) -> Dict[str, np.ndarray]:
@@ -149,11 +137,11 @@ class Learner(Handle):
     def predict_one(self, x: Any) -> np.ndarray:
         """The answer [width] to x [width]; of a network with one input, one output and one session."""
         places = self._places
-        if len(x) == self._x_size <= _SMALL and np.ndim(x) == 1 and places.acquire(False):
+        if places.acquire(False):
             try:
-                self._x[:] = x
-                _predict_one(self._handle, self._at[0], self._x_size, self._at[1], self._width)
-                return self._y.copy()
+                if self._takes(x):
+                    _predict_one(self._handle, self._at[0], self._x_size, self._at[1], self._width)
+                    return self._y.copy()
             finally:
                 places.release()
         given = floats(x)
@@ -164,22 +152,41 @@ class Learner(Handle):
     def learn_one(self, x: Any, y: Any) -> None:
         """Learns one sample: by its label (a whole number) or its values [width]."""
         places = self._places
-        if type(y) is int and 0 <= y <= NO_LABEL and len(x) == self._x_size <= _SMALL and np.ndim(x) == 1 \
-                and places.acquire(False):
+        if type(y) is int and 0 <= y <= NO_LABEL and places.acquire(False):
             try:
-                self._x[:] = x
-                _learn_one(self._handle, self._at[0], self._x_size, y)
-                return
+                if self._takes(x):
+                    _learn_one(self._handle, self._at[0], self._x_size, y)
+                    return
             finally:
                 places.release()
         given = floats(x)
-        if isinstance(y, (int, np.integer)):
-            if not 0 <= y <= NO_LABEL:
-                raise ValueError(f"label {y}: it is from 0 to 2^32 - 1")
+        if _is_label(y):
             lib.learner_learn_one(self._handle, address(given), given.size, int(y))
         else:
             values = floats(y)
             lib.learner_learn_one_values(self._handle, address(given), given.size, address(values), values.size)
+
+    def score_one(self, x: Any, y: Any) -> float:
+        """Anomaly score (option `anomaly`) of a sample x [width] with its label or values [width], as `learn_one` would
+        take it; nothing is learned. @error WeftValueError `invalid_argument`: the option is off"""
+        given, score = floats(x), c_float()
+        if _is_label(y):
+            lib.learner_score_one(self._handle, address(given), given.size, int(y), score)
+        else:
+            values = floats(y)
+            lib.learner_score_one_values(self._handle, address(given), given.size, address(values), values.size, score)
+        return score.value
+
+    def _takes(self, x: Any) -> bool:
+        """Copies a small sample to its place. False: it is none, or `floats` is to say what is wrong."""
+        try:
+            if len(x) != self._x_size or self._x_size > _SMALL or np.ndim(x) != 1 or \
+                    type(x) is np.ndarray and x.dtype.kind == "c":
+                return False
+            self._x[:] = x
+            return True
+        except (OverflowError, TypeError, ValueError):
+            return False
 
     def observe(self, inputs: Mapping[str, Any]) -> int:
         """One sample of which the target comes later, or never: its ticket."""
@@ -217,7 +224,8 @@ class Learner(Handle):
         return made.tolist()
 
     def scores(self, clear: bool = True) -> np.ndarray:
-        """Predictions before they were learned from: a structured array of sample, session, prediction, label, loss."""
+        """Predictions before they were learned from: a structured array of sample, session, prediction, label,
+        loss, token (or head), and anomaly: the score of the option `anomaly`."""
         needed = c_size_t()
         lib.learner_scores(self._handle, None, 0, needed)
         made = np.empty(needed.value, _library.SCORE)
@@ -316,6 +324,15 @@ class Agent(Handle):
         return json.loads(_library.read_text(lib.agent_statistics, self._handle))
 
 
+def _is_label(y: Any) -> bool:
+    """@error WeftValueError: a number that no label can be"""
+    if not isinstance(y, (int, np.integer)):
+        return False
+    if not 0 <= y <= NO_LABEL:
+        raise refused("out_of_range", f"label {y}: it is from 0 to 2^32 - 1")
+    return True
+
+
 def _ticket(ticket: int) -> int:
     return _library.whole(ticket, "ticket", 2 ** 64 - 1)
 
@@ -324,7 +341,7 @@ def _target_values(values: Any) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind in "iub":
         if array.size and (array.min() < 0 or array.max() > NO_LABEL):
-            raise ValueError(f"labels from {array.min()} to {array.max()}: they are from 0 to 2^32 - 1")
+            raise refused("out_of_range", f"labels from {array.min()} to {array.max()}: they are from 0 to 2^32 - 1")
         return np.ascontiguousarray(array, np.uint32)
     return floats(array)
 

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import math
+import numbers
 import time
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
@@ -15,6 +16,7 @@ import numpy as np
 from . import _library
 from ._library import address, floats, lib, make_values
 from ._slices import Slices, is_finite, rows_of
+from .errors import refused, wrong_kind
 from .network import Handle, Network, Place, coord
 
 COMMANDS = ("enable", "disable", "set_period", "set_weights", "reset", "probe", "snapshot", "morph",
@@ -121,8 +123,10 @@ class Mesh(Handle):
 
     def tick_for(self, seconds: float) -> int:
         """Ticks until the time is up; returns how many: at least one where there is any time. KeyboardInterrupt stops between two of them."""
+        if not isinstance(seconds, numbers.Real):
+            raise wrong_kind(f"seconds: {seconds!r} is no number")
         if not 0 <= seconds < math.inf:
-            raise ValueError(f"seconds: {seconds} is not 0 or more")
+            raise refused("out_of_range", f"seconds: {seconds} is not 0 or more")
         end = time.perf_counter() + seconds
         done, ticks, slowest = 0, c_uint64(), 0.0
         while True:
@@ -145,7 +149,7 @@ class Mesh(Handle):
         given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
         if ticks is None:
             if not given:
-                raise ValueError("ticks: how many, where no input says it?")
+                raise refused("invalid_argument", "ticks: how many, where no input says it?")
             ticks = _first_length(given)
         ticks = _library.whole(ticks, "ticks")
         made = self._room(outputs, (ticks,) if sessions == 1 else (ticks, sessions))
@@ -279,7 +283,7 @@ class Mesh(Handle):
                 dtype: Optional[str] = None, granularity: Optional[str] = None, values: Any = ()) -> Answer:
         """Sends a command to a cell, to be executed at its next tick: one of COMMANDS."""
         if kind not in COMMANDS:
-            raise ValueError(f"command {kind!r} is none of {', '.join(COMMANDS)}")
+            raise refused("unknown_name", f"command {kind!r} is none of {', '.join(COMMANDS)}")
         given = floats(values)
         made = _library.Command(kind=COMMANDS.index(kind), at=coord(at), parameter=parameter, number=number,
                                 not_before=not_before, dtype=_library.text_or_none(dtype, "dtype"),
@@ -311,7 +315,7 @@ def mesh_options(*, executor: Optional[str] = None, device: Optional[str] = None
 def _first_length(arrays: Mapping[str, np.ndarray]) -> int:
     for name, array in arrays.items():
         if array.ndim == 0:
-            raise ValueError(f"{name}: one number, where rows of values are expected")
+            raise refused("shape_mismatch", f"{name}: one number, where rows of values are expected")
         return len(array)
     return 0
 

@@ -6,12 +6,13 @@ import ctypes
 import json
 import os
 from ctypes import c_size_t, c_void_p
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Dict, List, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
 from . import _library
 from ._library import lib
+from .errors import refused, wrong_kind
 
 Place = Sequence[int]
 _Self = TypeVar("_Self", bound="Handle")
@@ -19,9 +20,13 @@ _Self = TypeVar("_Self", bound="Handle")
 
 def coord(at: Place) -> _library.Coord:
     """[z, y, x, layer], or fewer numbers: the last ones of z, y, x, with layer 0."""
-    numbers = [_library.whole(number, "place", 2 ** 32 - 1) for number in at]
+    try:
+        given = list(at)
+    except TypeError:
+        raise wrong_kind(f"place: {at!r}, where [z, y, x, layer] is wanted") from None
+    numbers = [_library.whole(number, "place", 2 ** 32 - 1) for number in given]
     if len(numbers) > 4:
-        raise ValueError(f"place: {len(numbers)} numbers, where [z, y, x, layer] are 4")
+        raise refused("invalid_argument", f"place: {len(numbers)} numbers, where [z, y, x, layer] are 4")
     if len(numbers) < 4:
         numbers = [0] * (3 - len(numbers)) + numbers + [0]
     return _library.Coord(*numbers)
@@ -64,8 +69,9 @@ class Network(Handle):
 
     def __init__(self, description: Union[str, Dict[str, Any]], source: Optional[str] = None) -> None:
         """A network file's text, or the object that it holds."""
-        text = description if isinstance(description, str) else json.dumps(description)
-        handle, encoded = c_void_p(), text.encode()
+        encoded = description.encode(errors="replace") if isinstance(description, str) else \
+            _library.json_text(description, "network")
+        handle = c_void_p()
         lib.network_read(encoded, len(encoded), _library.text_or_none(source, "source"), handle)
         super().__init__(handle)
 
@@ -112,7 +118,7 @@ class Network(Handle):
         if source is not None:
             row["from"] = [name if isinstance(name, (str, dict)) else
                            [getattr(coord(name), axis) for axis in ("z", "y", "x", "layer")] for name in source]
-        lib.network_add_layer(self._handle, json.dumps(row).encode())
+        lib.network_add_layer(self._handle, _library.json_text(row, "layer"))
         return self
 
     def output(self, name: str, at: Place) -> "Network":
@@ -123,7 +129,7 @@ class Network(Handle):
     def set(self, **keys: Any) -> "Network":
         """Other keys of a network file: name, seed, device, supervision, learning, stream, reinforcement."""
         for key, value in keys.items():
-            lib.network_set(self._handle, _library.text(key, "key"), json.dumps(value).encode())
+            lib.network_set(self._handle, _library.text(key, "key"), _library.json_text(value, key))
         return self
 
     @property
@@ -157,17 +163,3 @@ def take_flushed_results() -> bool:
     flushed = ctypes.c_int()
     lib.take_flushed_results(flushed)
     return bool(flushed.value)
-
-
-_kept: List[Tuple[Any, ...]] = []
-
-
-def set_log(function: Optional[Callable[[int, str], None]], level: int = 3) -> None:
-    """Log lines of `level` (0 trace to 4 error, 5 none) and above go to `function(level, text)`; None: to stderr."""
-    made = None
-    if function is not None:
-        given = function
-        made = _library.LogFunction(lambda _, level, text: given(level, text.decode(errors="replace")))
-    level = _library.whole(level, "level", 5)
-    lib.set_log(ctypes.cast(made, c_void_p) if made else None, None, level)
-    _kept[:] = [(made,)]

@@ -6,6 +6,7 @@ from typing import Any, Dict, Hashable, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
+from .errors import refused, wrong_kind
 from .learner import Learner
 from .mesh import Mesh
 from .network import Network
@@ -24,12 +25,22 @@ class _Moments(NamedTuple):
             mean = self.mean + difference / (self.samples + 1)
             squares = self.squares + difference * (values - mean)
         if not (np.isfinite(mean).all() and np.isfinite(squares).all()):
-            raise ValueError(f"{what}: {np.asarray(values).tolist()}; it is to be finite, and its square too")
+            raise refused("not_finite", f"{what}: {np.asarray(values).tolist()}; it is to be finite, and its square too")
         return _Moments(self.samples + 1, mean, squares)
 
     def deviation(self) -> np.ndarray:
         deviation = np.sqrt(self.squares / max(1, self.samples))
         return np.where(deviation > 0, deviation, 1.0)
+
+
+def _numbers(given: Any, what: str) -> np.ndarray:
+    """As float64. @error WeftTypeError, WeftValueError: it has what is no number"""
+    try:
+        return np.array(given, np.float64)
+    except TypeError as error:
+        raise wrong_kind(f"{what}: {error}") from None
+    except (OverflowError, ValueError) as error:
+        raise refused("invalid_argument", f"{what}: {error}") from None
 
 
 class _Online:
@@ -49,8 +60,8 @@ class _Online:
 
     def _given(self, x: Mapping[Hashable, float]) -> np.ndarray:
         if not hasattr(x, "get"):
-            raise TypeError(f"x: {x!r} is no dictionary of numbers by feature")
-        return np.array([x.get(name, 0.0) for name in self.features], np.float64)
+            raise wrong_kind(f"x: {x!r} is no dictionary of numbers by feature")
+        return _numbers([x.get(name, 0.0) for name in self.features], "x")
 
     def _scaled(self, values: np.ndarray, moments: "_Moments") -> np.ndarray:
         return ((values - moments.mean) / moments.deviation()).astype(np.float32)
@@ -61,6 +72,13 @@ class _Online:
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.mesh = self.learner.mesh
+
+
+def _check_is_name(y: Any) -> None:
+    try:
+        hash(y)
+    except TypeError as error:
+        raise wrong_kind(f"label {y!r}: {error}") from None
 
 
 class OnlineClassifier(_Online):
@@ -78,11 +96,11 @@ class OnlineClassifier(_Online):
         """Learns one sample: numbers by feature, and its label. @error ValueError: a number that is not finite, a
         label that is NaN, or more classes than `most_classes`; the model is then as before"""
         if y is None or y != y:
-            raise ValueError(f"label {y!r}: no class can be told from it")
+            raise refused("invalid_argument", f"label {y!r}: no class can be told from it")
         is_new = y not in self.classes
         if is_new and len(self.classes) == self.most_classes:
-            raise ValueError(f"label {y!r} would be class {self.most_classes + 1} of {self.most_classes}")
-        hash(y)
+            raise refused("out_of_range", f"label {y!r} would be class {self.most_classes + 1} of {self.most_classes}")
+        _check_is_name(y)
         values = self._given(x)
         moments = self._moments.with_values(values, "x")
         self.learner.learn_one(self._scaled(values, moments), len(self.classes) if is_new else self.classes.index(y))
@@ -118,7 +136,7 @@ class OnlineRegressor(_Online):
     def learn_one(self, x: Mapping[Hashable, float], y: float) -> "OnlineRegressor":
         """Learns one sample: numbers by feature, and its value. @error ValueError: a number that is not finite; the
         model is then as before"""
-        values, value = self._given(x), np.array(y, np.float64)
+        values, value = self._given(x), _numbers(y, "y")
         moments = self._moments.with_values(values, "x")
         targets = self._targets.with_values(value, "y")
         self.learner.learn_one(self._scaled(values, moments), [(value - targets.mean) / targets.deviation()])

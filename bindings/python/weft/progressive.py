@@ -8,6 +8,7 @@ from typing import Any, Deque, Iterable, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from .errors import refused
 from .learner import Learner
 
 
@@ -64,7 +65,7 @@ def progressive_validation(model: Any, stream: Iterable[Tuple[Any, Any]], *, win
     one of then. Targets that are left come at the end, in order.
     """
     if delay < 0:
-        raise ValueError(f"delay: {delay} is not from 0")
+        raise refused("out_of_range", f"delay: {delay} is not from 0")
     scores = _Scores(window, metric)
     waiting: Deque[Tuple[int, Any, Any, Any]] = collections.deque()
 

@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import is_a, items
+from ._library import floats, is_a, items
+from .errors import of_system, refused
 from .mesh import Mesh
 
 _TYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32, "I16": np.int16,
@@ -39,7 +40,7 @@ def names(mesh: Mesh, prefixes: Optional[Sequence[str]] = None) -> "Dict[str, Tu
             prefixes.append(str(place))
             place += 1 + _has_activation(mesh, at)
     if len(prefixes) != len(layers):
-        raise ValueError(f"{len(prefixes)} prefixes for {len(layers)} layers with parameters")
+        raise refused("shape_mismatch", f"{len(prefixes)} prefixes for {len(layers)} layers with parameters")
     return {f"{prefix}.{spec['name']}": (at, number) for prefix, (at, parameters) in zip(prefixes, layers)
             for number, spec in enumerate(parameters)}
 
@@ -59,15 +60,15 @@ def load_state_dict(mesh: Mesh, state: Mapping[str, Any], prefixes: Optional[Seq
     known = names(mesh, prefixes)
     state = dict(items(state, "state"))
     if set(known) != set(state):
-        raise ValueError(f"parameters that the mesh lacks: {sorted(set(state) - set(known))}; "
-                         f"that are missing: {sorted(set(known) - set(state))}")
+        raise refused("unknown_name", f"parameters that the mesh lacks: {sorted(set(state) - set(known))}; "
+                      f"that are missing: {sorted(set(known) - set(state))}")
     arrays = {name: _array(value) for name, value in state.items()}
     shapes = {(tuple(at), number): tuple(spec["shape"]) for at, parameters in _layers(mesh)
               for number, spec in enumerate(parameters)}
     for name, (at, number) in known.items():
         wanted = shapes[tuple(at), number]
         if arrays[name].shape != wanted:
-            raise ValueError(f"{name}: {list(arrays[name].shape)} against {list(wanted)} of the mesh")
+            raise refused("shape_mismatch", f"{name}: {list(arrays[name].shape)} against {list(wanted)} of the mesh")
     for name, (at, number) in known.items():
         mesh.set_weights(at, arrays[name], number)
 
@@ -75,7 +76,7 @@ def load_state_dict(mesh: Mesh, state: Mapping[str, Any], prefixes: Optional[Seq
 def _array(value: Any) -> np.ndarray:
     if hasattr(value, "detach"):  # a torch tensor
         value = value.detach().cpu().float().numpy()
-    return np.ascontiguousarray(value, np.float32)
+    return floats(value)
 
 
 def to_torch(state: Mapping[str, np.ndarray]) -> Dict[str, Any]:
@@ -98,8 +99,11 @@ def save_file(state: Mapping[str, Any], path: "str | os.PathLike[str]",
         at += len(raw)
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + b"".join(data))
+    try:
+        with open(path, "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + b"".join(data))
+    except OSError as error:
+        raise of_system(error) from error
 
 
 def _stored(name: str, value: Any) -> "Tuple[str, np.ndarray]":
@@ -110,17 +114,20 @@ def _stored(name: str, value: Any) -> "Tuple[str, np.ndarray]":
         return "BF16", (wide.view(np.uint32) >> 16).astype(np.uint16)
     array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, order="C")
     if array.dtype not in _NAMES:
-        raise ValueError(f"{name}: {array.dtype} is none of {', '.join([*_TYPES, 'BF16'])}")
+        raise refused("unknown_name", f"{name}: {array.dtype} is none of {', '.join([*_TYPES, 'BF16'])}")
     return _NAMES[array.dtype], array
 
 
 def load_file(path: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:
     """Arrays of a safetensors file; bfloat16 comes as float32."""
-    with open(path, "rb") as file:
-        raw = file.read()
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise of_system(error) from error
     length = int.from_bytes(raw[:8], "little")
     if len(raw) < 8 or length > len(raw) - 8:
-        raise ValueError(f"{path}: no safetensors file: a header of {length} bytes in {len(raw)}")
+        raise refused("parse_failed", f"{path}: no safetensors file: a header of {length} bytes in {len(raw)}")
     body, made = memoryview(raw)[8 + length:], {}
     name = "header"
     try:
@@ -128,7 +135,7 @@ def load_file(path: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:
             if name != "__metadata__":
                 made[name] = _loaded(row, body)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"{path}: no safetensors file: {name}: {error}") from error
+        raise refused("parse_failed", f"{path}: no safetensors file: {name}: {error}") from error
     return made
 
 
