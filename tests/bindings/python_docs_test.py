@@ -26,7 +26,12 @@ with tempfile.TemporaryDirectory() as folder:
     zipfile.ZipFile(wheel).extractall(folder)
     environment = {key: value for key, value in os.environ.items() if key != "WEFT_LIBRARY"} | {"PYTHONPATH": folder}
     programs = PROGRAM.findall((ROOT / "docs/python.md").read_text())
-    assert len(programs) == 5, len(programs)
+    assert len(programs) == 4, len(programs)
+    ten = ROOT / "examples/python/ten_lines.py"  # which the page quotes, and names in the two commands
+    assert "build/python/bin/python examples/python/ten_lines.py" in (ROOT / "docs/python.md").read_text()
+    text = ten.read_text().partition("\n\n")[2]
+    assert len([line for line in text.splitlines() if line]) == 10, text
+    programs.append(("[0 1 1 0]", text))
     for printed, program in programs:
         done = subprocess.run([sys.executable, "-B", "-c", program], cwd=folder, env=environment, capture_output=True,
                               text=True, check=False)

@@ -39,6 +39,9 @@ def build_and_run(arguments, folder):
     outputs = {isa: run([build / "consumer"], env=os.environ | ({"WEFT_ISA": isa} if isa else {})) for isa in ("", "scalar")}
     if outputs[""] != outputs["scalar"]:
         sys.exit(f"the best ISA and scalar code differ:\n{outputs['']}\n{outputs['scalar']}")
+    for of_c in ("c89_consumer", "cpp98_consumer"):
+        if not run([build / of_c], cwd=folder):
+            sys.exit(f"{of_c} prints nothing")
     return outputs[""]
 
 
