@@ -56,7 +56,7 @@ _CODES = {"invalid_argument": 2, "shape_mismatch": 3, "out_of_range": 4, "parse_
 
 def error_of(code: int, name: str, text: str, of_files: bool = False) -> WeftError:
     """The exception for a failed call; `of_files`: it looks for something on a disk or in a file."""
-    kind = WeftFileNotFoundError if of_files and name == "not_found" else _KINDS.get(name, WeftError)
+    kind: Type[WeftError] = WeftFileNotFoundError if of_files and name == "not_found" else _KINDS.get(name, WeftError)
     return kind(code, name, text)
 
 
