@@ -23,10 +23,10 @@ function nothingElse(rest) {
 
 /** Refuses what is not of its kind, before anything is done. */
 function need(is, what, given, wanted) {
-  if (is) return;
-  const shown = given === null || typeof given !== 'object' ? String(given) : given.constructor?.name ?? 'an object';
-  throw new WeftError(2, 'invalid_argument', `${what}: ${shown}, where ${wanted} is wanted`);
+  if (!is) throw new WeftError(2, 'invalid_argument', `${what}: ${shown(given)}, where ${wanted} is wanted`);
 }
+const shown = (given) =>
+  given === null || typeof given !== 'object' ? String(given) : given.constructor?.name ?? 'an object';
 const isObject = (given) => given !== null && typeof given === 'object';
 
 /** A module of a function that makes a vector of zeros: engines without vectors of 128 bits refuse it. */
@@ -46,6 +46,8 @@ export async function load(options = {}) {
   const { wasmBinary, simd = WebAssembly.validate(VECTORS), ...rest } = options;
   nothingElse(rest);
   need(typeof simd === 'boolean', 'simd', simd, 'true or false');
+  need(wasmBinary === undefined || wasmBinary instanceof ArrayBuffer || ArrayBuffer.isView(wasmBinary), 'wasmBinary',
+    wasmBinary, 'an array of bytes');
   const place = new URL(simd ? 'weft_simd.wasm' : 'weft_scalar.wasm', import.meta.url);
   const system = new System();
   const imports = { env: system.imports(), wasi_snapshot_preview1: system.imports() };
@@ -208,7 +210,7 @@ class Arguments {
     return at;
   }
   text(of) {
-    const given = `${of}`;
+    const given = asText(of);
     if (given.includes('\0'))
       throw new WeftError(2, 'invalid_argument', `${JSON.stringify(given)}: a text with a NUL within; leave it out`);
     return this.bytes(encoder.encode(`${given}\0`));
@@ -229,7 +231,21 @@ class Arguments {
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
-const bytesOf = (text) => 3 * String(text).length + 32;
+/** Numbers too are names and notes; what else is no text is not made one. */
+const asText = (given) => {
+  need(['string', 'number', 'bigint', 'boolean'].includes(typeof given), 'text', given, 'a text');
+  return String(given);
+};
+const bytesOf = (text) => 3 * asText(text).length + 32;
+const asJson = (given, what) => {
+  try {
+    const json = JSON.stringify(given);
+    if (json !== undefined) return json;
+  } catch {
+    // A circle, or a BigInt.
+  }
+  need(false, what, given, 'an object that JSON can hold');
+};
 
 /** Calls of one module: arguments laid out in its memory, results read from there, failures thrown. */
 class Calls {
@@ -270,8 +286,9 @@ class Calls {
     need(isObject(at) && Symbol.iterator in at, 'place', at, '[z, y, x, layer]');
     const numbers = [...at];
     if (numbers.length < 1 || numbers.length > 4)
-      throw new WeftError(2, 'invalid_argument', `place [${numbers}]: one to four numbers are wanted, [z, y, x, layer]`);
-    numbers.forEach((number) => count32(number, `place [${numbers}]`));
+      throw new WeftError(
+        2, 'invalid_argument', `place: ${numbers.length} numbers; one to four are wanted, [z, y, x, layer]`);
+    numbers.forEach((number) => count32(number, 'place'));
     const full = numbers.length < 4 ? [...Array(3 - numbers.length).fill(0), ...numbers, 0] : numbers;
     const place = this.args.allocate(16);
     this.words(place, full);
@@ -376,7 +393,7 @@ class Calls {
 
 const count64 = (value, what) => {
   if (!Number.isSafeInteger(value) || value < 0)
-    throw new WeftError(2, 'invalid_argument', `${what}: ${String(value)}; a whole number from 0 on is wanted`);
+    throw new WeftError(2, 'invalid_argument', `${what}: ${shown(value)}; a whole number from 0 on is wanted`);
   return BigInt(value);
 };
 /** A number of 64 bits: a BigInt, or a whole number. */
@@ -389,7 +406,7 @@ const seed64 = (value, what) => {
 const count32 = (value, what) => {
   if (!Number.isInteger(value) || value < 0 || value > 0xffffffff)
     throw new WeftError(2, 'invalid_argument',
-      `${what}: ${String(value)}; a whole number from 0 to 4294967295 is wanted`);
+      `${what}: ${shown(value)}; a whole number from 0 to 4294967295 is wanted`);
   return value;
 };
 const bytesGiven = (value, what) => {
@@ -399,7 +416,15 @@ const bytesGiven = (value, what) => {
 const asFloats = (values) => {
   if (values instanceof Float32Array) return values;
   need(isObject(values) && (Symbol.iterator in values || 'length' in values), 'values', values, 'an array of numbers');
-  return Float32Array.from(values);
+  try {
+    return Float32Array.from(values);
+  } catch {
+    need(false, 'values', values, 'an array of numbers');  // a BigInt or a symbol among them
+  }
+};
+const optionsGiven = (options, what) => {
+  need(isObject(options), what, options, 'an object of options');
+  return options;
 };
 const rowsOf = (given) => {
   need(isObject(given), 'values', given, 'an object of names and arrays');
@@ -437,8 +462,8 @@ class MeshOf extends Handle {
   static #build(calls, network, options) {
     if (network === MeshOf.#made) return options;
     const { args, module } = calls;
-    const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
-    args.begin(json.length + bytesOf(options.executor ?? '') + 512);
+    const json = encoder.encode(typeof network === 'string' ? network : asJson(network, 'network'));
+    args.begin(json.length + bytesOf(optionsGiven(options, 'mesh').executor ?? '') + 512);
     const out = args.zeroed(8);
     calls.check(module._weft_network_read(args.bytes(json), json.length, 0, out));
     const description = calls.readU32(out);
@@ -458,7 +483,7 @@ class MeshOf extends Handle {
   /** From the bytes of a network file or an .entity file, such as `toBytes` gives. */
   static fromBytes(bytes, options = {}) {
     const { calls, args, module } = this.calls;
-    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(options.executor ?? '') + 512);
+    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(optionsGiven(options, 'mesh').executor ?? '') + 512);
     const out = args.zeroed(8);
     calls.check(module._weft_mesh_load_bytes(args.bytes(bytes), bytes.length, calls.meshOptions(options), out));
     return this._of(calls.readU32(out));
@@ -497,6 +522,7 @@ class MeshOf extends Handle {
   /** Ticks until so many milliseconds have passed, at least one; returns how many. */
   tickFor(milliseconds) {
     const { calls, args, module } = this.calls;
+    need(typeof milliseconds === 'number', 'milliseconds', milliseconds, 'a number');
     args.begin(64);
     const out = args.zeroed(8);
     calls.check(module._weft_mesh_tick_for(this._handle, count64(Math.round(milliseconds * 1e6), 'milliseconds'), out));
@@ -517,6 +543,8 @@ class MeshOf extends Handle {
   /** Widths of all outputs, or of those that are named. */
   _counts(outputs, rows) {
     const widths = Object.fromEntries(this.description.outputs.map(({ name, width }) => [name, width]));
+    need(outputs == null || Array.isArray(outputs), 'outputs', outputs, 'an array of names');
+    outputs?.forEach(asText);
     return Object.fromEntries((outputs ?? Object.keys(widths)).map((name) => [name, (widths[name] ?? 0) * rows]));
   }
   #rows(inputs, outputs, rows, call) {
@@ -574,7 +602,8 @@ class MeshOf extends Handle {
   }
   /** Adds a session that goes on where the detached one stood; its number. `otherWeights`: also one of a mesh with other
    *  weights. */
-  attachSession(bytes, { otherWeights = false, ...rest } = {}) {
+  attachSession(bytes, options = {}) {
+    const { otherWeights = false, ...rest } = optionsGiven(options, 'attachSession');
     nothingElse(rest);
     const { calls, args, module } = this.calls;
     args.begin(bytesGiven(bytes, 'bytes').length + 64);
@@ -617,7 +646,7 @@ class MeshOf extends Handle {
     nothingElse(rest);
     const { calls, args, module } = this.calls;
     const at = COMMANDS.indexOf(kind);
-    if (at < 0) throw new WeftError(2, 'invalid_argument', `command '${kind}' is none of ${COMMANDS.join(', ')}`);
+    if (at < 0) throw new WeftError(2, 'invalid_argument', `command ${shown(kind)} is none of ${COMMANDS.join(', ')}`);
     const given = asFloats(values);
     args.begin(4 * given.length + bytesOf(dtype ?? '') + bytesOf(granularity ?? '') + 256);
     const out = args.zeroed(8);
@@ -694,7 +723,7 @@ class LearnerOf extends Handle {
       return;
     }
     need(mesh instanceof Handle, 'mesh', mesh, 'a Mesh');
-    const json = options == null ? '' : JSON.stringify(options);
+    const json = options == null ? '' : asJson(options, 'options');
     args.begin(bytesOf(json) + 64);
     const out = args.zeroed(8);
     calls.check(module._weft_learner_build(mesh._handle, json ? args.text(json) : 0, out));
@@ -709,7 +738,7 @@ class LearnerOf extends Handle {
    *  "not_found": there is no learner in it. */
   static fromBytes(bytes, options = {}) {
     const { calls, args, module } = this.calls;
-    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(options.executor ?? '') + 512);
+    args.begin(bytesGiven(bytes, 'bytes').length + bytesOf(optionsGiven(options, 'mesh').executor ?? '') + 512);
     const mesh = args.zeroed(8), learner = args.zeroed(8);
     calls.check(module._weft_learner_load_bytes(
       args.bytes(bytes), bytes.length, calls.meshOptions(options), mesh, learner));
@@ -739,11 +768,12 @@ class LearnerOf extends Handle {
     return { at, count: names.length };
   }
   static #given(targets) {
+    need(isObject(targets), 'targets', targets, 'an object of names and labels or values');
     const asTarget = (values) =>
       values instanceof Uint32Array || values instanceof Float32Array ? values
       : Array.isArray(values) && values.every((v) => Number.isInteger(v) && v >= 0)
         ? Uint32Array.from(values, (label) => count32(label, 'label'))
-      : Float32Array.from(values);
+      : asFloats(values);
     return Object.fromEntries(Object.entries(targets).map(([name, values]) => [name, asTarget(values)]));
   }
   /** Runs samples and learns. Targets: labels (Uint32Array, or an array of whole numbers) or values (Float32Array). */
@@ -775,7 +805,8 @@ class LearnerOf extends Handle {
       module._weft_learner_answer(this._handle, number, args.text(output), buffer, capacity, out));
   }
   /** Its target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients. */
-  teach(ticket, targets, { gradients = {}, weights, ...rest } = {}) {
+  teach(ticket, targets, options = {}) {
+    const { gradients = {}, weights, ...rest } = optionsGiven(options, 'teach');
     nothingElse(rest);
     const { calls, args, module } = this.calls;
     const number = count64(ticket, 'ticket');
@@ -914,14 +945,15 @@ class EnvironmentOf extends Handle {
   #episode = -1;
 
   /** `length`: steps between bit and question of memory_chain (0: 16), of a turn of turns and chase (0: 20000). */
-  constructor(name, { length = 0, ...rest } = {}) {
+  constructor(name, options = {}) {
+    const { length = 0, ...rest } = optionsGiven(options, 'environment');
     nothingElse(rest);
     const { calls, args, module } = new.target.calls;
     args.begin(bytesOf(name) + 128);
     const out = args.zeroed(8);
-    const options = args.zeroed(12);
-    calls.words(options, [12, count32(length, 'length')]);
-    calls.check(module._weft_environment_create(args.text(name), options, out));
+    const own = args.zeroed(12);
+    calls.words(own, [12, count32(length, 'length')]);
+    calls.check(module._weft_environment_create(args.text(name), own, out));
     super(calls.readU32(out), module._weft_environment_destroy);
     this.name = name;
     const shape = args.begin(128).zeroed(24);
@@ -933,7 +965,8 @@ class EnvironmentOf extends Handle {
   }
 
   /** Begins an episode: its observation. With a seed the first one of that seed, or number `episode`; without, the next. */
-  reset({ seed, episode, ...rest } = {}) {
+  reset(options = {}) {
+    const { seed, episode, ...rest } = optionsGiven(options, 'reset');
     nothingElse(rest);
     const { calls, module } = this.calls;
     const from = seed === undefined ? this.#seed : seed;
@@ -1024,12 +1057,13 @@ class AgentOf extends Handle {
   static #open(calls, directory, network, options) {
     const {
       keep = 0, checkpointEvery = 0, checkpointBytes = 0, identity, learns = true, salvage = false, mesh = {}, ...rest
-    } = options;
+    } = optionsGiven(options, 'agent');
     nothingElse(rest);
+    optionsGiven(mesh, 'mesh');
     const { args, module } = calls;
     let description = 0;
     if (network !== undefined) {
-      const json = encoder.encode(typeof network === 'string' ? network : JSON.stringify(network));
+      const json = encoder.encode(typeof network === 'string' ? network : asJson(network, 'network'));
       args.begin(json.length + 64);
       const out = args.zeroed(8);
       calls.check(module._weft_network_read(args.bytes(json), json.length, 0, out));
@@ -1093,7 +1127,8 @@ class AgentOf extends Handle {
 }
 
 /** Replays an agent's data directory, which the native program may have written, from a checkpoint to its end. */
-function replayFiles(calls, files, { verify = false, from, until, ...rest } = {}) {
+function replayFiles(calls, files, options = {}) {
+  const { verify = false, from, until, ...rest } = optionsGiven(options, 'replay');
   nothingElse(rest);
   const { args, module } = calls;
   const directory = `replay-${++directories}`;

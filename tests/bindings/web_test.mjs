@@ -35,12 +35,43 @@ for (const simd of [true, false]) {
   large(weft);
   misspelt(weft);
   wrongKinds(weft);
+  anyArguments(weft);
 }
 assert.equal(Thrown.name, 'WeftError');
 await assert.rejects(load({ wasmBinary: new Uint8Array(8) }), WebAssembly.CompileError);
 await assert.rejects(load({ vectors: false }), /unknown_name: option 'vectors'/);
-for (const given of [null, 5, { simd: 7 }])
+for (const given of [null, 5, { simd: 7 }, { wasmBinary: 5 }, { wasmBinary: null }])
   await assert.rejects(load(given), (error) => error.name === 'WeftError' && error.kind === 'invalid_argument');
+
+/** Whatever a method is given, what it throws has a code, and no text names a call of C. */
+function anyArguments({ Mesh, Learner, Agent, Environment, Snapshot, replay }) {
+  const odd = [null, undefined, -1, 1.5, 'x', {}, [null], { x: [1, 1] }, Symbol('s'), 10n, new Uint8Array(3), Object.create(null)];
+  const told = (name, act) => {
+    try {
+      act();
+    } catch (error) {
+      assert.ok(error instanceof Thrown, `${name}: ${error}`);
+      assert.ok(error.code > 0 && error.kind && error.text, name);
+      assert.doesNotMatch(error.text, /weft_|::/, name);
+    }
+  };
+  const objects = { mesh: new Mesh(XOR), learner: new Learner(new Mesh(XOR), { late: 'meet', patience: 3 }),
+                    agent: new Agent({}, { ...XOR, learning: {} }), environment: new Environment('cartpole') };
+  const pairs = odd.flatMap((a) => odd.map((b) => [a, b]));
+  for (const [name, object] of Object.entries(objects))
+    for (let proto = object; proto && proto !== Object.prototype; proto = Object.getPrototypeOf(proto))
+      for (const method of Object.getOwnPropertyNames(proto)) {
+        if (['constructor', 'destroy'].includes(method) || method.startsWith('_')) continue;
+        if (typeof Object.getOwnPropertyDescriptor(proto, method).value !== 'function') continue;
+        for (const [a, b] of pairs) told(`${name}.${method}`, () => object[method](a, b));
+      }
+  for (const type of [Mesh, Learner, Agent, Environment, Snapshot])
+    for (const [a, b] of pairs) {
+      told(`new ${type.name}`, () => new type(a, b));
+      if (type.fromBytes) told(`${type.name}.fromBytes`, () => type.fromBytes(a, b));
+    }
+  for (const [a, b] of pairs) told('replay', () => replay(a, b));
+}
 
 /** Values of another kind are refused with a code, as wrong values are. */
 function wrongKinds({ Mesh, Learner, Agent, replay }) {
