@@ -30,7 +30,7 @@ with tempfile.TemporaryDirectory() as folder:
     ten = ROOT / "examples/python/ten_lines.py"  # which the page quotes, and names in the two commands
     assert "build/python/bin/python examples/python/ten_lines.py" in (ROOT / "docs/python.md").read_text()
     text = ten.read_text().partition("\n\n")[2]
-    assert len([line for line in text.splitlines() if line]) == 10, text
+    assert len(text.splitlines()) == 10, text
     programs.append(("[0 1 1 0]", text))
     for printed, program in programs:
         done = subprocess.run([sys.executable, "-B", "-c", program], cwd=folder, env=environment, capture_output=True,

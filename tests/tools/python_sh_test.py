@@ -38,7 +38,7 @@ with tempfile.TemporaryDirectory() as folder:
     environment = {key: value for key, value in os.environ.items() if key not in ("WEFT_LIBRARY", "PYTHONPATH")}
     environment |= {"PATH": f"{place}/bin:{os.environ['PATH']}", "GIVEN_LIBRARY": str(pathlib.Path(sys.argv[1]).resolve())}
     text = (ROOT / "docs/python.md").read_text()
-    printed, program = re.search(r"## Ten lines\n\n<!-- run: prints (.*?) -->\n```python\n(.*?)```", text, re.DOTALL).groups()
+    ran, printed = re.search(r"^build/python/bin/python (\S+) +# the program below: (.*)$", text, re.MULTILINE).groups()
     for arguments, made in ([], "build"), (["elsewhere/env"], "elsewhere"):
         (place / "cmake.calls").write_text("")
         done = subprocess.run(["sh", place / "tools/python.sh", *arguments], env=environment, cwd="/", capture_output=True,
@@ -50,6 +50,6 @@ with tempfile.TemporaryDirectory() as folder:
                          "--build --preset release --target weft_shared"], calls
         assert len(list((place / made / "wheels").glob("weft-*.whl"))) == 1
         python = place / made / ("env" if arguments else "python") / "bin/python"
-        said = subprocess.run([python, "-c", program], env=environment, cwd="/", capture_output=True, text=True, check=False)
+        said = subprocess.run([python, ROOT / ran], env=environment, cwd="/", capture_output=True, text=True, check=False)
         assert said.returncode == 0 and said.stdout.strip() == printed, said.stdout + said.stderr
     print("two environments, in which the ten lines print", printed)

@@ -56,8 +56,9 @@ _CODES = {"invalid_argument": 2, "shape_mismatch": 3, "out_of_range": 4, "parse_
 
 def error_of(code: int, name: str, text: str, of_files: bool = False) -> WeftError:
     """The exception for a failed call; `of_files`: it looks for something on a disk or in a file."""
-    kind: Type[WeftError] = WeftFileNotFoundError if of_files and name == "not_found" else _KINDS.get(name, WeftError)
-    return kind(code, name, text)
+    if of_files and name == "not_found":
+        return WeftFileNotFoundError(code, name, text)
+    return _KINDS.get(name, WeftError)(code, name, text)
 
 
 def refused(name: str, text: str) -> WeftError:
