@@ -128,7 +128,7 @@ void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightSto
 bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
-    if (product(i)) continue;  // of moderate numbers
+    if (product(i) || has_no_gradient(i)) continue;  // a product is of moderate numbers
     if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
   }
   return true;
@@ -172,6 +172,7 @@ void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId nod
   if (!signal) return;
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
+    if (has_no_gradient(i)) std::fill_n(gradient(i), sizes_[i], 0.0f);
     norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signal->decay)
                                : kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
   }

@@ -131,6 +131,10 @@ class Optimizer {
   const kernels::OuterProduct* product(std::size_t i) const noexcept {
     return !traces_.products.empty() && traces_.products[i].product.dy ? &traces_.products[i].product : nullptr;
   }
+  /// Nothing was added to the gradient of parameter `i`, and its memory holds that of an earlier update.
+  bool has_no_gradient(std::size_t i) const noexcept {
+    return !traces_.products.empty() && !traces_.products[i].is_in_memory && !product(i);
+  }
   const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
   void step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);

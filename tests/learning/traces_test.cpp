@@ -150,6 +150,57 @@ TEST(Traces, MoveAsTheReferenceInFloat64) {
   }
 }
 
+/// A linear map whose gradient may stay without an addition: by the first input, none (-1) or a product of 0 (-2).
+class Silent final : public mesh::Layer {
+ public:
+  Silent(const Shape& in, std::size_t out) : Layer(in, Shape{out}) {
+    parameters_.push_back({"weight", out, in.back(), true, [](RandomStream& random, std::span<float> values) {
+                             for (float& value : values) value = random.next_normal();
+                           }});
+    parameters_.back().is_outer = true;
+  }
+  const std::vector<mesh::ParameterSpec>& parameters() const noexcept override { return parameters_; }
+  void forward(kernels::OpStream& stream, const mesh::ForwardArgs& args) const override {
+    stream.linear({args.weights.matrix(0), nullptr, args.x, Activation::linear, args.z, args.y});
+  }
+  void backward(kernels::OpStream& stream, const mesh::BackwardArgs& args) const override {
+    if (!args.gradients.data || args.x.row(0)[0] == -1.0f) return;
+    if (args.x.row(0)[0] == -2.0f) stream.fill({0.0f, args.dy});
+    args.gradients.add_outer(stream, 0, args.dy, args.x);
+  }
+
+ private:
+  std::vector<mesh::ParameterSpec> parameters_;
+};
+
+// What an earlier update left in memory is no gradient.
+TEST(Traces, FadeWhereNothingWasAddedToAGradient) {
+  static const Status done = mesh::register_layer(
+      "silent", [](const Shape& in, std::size_t out, mesh::OptionReader&) -> Result<std::unique_ptr<mesh::Layer>> {
+        return std::unique_ptr<mesh::Layer>(new Silent(in, out));
+      });
+  must(done);
+  const auto after = [](float first) {
+    const auto spec = mesh::NetworkBuilder("silent", GridShape{1, 1, 1, 1})
+                          .input("x", 3)
+                          .layer({0, 0, 0, 0}, "silent", 2)
+                          .output("y", {0, 0, 0, 0})
+                          .seed(5)
+                          .spec();
+    LearningRun made(spec, with_traces());
+    // Numbers that are not moderate have their product in memory.
+    for (const std::vector<float>& x : {std::vector{1.0f, 1e20f, 2.0f}, std::vector{first, 0.5f, 0.25f}}) {
+      const mesh::RunInput input{"x", x};
+      const std::vector<float> gradient{1.0f, -0.5f};
+      const Target target{.output = "y", .gradient = gradient, .signal = TraceSignal{1.0f, 0.75f, 0.0f, false}};
+      must(made.learner->teach(must(made.learner->observe({&input, 1})), {&target, 1}));
+    }
+    return made.weights();
+  };
+  EXPECT_EQ(after(-1.0f), after(-2.0f));
+  EXPECT_NE(after(-1.0f), after(1.0f));
+}
+
 TEST(Traces, EndInTheSameStateOnEveryMachineShape) {
   const auto hash = [](const mesh::MeshOptions& wanted) {
     LearningRun made(network(), with_traces(), wanted);
