@@ -204,6 +204,11 @@ Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) 
 
 Status Agent::teach(learning::Ticket ticket, std::span<const learning::Target> targets) {
   WEFT_CHECK(ready());
+  for (const learning::Target& target : targets)
+    if (!target.signals.empty())
+      return fail(Errc::unsupported, directory() + ": target of '" + std::string(target.output) +
+                                         "': " + std::to_string(target.signals.size()) +
+                                         " signals, and the journal has one a target; give `signal`, of one learner");
   take_in();
   if (!replayable_.learner()) return no_learner(directory());
   WEFT_CHECK(check_batch(directory(), options_, {}, targets));

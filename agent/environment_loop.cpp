@@ -40,15 +40,18 @@ Status check_width(const std::string& key, const std::string& name, std::size_t 
 EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options)
     : learner_(learner),
       options_(std::move(options)),
-      environment_(make_environment(options_.environment)),
-      observed_(environment_->shape().observations),
+      worlds_(options_.environments),
+      observed_(make_environment(options_.environment)->shape().observations),
       rewarded_(1),
-      x_(environment_->shape().observations),
       trail_(options_.environment.resend),
-      probabilities_(environment_->shape().choices),
-      logarithms_(environment_->shape().choices),
-      gradient_(environment_->shape().choices),
-      values_(options_.algorithm == Algorithm::actor_critic ? 1 : environment_->shape().choices) {}
+      moves_(worlds_.size()) {
+  for (World& world : worlds_) world.environment = make_environment(options_.environment);
+  const EnvironmentShape& shape = environment().shape();
+  x_.resize(worlds_.size() * shape.observations);
+  for (auto* const numbers : {&probabilities_, &logarithms_}) numbers->resize(worlds_.size() * shape.choices);
+  gradient_.resize(worlds_.size() * shape.choices);
+  values_.resize(worlds_.size() * critic_width());
+}
 
 Result<std::unique_ptr<EnvironmentLoop>> EnvironmentLoop::build(learning::Learner& learner,
                                                                 const ReinforcementOptions& options) {
@@ -61,7 +64,7 @@ Result<std::unique_ptr<EnvironmentLoop>> EnvironmentLoop::build(learning::Learne
 
 Status EnvironmentLoop::check() const {
   const mesh::Graph& graph = std::as_const(learner_).mesh().graph();
-  const EnvironmentShape& shape = environment_->shape();
+  const EnvironmentShape& shape = environment().shape();
   const EnvironmentKind kind = options_.environment.kind;
   if (is_external()) WEFT_CHECK(check_external());
   if (shape.choices == 0)
@@ -71,14 +74,16 @@ Status EnvironmentLoop::check() const {
     return fail(Errc::invalid_argument,
                 "reinforcement: needs learning.traces true, learning.late 'meet' and "
                 "learning.optimizer {\"type\": \"sgd\", \"lr\": 1}");
-  if (std::as_const(learner_).mesh().sessions() != 1)
-    return fail(Errc::unsupported, "reinforcement: " + std::to_string(std::as_const(learner_).mesh().sessions()) +
-                                       " sessions; it acts with one");
+  const std::size_t sessions = std::as_const(learner_).mesh().sessions(), learners = learner_.options().learners;
+  if (sessions != worlds_.size() || learners != worlds_.size())
+    return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(worlds_.size()) +
+                                       ", and the mesh has " + std::to_string(sessions) + " sessions with " +
+                                       std::to_string(learners) + " learners; there is one of each environment");
   const auto port = graph.find_port(options_.input);
   if (!port) return fail(Errc::unknown_name, "reinforcement.input: no input is named '" + options_.input + "'");
   WEFT_CHECK(check_width("input", options_.input, graph.nodes()[*port].width, shape.observations, kind));
   for (const auto& [key, output, width] :
-       {std::tuple("critic", &options_.critic, values_.size()), std::tuple("actor", &options_.actor, shape.choices)}) {
+       {std::tuple("critic", &options_.critic, critic_width()), std::tuple("actor", &options_.actor, shape.choices)}) {
     if (output == &options_.actor && !has_actor()) continue;
     const auto node = graph.find_output(*output);
     if (!node)
@@ -89,6 +94,9 @@ Status EnvironmentLoop::check() const {
 }
 
 Status EnvironmentLoop::check_external() const {
+  if (worlds_.size() != 1)
+    return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(worlds_.size()) +
+                                       " with reinforcement.environment.type 'external', which is one program; give 1");
   for (const auto& [key, value] : {std::pair("observations", options_.environment.observations),
                                    std::pair("actions", options_.environment.actions)})
     if (value == 0)
@@ -127,180 +135,244 @@ Status EnvironmentLoop::run_recorded(std::uint64_t steps, std::span<const Answer
 }
 
 Status EnvironmentLoop::go_on() {
-  if (!is_external() || !counts_.in_episode) return {};
+  if (!is_external() || !worlds_[0].in_episode) return {};
   const auto goes_on = source_->can_go_on(
-      {options_.seed, counts_.episodes - 1, environment_->steps(), trail_.actions(), trail_.answers()});
+      {options_.seed, worlds_[0].episodes - 1, environment().steps(), trail_.actions(), trail_.answers()});
   if (!goes_on) return cut_off(goes_on.error());
   if (*goes_on) return {};
-  end_episode(true);
+  end_episode(0, true);
   trail_.cut();
   return {};
 }
 
 Status EnvironmentLoop::cut_off(Error error) {
   exchange_.is_cut_off = true;
-  return fail(
-      std::move(error).within("step " + std::to_string(counts_.steps + 1) + ", episode " + std::to_string(episode())));
+  return fail(std::move(error).within("step " + std::to_string(steps_ + 1) + ", episode " + std::to_string(episode())));
 }
 
 Status EnvironmentLoop::take(Result<Answer> answer) {
   if (!answer) return cut_off(std::move(answer).error());
   trail_.add(*answer);
-  static_cast<ExternalEnvironment&>(*environment_).put(*answer);
+  static_cast<ExternalEnvironment&>(*worlds_[0].environment).put(*answer);
   answers_.push_back(*std::move(answer));
   return {};
 }
 
-Result<Outcome> EnvironmentLoop::act(std::uint32_t choice) {
+Result<Outcome> EnvironmentLoop::outcome_of(std::size_t session, std::uint32_t choice) {
   if (is_external()) WEFT_CHECK(take(source_->step(choice)));
-  return environment_->step({choice, {}});
+  return worlds_[session].environment->step({choice, {}});
 }
 
 Status EnvironmentLoop::step() {
   WEFT_CHECK(go_on());
-  if (!counts_.in_episode) WEFT_CHECK(begin_episode());
+  for (std::size_t session = 0; session < worlds_.size(); ++session)
+    if (!worlds_[session].in_episode) WEFT_CHECK(begin_episode(session));
   const mesh::RunInput input{options_.input, x_};
   WEFT_TRY(const learning::Ticket ticket, learner_.observe({&input, 1}));
-  WEFT_TRY(const auto values, learner_.answer(ticket, options_.critic));
-  std::uint32_t choice = 0;
-  double before = 0.0, decay = options_.discount * options_.lambda;
+  WEFT_TRY(const std::span<const float> values, learner_.answer(ticket, options_.critic));
+  std::span<const float> logits;
   if (has_actor()) {
-    WEFT_TRY(const auto logits, learner_.answer(ticket, options_.actor));
-    choice = choose(logits);
-    before = values[0];
-  } else {
-    const bool is_drawn = options_.algorithm == Algorithm::sarsa && environment_->steps() > 0;
-    choice = is_drawn ? static_cast<std::uint32_t>(counts_.next_choice) : choose_by(values, counts_.steps);
-    before = values[choice];
-    if (options_.algorithm == Algorithm::q && values[choice] < *std::max_element(values.begin(), values.end()))
-      decay = 0.0;
+    WEFT_TRY(logits, learner_.answer(ticket, options_.actor));
   }
-
-  WEFT_TRY(const Outcome outcome, act(choice));
-  if (trail_.take_cut()) decay = 0.0;
-  ++counts_.steps;
-  const bool is_over = outcome.terminated || outcome.truncated;
-  counts_.sum += outcome.reward;
-  look();
-  double error = scaled(outcome.reward) - before;
-  if (is_over) end_episode(outcome.truncated);
-  if (!outcome.terminated) {
-    if (const Status asked = ask_critic(); !asked) {
-      WEFT_CHECK(learner_.forgo(ticket));
-      return fail(Errc::halted, "value of the next observation: " + asked.error().text());
-    }
-    counts_.next_choice = options_.algorithm == Algorithm::sarsa ? choose_by(values_, counts_.steps) : 0;
-    const double after = options_.algorithm == Algorithm::q ? *std::max_element(values_.begin(), values_.end())
-                                                            : values_[counts_.next_choice];
-    error += options_.discount * after;
+  const auto of = [&](std::span<const float> all, std::size_t session) {
+    const std::size_t width = all.size() / worlds_.size();
+    return all.subspan(session * width, width);
+  };
+  for (std::size_t session = 0; session < worlds_.size(); ++session)
+    moves_[session] = choose(session, of(values, session), of(logits, session));
+  for (std::size_t session = 0; session < worlds_.size(); ++session) WEFT_CHECK(act(session, moves_[session]));
+  if (const Status asked = look_ahead(); !asked) {
+    WEFT_CHECK(learner_.forgo(ticket));
+    return fail(Errc::halted, "value of the next observation: " + asked.error().text());
   }
-  Status taught = teach(ticket, choice, error, decay, is_over);
+  Status taught = teach(ticket);
   learner_.clear_scores();
   return taught;
 }
 
-Status EnvironmentLoop::teach(learning::Ticket ticket, std::uint32_t choice, double error, double decay, bool is_over) {
-  learning::TraceSignal signal{static_cast<float>(error), static_cast<float>(decay),
-                               static_cast<float>(options_.critic_bound), is_over};
-  std::fill(values_.begin(), values_.end(), 0.0f);
-  values_[has_actor() ? 0 : choice] = -1.0f;  // its value is to rise
-  std::array<learning::Target, 2> targets;
-  targets[0].output = options_.critic;
-  targets[0].gradient = values_;
-  targets[0].signal = signal;
-  if (!has_actor()) return learner_.teach(ticket, std::span(targets).first(1));
-  set_actor_gradient(choice, error);
-  signal.bound = static_cast<float>(options_.actor_bound);
-  targets[1].output = options_.actor;
-  targets[1].gradient = gradient_;
-  targets[1].signal = signal;
-  return learner_.teach(ticket, targets);
+EnvironmentLoop::Move EnvironmentLoop::choose(std::size_t session, std::span<const float> values,
+                                              std::span<const float> logits) {
+  const World& world = worlds_[session];
+  Move move;
+  move.decay = options_.discount * options_.lambda;
+  if (has_actor()) {
+    move.choice = choose_by_policy(session, logits);
+    move.error = -double{values[0]};
+    return move;
+  }
+  const bool is_drawn = options_.algorithm == Algorithm::sarsa && world.environment->steps() > 0;
+  move.choice = is_drawn ? static_cast<std::uint32_t>(world.next_choice) : choose_by_values(session, values, steps_);
+  move.error = -double{values[move.choice]};
+  if (options_.algorithm == Algorithm::q && values[move.choice] < *std::max_element(values.begin(), values.end()))
+    move.decay = 0.0;
+  return move;
 }
 
-Status EnvironmentLoop::begin_episode() {
-  if (is_external()) WEFT_CHECK(take(source_->reset(options_.seed, counts_.episodes)));
-  environment_->reset(options_.seed, counts_.episodes++, counts_.steps);
-  counts_.in_episode = 1;
-  counts_.sum = counts_.discounted = 0.0;
-  look();
+Status EnvironmentLoop::act(std::size_t session, Move& move) {
+  World& world = worlds_[session];
+  WEFT_TRY(const Outcome outcome, outcome_of(session, move.choice));
+  if (trail_.take_cut()) move.decay = 0.0;
+  if (session == 0) ++steps_;
+  move.terminated = outcome.terminated;
+  move.is_over = outcome.terminated || outcome.truncated;
+  world.sum += outcome.reward;
+  look(session);
+  move.error = scaled(world, outcome.reward) + move.error;
+  if (move.is_over) end_episode(session, outcome.truncated);
   return {};
 }
 
-void EnvironmentLoop::end_episode(bool truncated) {
-  const std::uint64_t number = counts_.episodes - 1;
-  returns_[number % kReturns] = counts_.sum;
-  ended_.push_back({number, environment_->steps(), counts_.steps, counts_.sum, truncated});
-  counts_.in_episode = 0;
+Status EnvironmentLoop::look_ahead() {
+  // Of an episode that has terminated nothing follows.
+  const std::size_t width = environment().shape().observations;
+  std::vector<float> seen;
+  std::vector<std::size_t> sessions;
+  for (std::size_t session = 0; session < worlds_.size(); ++session)
+    if (!moves_[session].terminated) {
+      sessions.push_back(session);
+      seen.insert(seen.end(), x_.data() + session * width, x_.data() + (session + 1) * width);
+    }
+  if (sessions.empty()) return {};
+  const mesh::RunInput input{options_.input, seen};
+  const mesh::RunOutput output{options_.critic, std::span(values_).first(sessions.size() * critic_width())};
+  WEFT_CHECK(learner_.predict({&input, 1}, sessions, {&output, 1}));
+  for (std::size_t i = 0; i < sessions.size(); ++i) {
+    const std::span<const float> values = std::span(values_).subspan(i * critic_width(), critic_width());
+    World& world = worlds_[sessions[i]];
+    world.next_choice = options_.algorithm == Algorithm::sarsa ? choose_by_values(sessions[i], values, steps_) : 0;
+    const double after = options_.algorithm == Algorithm::q ? *std::max_element(values.begin(), values.end())
+                                                            : values[world.next_choice];
+    moves_[sessions[i]].error += options_.discount * after;
+  }
+  return {};
 }
 
-void EnvironmentLoop::look() {
-  const std::span<const float> seen = environment_->observation();
+Status EnvironmentLoop::teach(learning::Ticket ticket) {
+  // All sessions share one bound.
+  const auto count = static_cast<float>(worlds_.size());
+  for (auto& each : signals_) each.clear();
+  std::fill(values_.begin(), values_.end(), 0.0f);
+  for (std::size_t session = 0; session < worlds_.size(); ++session) {
+    const Move& move = moves_[session];
+    // Its value is to rise.
+    values_[session * critic_width() + (has_actor() ? 0 : move.choice)] = -1.0f;
+    const learning::TraceSignal signal{static_cast<float>(move.error), static_cast<float>(move.decay),
+                                       static_cast<float>(options_.critic_bound) * count, move.is_over};
+    signals_[0].push_back(signal);
+    signals_[1].push_back(signal);
+    signals_[1].back().bound = static_cast<float>(options_.actor_bound) * count;
+    if (has_actor()) set_actor_gradient(session, move);
+  }
+  const std::array<learning::Target, 2> targets{
+      {{.output = options_.critic, .gradient = values_, .signals = signals_[0]},
+       {.output = options_.actor, .gradient = gradient_, .signals = signals_[1]}}};
+  return learner_.teach(ticket, std::span(targets).first(has_actor() ? 2 : 1));
+}
+
+/// Numbers of episodes are different in each environment, so its draws are too.
+Status EnvironmentLoop::begin_episode(std::size_t session) {
+  World& world = worlds_[session];
+  if (is_external()) WEFT_CHECK(take(source_->reset(options_.seed, world.episodes)));
+  world.environment->reset(options_.seed, world.episodes++ * worlds_.size() + session, steps_);
+  world.in_episode = 1;
+  world.sum = world.discounted = 0.0;
+  look(session);
+  return {};
+}
+
+void EnvironmentLoop::end_episode(std::size_t session, bool truncated) {
+  World& world = worlds_[session];
+  returns_[ended_episodes() % kReturns] = world.sum;
+  world.in_episode = 0;
+  ended_.push_back({(world.episodes - 1) * worlds_.size() + session, world.environment->steps(), steps_, session,
+                    world.sum, truncated});
+}
+
+std::uint64_t EnvironmentLoop::episodes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const World& world : worlds_) sum += world.episodes;
+  return sum;
+}
+
+std::uint64_t EnvironmentLoop::ended_episodes() const noexcept {
+  std::uint64_t sum = 0;
+  for (const World& world : worlds_) sum += world.episodes - world.in_episode;
+  return sum;
+}
+
+void EnvironmentLoop::look(std::size_t session) {
+  const std::span<const float> seen = worlds_[session].environment->observation();
+  float* const x = x_.data() + session * seen.size();
   if (!options_.normalize) {
-    std::copy(seen.begin(), seen.end(), x_.begin());
+    std::copy(seen.begin(), seen.end(), x);
     return;
   }
   const std::vector<double> values(seen.begin(), seen.end());
   observed_.add(values);
-  for (std::size_t i = 0; i < x_.size(); ++i)
-    x_[i] = static_cast<float>((values[i] - observed_.mean(i)) / observed_.deviation(i));
+  for (std::size_t i = 0; i < seen.size(); ++i)
+    x[i] = static_cast<float>((values[i] - observed_.mean(i)) / observed_.deviation(i));
 }
 
-double EnvironmentLoop::scaled(double reward) {
+double EnvironmentLoop::scaled(World& world, double reward) {
   if (!options_.scale_rewards) return reward;
-  counts_.discounted = options_.discount * counts_.discounted + reward;
-  rewarded_.add({&counts_.discounted, 1});
+  world.discounted = options_.discount * world.discounted + reward;
+  rewarded_.add({&world.discounted, 1});
   return reward / rewarded_.deviation(0);
 }
 
-Status EnvironmentLoop::ask_critic() {
-  const mesh::RunInput input{options_.input, x_};
-  const mesh::RunOutput output{options_.critic, values_};
-  return learner_.predict({&input, 1}, 1, {&output, 1}, 0);
+RandomStream EnvironmentLoop::draws(std::size_t session, std::uint64_t step) const noexcept {
+  return RandomStream(options_.seed, step * worlds_.size() + session, RandomPurpose::explore);
 }
 
 /// At random with a share that falls; else the first of the largest.
-std::uint32_t EnvironmentLoop::choose_by(std::span<const float> values, std::uint64_t step) const {
+std::uint32_t EnvironmentLoop::choose_by_values(std::size_t session, std::span<const float> values,
+                                                std::uint64_t step) const {
   const double past = options_.explore_steps == 0 || step >= options_.explore_steps
                           ? 1.0
                           : static_cast<double>(step) / static_cast<double>(options_.explore_steps);
   const double share = options_.explore_begin + (options_.explore_end - options_.explore_begin) * past;
-  RandomStream random(options_.seed, step, RandomPurpose::explore);
+  RandomStream random = draws(session, step);
   if (static_cast<double>(random.next_uniform()) < share)
     return random.next_below(static_cast<std::uint32_t>(values.size()));
   return static_cast<std::uint32_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-std::uint32_t EnvironmentLoop::choose(std::span<const float> logits) {
+std::uint32_t EnvironmentLoop::choose_by_policy(std::size_t session, std::span<const float> logits) {
+  double* const probabilities = probabilities_.data() + session * logits.size();
+  double* const logarithms = logarithms_.data() + session * logits.size();
   const float largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0.0;
   for (std::size_t j = 0; j < logits.size(); ++j)
-    sum += probabilities_[j] = static_cast<double>(kernels::math::exp(logits[j] - largest));
+    sum += probabilities[j] = static_cast<double>(kernels::math::exp(logits[j] - largest));
   const double log_sum = kernels::math::log(static_cast<float>(sum));
   for (std::size_t j = 0; j < logits.size(); ++j) {
-    probabilities_[j] /= sum;
-    logarithms_[j] = static_cast<double>(logits[j] - largest) - log_sum;
+    probabilities[j] /= sum;
+    logarithms[j] = static_cast<double>(logits[j] - largest) - log_sum;
   }
-  RandomStream random(options_.seed, counts_.steps, RandomPurpose::explore);
+  RandomStream random = draws(session, steps_);
   double left = random.next_uniform();
   std::uint32_t choice = 0;
-  while (choice + 1 < logits.size() && left >= probabilities_[choice]) left -= probabilities_[choice++];
+  while (choice + 1 < logits.size() && left >= probabilities[choice]) left -= probabilities[choice++];
   return choice;
 }
 
 /// By the logits: log p(a) has the slope [j is a] - p, H(p) has -p (log p + H).
-void EnvironmentLoop::set_actor_gradient(std::uint32_t choice, double error) {
+void EnvironmentLoop::set_actor_gradient(std::size_t session, const Move& move) {
+  const std::size_t choices = environment().shape().choices;
+  const double* const probabilities = probabilities_.data() + session * choices;
+  const double* const logarithms = logarithms_.data() + session * choices;
   double entropy = 0.0;
-  for (std::size_t j = 0; j < gradient_.size(); ++j) entropy -= probabilities_[j] * logarithms_[j];
-  const double weight = error > 0.0 ? options_.entropy : error < 0.0 ? -options_.entropy : 0.0;
-  for (std::size_t j = 0; j < gradient_.size(); ++j) {
-    const double taken = (j == choice ? 1.0 : 0.0) - probabilities_[j];
-    const double spread = -probabilities_[j] * (logarithms_[j] + entropy);
-    gradient_[j] = static_cast<float>(-(taken + weight * spread));
+  for (std::size_t j = 0; j < choices; ++j) entropy -= probabilities[j] * logarithms[j];
+  const double weight = move.error > 0.0 ? options_.entropy : move.error < 0.0 ? -options_.entropy : 0.0;
+  for (std::size_t j = 0; j < choices; ++j) {
+    const double taken = (j == move.choice ? 1.0 : 0.0) - probabilities[j];
+    const double spread = -probabilities[j] * (logarithms[j] + entropy);
+    gradient_[session * choices + j] = static_cast<float>(-(taken + weight * spread));
   }
 }
 
 double EnvironmentLoop::mean_return() const noexcept {
-  const std::uint64_t ended = counts_.episodes - counts_.in_episode, count = std::min<std::uint64_t>(ended, kReturns);
+  const std::uint64_t count = std::min<std::uint64_t>(ended_episodes(), kReturns);
   double sum = 0.0;
   for (std::uint64_t i = 0; i < count; ++i) sum += returns_[i];
   return count == 0 ? 0.0 : sum / static_cast<double>(count);
@@ -309,12 +381,16 @@ double EnvironmentLoop::mean_return() const noexcept {
 template <class Self, class Archive>
 void EnvironmentLoop::visit_fields(Self& self, Archive& archive) {
   archive.same(Field{"environment", Scope::control}, static_cast<std::uint64_t>(self.options_.environment.kind));
-  archive(Field{"steps", Scope::control}, self.counts_.steps);
-  archive(Field{"episodes", Scope::control}, self.counts_.episodes);
-  archive(Field{"in_episode", Scope::control}, self.counts_.in_episode);
-  archive(Field{"sum", Scope::control}, self.counts_.sum);
-  archive(Field{"discounted", Scope::control}, self.counts_.discounted);
-  archive(Field{"next_choice", Scope::control}, self.counts_.next_choice);
+  if (self.worlds_.size() > 1)
+    archive.same(Field{"environments", Scope::control}, static_cast<std::uint64_t>(self.worlds_.size()));
+  archive(Field{"steps", Scope::control}, self.steps_);
+  for (auto& world : self.worlds_) {
+    archive(Field{"episodes", Scope::control}, world.episodes);
+    archive(Field{"in_episode", Scope::control}, world.in_episode);
+    archive(Field{"sum", Scope::control}, world.sum);
+    archive(Field{"discounted", Scope::control}, world.discounted);
+    archive(Field{"next_choice", Scope::control}, world.next_choice);
+  }
   RunningMoments::visit(self.observed_, archive, "observed");
   RunningMoments::visit(self.rewarded_, archive, "rewarded");
   archive(Field{"x", Scope::control}, std::span(self.x_));
@@ -325,16 +401,19 @@ std::vector<std::byte> EnvironmentLoop::save() const {
   mesh::ByteArchive bytes;
   mesh::WriteArchive archive(bytes, kState);
   visit_fields(*this, archive);
-  environment_->visit(archive);
+  for (const World& world : worlds_) std::as_const(*world.environment).visit(archive);
   if (is_external()) EpisodeTrail::visit(trail_, archive);
   return {bytes.bytes().begin(), bytes.bytes().end()};
 }
 
 bool EnvironmentLoop::is_possible() const noexcept {
   const auto is_finite = [](double value) { return std::isfinite(value); };
-  return counts_.in_episode <= 1 && counts_.in_episode <= counts_.episodes &&
-         counts_.next_choice < environment_->shape().choices && std::isfinite(counts_.sum) &&
-         std::isfinite(counts_.discounted) && std::all_of(x_.begin(), x_.end(), is_finite) &&
+  const auto is_good = [&](const World& world) {
+    return world.in_episode <= 1 && world.in_episode <= world.episodes &&
+           world.next_choice < environment().shape().choices && std::isfinite(world.sum) &&
+           std::isfinite(world.discounted);
+  };
+  return std::all_of(worlds_.begin(), worlds_.end(), is_good) && std::all_of(x_.begin(), x_.end(), is_finite) &&
          std::all_of(returns_.begin(), returns_.end(), is_finite);
 }
 
@@ -350,7 +429,8 @@ Status EnvironmentLoop::load(ByteSpan bytes) {
   if (archive.has_failed())
     return fail(Errc::shape_mismatch,
                 "environment's state: of another environment than " + std::string(name(options_.environment.kind)));
-  bool is_good = environment_->visit(archive);
+  bool is_good = true;
+  for (World& world : worlds_) is_good = is_good && world.environment->visit(archive);
   if (is_good && is_external()) EpisodeTrail::visit(trail_, archive);
   is_good = is_good && !archive.has_failed() && is_possible() && trail_.is_possible() && save().size() == bytes.size();
   if (!is_good)

@@ -10,6 +10,7 @@
 
 #include "core/archive.hpp"
 #include "core/bytes.hpp"
+#include "core/philox.hpp"
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
 
@@ -28,12 +29,14 @@ namespace weft::agent {
 struct Episode {
   std::uint64_t number = 0, steps = 0;  ///< from 0; how long it was
   std::uint64_t last_step = 0;          ///< step of the loop that ended it, from 1
+  std::size_t session = 0;              ///< of the environment that it was in
   double sum = 0.0;                     ///< of its rewards
   bool truncated = false;
 };
 
-/// A learner that acts in an environment, one step after the other: observe, act, learn from the temporal-difference
-/// error. World, normalizers, draws and returns are state, beside the mesh's: what it does is a function of that state.
+/// A learner that acts in one environment or several, one step after the other: observe, act, learn from the
+/// temporal-difference error. World, normalizers, draws and returns are state, beside the mesh's: what it does is a
+/// function of that state.
 ///
 /// With observation x, value v(x) and policy p(x), as the network gives them now:
 ///   a ~ p(x);  r, x' from the environment;  v' = v(x'), 0 where the episode terminated
@@ -41,6 +44,10 @@ struct Episode {
 ///   critic: gradient -1 of v; actor: gradient of -(log p(a) + entropy sign(error) H(p)); both TraceSignal with `error`
 /// Algorithm q: v is the value q(x)[a] of the action, v' the largest of q(x'); traces begin anew at an action at random
 /// that is not the largest's (Watkins 1989). sarsa: v' is q(x')[a'] of the next action, which is drawn at once.
+///
+/// Of n environments each is a session of the mesh with traces, episodes and draws of its own, and a step is one of
+/// each. Observations and rewards are normalized by what all have seen, taken in in the order of sessions. Their steps
+/// are found by the weights of before, share one bound (each has kappa n), and are added in that order.
 /// @thread one at a time; it drives the learner, which must outlive it
 /// @exact  the same bits everywhere: binary64, kernels::math, Philox with the purposes `environment` and `explore`
 /// @source Elsayed, Vasan and Mahmood 2024, "Streaming deep reinforcement learning finally works", arXiv:2410.14606
@@ -76,29 +83,40 @@ class EnvironmentLoop {
   bool is_cut_off() const noexcept { return exchange_.is_cut_off; }
   std::uint64_t mesh_tick() const noexcept { return exchange_.mesh_tick; }
 
-  std::uint64_t steps() const noexcept { return counts_.steps; }
-  std::uint64_t episodes() const noexcept { return counts_.episodes; }
-  /// Number of the episode under way, or of the next one.
-  std::uint64_t episode() const noexcept { return counts_.episodes - counts_.in_episode; }
+  std::uint64_t steps() const noexcept { return steps_; }
+  /// Of all environments, those under way among them.
+  std::uint64_t episodes() const noexcept;
+  /// Number of the episode under way in the first environment, or of its next one.
+  std::uint64_t episode() const noexcept { return (worlds_[0].episodes - worlds_[0].in_episode) * worlds_.size(); }
   /// Of the last episodes, at most kReturns; 0 before the first has ended.
   double mean_return() const noexcept;
   /// Episodes that ended since they were last cleared.
   std::span<const Episode> ended() const noexcept { return ended_; }
   void clear_ended() noexcept { ended_.clear(); }
   const ReinforcementOptions& options() const noexcept { return options_; }
-  const Environment& environment() const noexcept { return *environment_; }
+  const Environment& environment(std::size_t session = 0) const noexcept { return *worlds_[session].environment; }
+  std::size_t environments() const noexcept { return worlds_.size(); }
 
   /// Its state as bytes, and back. @error shape_mismatch, corrupt: a state of another environment, or of none
   std::vector<std::byte> save() const;
   Status load(ByteSpan bytes);
 
  private:
-  struct Counts {
-    std::uint64_t steps = 0, episodes = 0;  // episodes that have begun
-    std::uint64_t in_episode = 0;           // 1 between its beginning and its end
-    double sum = 0.0;                       // of the episode's rewards
-    double discounted = 0.0;                // of all its rewards so far
-    std::uint64_t next_choice = 0;          // sarsa: drawn in the step before
+  /// An environment, and where the loop stands in it.
+  struct World {
+    std::unique_ptr<Environment> environment;
+    std::uint64_t episodes = 0;     // that have begun
+    std::uint64_t in_episode = 0;   // 1 between its beginning and its end
+    double sum = 0.0;               // of the episode's rewards
+    double discounted = 0.0;        // of all its rewards so far
+    std::uint64_t next_choice = 0;  // sarsa: drawn in the step before
+  };
+
+  /// One environment's part of the step under way.
+  struct Move {
+    std::uint32_t choice = 0;
+    double error = 0.0, decay = 0.0;
+    bool is_over = false, terminated = false;
   };
 
   /// With an external environment, in the last `run`.
@@ -115,32 +133,39 @@ class EnvironmentLoop {
   static void visit_fields(Self& self, Archive& archive);
   bool is_possible() const noexcept;
   Status step();
-  Status begin_episode();
-  void end_episode(bool truncated);
+  Status begin_episode(std::size_t session);
+  void end_episode(std::size_t session, bool truncated);
+  std::uint64_t ended_episodes() const noexcept;
+  /// Draws an environment's action; the error is, so far, what the action's value leaves of it.
+  Move choose(std::size_t session, std::span<const float> values, std::span<const float> logits);
+  /// Acts, and adds the reward to the error.
+  Status act(std::size_t session, Move& move);
+  /// Adds the values of the next observations to the errors.
+  Status look_ahead();
   /// Within an episode: an external environment may have lost it.
   Status go_on();
-  Result<Outcome> act(std::uint32_t choice);
+  Result<Outcome> outcome_of(std::size_t session, std::uint32_t choice);
   /// Takes an answer of an external environment in. @error its own, and the steps of this call end with the one before
   Status take(Result<Answer> answer);
   Status cut_off(Error error);
   /// The environment's observation, as the network sees it.
-  void look();
-  double scaled(double reward);
-  /// The critic's values of the present observation, with the weights of now.
-  Status ask_critic();
+  void look(std::size_t session);
+  double scaled(World& world, double reward);
   bool has_actor() const noexcept { return options_.algorithm == Algorithm::actor_critic; }
+  std::size_t critic_width() const noexcept { return has_actor() ? 1 : environment().shape().choices; }
   /// Draws the action of step `step` by a policy, and keeps what its gradient needs; or by values.
-  std::uint32_t choose(std::span<const float> logits);
-  std::uint32_t choose_by(std::span<const float> values, std::uint64_t step) const;
-  void set_actor_gradient(std::uint32_t choice, double error);
-  Status teach(learning::Ticket ticket, std::uint32_t choice, double error, double decay, bool is_over);
+  std::uint32_t choose_by_policy(std::size_t session, std::span<const float> logits);
+  std::uint32_t choose_by_values(std::size_t session, std::span<const float> values, std::uint64_t step) const;
+  RandomStream draws(std::size_t session, std::uint64_t step) const noexcept;
+  void set_actor_gradient(std::size_t session, const Move& move);
+  Status teach(learning::Ticket ticket);
 
   learning::Learner& learner_;
   const ReinforcementOptions options_;
-  std::unique_ptr<Environment> environment_;
+  std::vector<World> worlds_;  // by session
   RunningMoments observed_, rewarded_;
-  Counts counts_;
-  std::vector<float> x_;  // the present observation, as the network sees it
+  std::uint64_t steps_ = 0;
+  std::vector<float> x_;  // [environments][observations], the present ones, as the network sees them
   std::array<double, kReturns> returns_{};
   std::vector<Episode> ended_;
   // Of an external environment.
@@ -148,9 +173,11 @@ class EnvironmentLoop {
   std::shared_ptr<AnswerSource> source_;
   std::vector<Answer> answers_;
   Exchange exchange_;
-  // Of the step under way.
+  // Of the step under way, by session.
+  std::vector<Move> moves_;
   std::vector<double> probabilities_, logarithms_;
-  std::vector<float> gradient_, values_;  // of the actor; of the critic
+  std::vector<float> gradient_, values_;                       // of the actor; of the critic
+  std::array<std::vector<learning::TraceSignal>, 2> signals_;  // of the critic; of the actor
 };
 
 }  // namespace weft::agent

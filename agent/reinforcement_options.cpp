@@ -56,6 +56,11 @@ std::vector<ReinforcementTable::Field> learning_fields() {
   return {
       section_option("environment", &O::environment, world_table(),
                      {.is_needed = true, .is_always_written = true, .meaning = "what the agent acts in"}),
+      option("environments", &O::environments,
+             {.low = 1,
+              .high = 4096,
+              .meaning = "environments of that kind, which one network acts in and learns from together: each is a "
+                         "session with traces of its own, and a step is one of each"}),
       option("algorithm", &O::algorithm,
              {.names = kAlgorithms,
               .meaning = "a policy and the value of its states, or the value of each action by the best next one (`q`) "

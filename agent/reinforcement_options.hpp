@@ -22,6 +22,7 @@ std::string_view name(Algorithm algorithm) noexcept;
 /// The section "reinforcement" of a network file.
 struct ReinforcementOptions {
   EnvironmentOptions environment{};
+  std::uint32_t environments = 1;  // of that kind, each a session of the mesh
   Algorithm algorithm = Algorithm::actor_critic;
   double discount = 0.99;                          // gamma
   double lambda = 0.8;                             // of the traces

@@ -49,10 +49,37 @@ Failure no_learner_for(std::string_view what) {
   return fail(Errc::corrupt, std::string(what) + ": this mesh has no learner; the network has no section \"learning\"");
 }
 
+/// Each environment is a session; without the section there is one.
+Result<std::size_t> environments_of(const mesh::NetworkSpec& spec) {
+  if (spec.reinforcement.empty()) return std::size_t{1};
+  WEFT_TRY(const auto options, read_reinforcement(spec.reinforcement));
+  return std::size_t{options.environments};
+}
+
+/// The section "learning" of a network; one that acts in several environments has a learner of each.
+Result<learning::LearningOptions> learning_of(const mesh::NetworkSpec& spec) {
+  WEFT_TRY(learning::LearningOptions learning, learning::read_learning(spec.learning));
+  WEFT_TRY(const std::size_t environments, environments_of(spec));
+  if (learning.learners != 1 && learning.learners != environments && !spec.reinforcement.empty())
+    return fail(Errc::invalid_argument, "learning.learners: " + std::to_string(learning.learners) +
+                                            " beside reinforcement.environments " + std::to_string(environments) +
+                                            ", each of which has one; leave it away");
+  if (environments > 1) learning.learners = environments;
+  return learning;
+}
+
 }  // namespace
 
 Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool learns, mesh::MeshOptions options) {
   ReplayableMesh replayable;
+  if (learns && !spec.reinforcement.empty()) {
+    WEFT_TRY(const std::size_t environments, environments_of(spec));
+    if (options.sessions != 1 && options.sessions != environments)
+      return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(environments) +
+                                         ", and the mesh has " + std::to_string(options.sessions) +
+                                         " sessions; each environment is one");
+    options.sessions = environments;
+  }
   WEFT_TRY(auto mesh, mesh::Mesh::build(spec, std::move(options)));
   replayable.mesh_ = std::make_unique<mesh::Mesh>(std::move(mesh));
   if (learns) WEFT_CHECK(replayable.begin_learning(spec));
@@ -60,7 +87,7 @@ Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool
 }
 
 Status ReplayableMesh::begin_learning(const mesh::NetworkSpec& spec) {
-  WEFT_TRY(const auto learning, learning::read_learning(spec.learning));
+  WEFT_TRY(const auto learning, learning_of(spec));
   WEFT_TRY(learner_, learning::Learner::build(*mesh_, learning));
   if (spec.reinforcement.empty()) return {};
   WEFT_TRY(const auto reinforcement, read_reinforcement(spec.reinforcement));
@@ -91,8 +118,8 @@ Result<ReplayableMesh> ReplayableMesh::restore_changed(const formats::EntityFile
   mesh::MeshOptions options = given;
   options.sessions = mesh::sessions_of(file);
   learning::LearnerBefore before;
-  WEFT_TRY(before.options, learning::read_learning(was.learning));
-  WEFT_TRY(const learning::LearningOptions now, learning::read_learning(spec.learning));
+  WEFT_TRY(before.options, learning_of(was));
+  WEFT_TRY(const learning::LearningOptions now, learning_of(spec));
   if (learning::keeps_meaning(before.options, now)) {
     WEFT_TRY(ReplayableMesh same, begin(spec, true, options));
     WEFT_CHECK(mesh::restore_weights(*same.mesh_, file));

@@ -191,6 +191,7 @@ class Live {
       print_json({{"event", "start"},
                   {"network", name_},
                   {"environment", name(o.environment.kind)},
+                  {"environments", o.environments},
                   {"algorithm", name(o.algorithm)},
                   {"seed", o.seed},
                   {"steps", loop().steps()},
@@ -215,6 +216,7 @@ class Live {
       if (request_.json)
         print_json({{"event", "episode"},
                     {"episode", episode.number},
+                    {"session", episode.session},
                     {"step", episode.last_step},
                     {"length", episode.steps},
                     {"return", episode.sum},

@@ -195,7 +195,8 @@ void BackwardStep::backward(const LayerAt& at, mesh::BackwardArgs& args, bool le
 bool BackwardStep::process_gradient(const LayerAt& at, const Hop& hop, std::uint64_t tick, MatrixView delta) {
   LearningScratch& scratch = at.scratch;
   kernels::OpStream& stream = at.context.stream;
-  if (hop.distance == 0 && options_.learners > 1)
+  // The gradients of several learners are a mean. With traces each has its own.
+  if (hop.distance == 0 && options_.learners > 1 && !options_.traces)
     stream.scale({1.0f / static_cast<float>(options_.learners), delta, delta});
   round_errors(at, delta);
   if (statistics_ && at.context.cpu) statistics_->note_error(at.node, delta, at.context.tick - tick);

@@ -143,19 +143,24 @@ Status check_weights(const Target& target, std::uint64_t rows, const Object& obj
 
 template <class Object>
 Status check_signal(const Target& target, const LearningOptions& options, const Object& object) {
+  const auto signals = target.signal ? std::span(&*target.signal, 1) : target.signals;
   if (!options.traces) {
-    if (!target.signal) return {};
+    if (signals.empty()) return {};
     return fail(Errc::invalid_argument, object() + "a signal of traces, and learning.traces is false");
   }
-  if (!target.signal || target.gradient.empty())
+  if (signals.empty() || target.gradient.empty())
     return fail(Errc::invalid_argument,
                 object() + "learning.traces takes a gradient and a signal, of Learner::teach; give both");
-  const TraceSignal& signal = *target.signal;
-  if (!std::isfinite(signal.error))
-    return fail(Errc::not_finite, object() + "signal.error is " + std::to_string(signal.error));
-  if (!(signal.decay >= 0.0f && signal.decay <= 1.0f) || !(signal.bound >= 0.0f && std::isfinite(signal.bound)))
-    return fail(Errc::out_of_range, object() + "signal.decay " + std::to_string(signal.decay) + ", signal.bound " +
-                                        std::to_string(signal.bound) + "; decay is from 0 to 1, bound not below 0");
+  if (signals.size() != options.learners)
+    return fail(Errc::shape_mismatch, object() + std::to_string(signals.size()) + " signals where " +
+                                          std::to_string(options.learners) + " are expected, one of each learner");
+  for (const TraceSignal& signal : signals) {
+    if (!std::isfinite(signal.error))
+      return fail(Errc::not_finite, object() + "signal.error is " + std::to_string(signal.error));
+    if (!(signal.decay >= 0.0f && signal.decay <= 1.0f) || !(signal.bound >= 0.0f && std::isfinite(signal.bound)))
+      return fail(Errc::out_of_range, object() + "signal.decay " + std::to_string(signal.decay) + ", signal.bound " +
+                                          std::to_string(signal.bound) + "; decay is from 0 to 1, bound not below 0");
+  }
   return {};
 }
 
@@ -402,6 +407,26 @@ std::uint32_t Learner::hold() const noexcept { return parts_->plan.hold; }
 Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows,
                         std::span<const mesh::RunOutput> outputs, std::optional<std::size_t> session) const {
   return MeshAccess::evaluate_copies(parts_->mesh, session, inputs, rows, hold(), outputs);
+}
+
+// A few rows at a time take the shortest way; where sessions make a difference they go one by one.
+Status Learner::predict(std::span<const mesh::RunInput> inputs, std::span<const std::size_t> sessions,
+                        std::span<const mesh::RunOutput> outputs) const {
+  const std::size_t rows = sessions.size();
+  const std::size_t most = MeshAccess::rows_of_one_session(parts_->mesh, inputs.size(), hold());
+  const auto part = [&](auto values, std::size_t first, std::size_t count) {
+    const std::size_t width = values.size() / rows;
+    return values.subspan(first * width, count * width);
+  };
+  for (std::size_t first = 0; first < rows; first += most) {
+    const std::size_t count = std::min(most, rows - first);
+    std::vector<mesh::RunInput> own_inputs;
+    for (const mesh::RunInput& each : inputs) own_inputs.push_back({each.port, part(each.values, first, count)});
+    std::vector<mesh::RunOutput> own_outputs;
+    for (const mesh::RunOutput& each : outputs) own_outputs.push_back({each.output, part(each.values, first, count)});
+    WEFT_CHECK(predict(own_inputs, count, own_outputs, sessions[first]));
+  }
+  return {};
 }
 
 std::uint32_t Learner::latency() const noexcept { return parts_->plan.latency; }

@@ -44,6 +44,8 @@ struct Target {
   std::span<const float> weights{};
   /// Beside a gradient, where `traces` is on: the step that the output's layers make. Of `teach` alone.
   std::optional<TraceSignal> signal{};
+  /// Of several learners instead: [learners], the step of each by its own traces.
+  std::span<const TraceSignal> signals{};
 };
 
 /// True when something is to be learned from the targets of one sample: one of a learner with a weight above 0.
@@ -120,6 +122,9 @@ class Learner final : public mesh::StepRule {
   /// inputs [rows][width], outputs [rows][width]. @error unknown_name, shape_mismatch, not_finite, out_of_range
   Status predict(std::span<const mesh::RunInput> inputs, std::size_t rows, std::span<const mesh::RunOutput> outputs,
                  std::optional<std::size_t> session = std::nullopt) const;
+  /// The same, a row of each session. inputs [sessions.size()][width]
+  Status predict(std::span<const mesh::RunInput> inputs, std::span<const std::size_t> sessions,
+                 std::span<const mesh::RunOutput> outputs) const;
 
   /// Scores of finished samples since they were last cleared: by sample, then output (network order), then learner.
   std::span<const Score> scores() const noexcept;

@@ -56,7 +56,10 @@ void signal_traces(LearnerParts& p, std::span<const Target> targets) {
     const auto target = std::find_if(targets.begin(), targets.end(), [&](const Target& t) {
       return p.mesh.graph().find_output(t.output) == p.rings.outputs()[o].node;
     });
-    optimizer.signal(o, target == targets.end() ? std::nullopt : target->signal);
+    if (target == targets.end())
+      optimizer.signal(o, {});
+    else
+      optimizer.signal(o, target->signal ? std::span(&*target->signal, 1) : target->signals);
   }
 }
 

@@ -35,6 +35,7 @@ class Planner {
   void plan_tied();
   void plan_moves();
   Status plan_traces();
+  Status check_rows() const;
   double depth_factor() const;
   void plan_steps();
   void plan_arrivals();
@@ -212,9 +213,35 @@ Status Planner::plan_traces() {
       for (const std::uint32_t edge : node.sources) front.push_back(graph_.edges()[edge].from);
     }
   }
-  if (plan_.tied.empty()) return {};
-  return fail(Errc::unsupported,
-              "learning.traces: layers with shared weights, which have no traces; give each its own");
+  if (!plan_.tied.empty())
+    return fail(Errc::unsupported,
+                "learning.traces: layers with shared weights, which have no traces; give each its own");
+  return options_.learners == 1 ? Status() : check_rows();
+}
+
+/// Traces of several learners take the gradients of each by itself, which dense layers alone give.
+Status Planner::check_rows() const {
+  for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < plan_.layers.size(); ++id) {
+    const mesh::Node& node = graph_.nodes()[id];
+    const auto refuse = [&](const std::string& why) {
+      return fail(Errc::unsupported, "learning.traces: " + std::to_string(options_.learners) + " learners, and " +
+                                         node.object + " " + why);
+    };
+    const auto& parameters = node.layer->parameters();
+    if (node.layer->observes_gradients()) return refuse("observes gradients, which are those of one; give one learner");
+    if (!plan_.layers[id].moves || (parameters.empty() && node.owners.empty())) continue;
+    const bool is_by_rows = std::all_of(parameters.begin(), parameters.end(),
+                                        [](const mesh::ParameterSpec& parameter) { return parameter.is_outer; });
+    if (!is_by_rows || !node.owners.empty())
+      return refuse("has weights whose gradients are sums over them; give one learner, or layers of type 'dense'");
+    if (plan_.layers[id].hops.size() != 1)
+      return refuse("is reached by errors on " + std::to_string(plan_.layers[id].hops.size()) +
+                    " ways, and traces take one; give one learner, or set learning.horizon");
+  }
+  if (options_.gradient_limit == 0.0f) return {};
+  return fail(Errc::unsupported, "learning.traces: " + std::to_string(options_.learners) +
+                                     " learners with a learning.gradient_limit of " +
+                                     std::to_string(options_.gradient_limit) + "; give one learner, or 0");
 }
 
 /// Divisor of steps in deep networks. Changes of n layers on the way of an error add up at the output, and in a

@@ -4,10 +4,13 @@
 
 #include "learning/internal/learning_plan.hpp"
 
+#include "kernels/binary.hpp"
 #include "kernels/cpu_stream.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/linear.hpp"
 #include "kernels/math.hpp"
 #include "kernels/perturb.hpp"
+#include "kernels/reduce.hpp"
 #include "kernels/trace.hpp"
 
 #include "core/philox.hpp"
@@ -23,6 +26,9 @@ namespace {
 // A step that turns a weight of one bit turns all of it: layers of such weights move at a third of the rate. Measured
 // on the digits, docs/learning.md.
 float rate_share(Dtype dtype) noexcept { return dtype == Dtype::binary ? 1.0f / 3.0f : 1.0f; }
+
+/// Weights that the steps of several learners move one after the other while they are in the fastest cache.
+constexpr std::size_t kStepChunk = 2048;
 
 /// Rows that the sum of squares of a parameter is cut into: the panels of a matrix.
 std::size_t rows_of(const mesh::ParameterSpec& spec) noexcept { return spec.is_matrix() ? (spec.out + 15) / 16 : 1; }
@@ -41,7 +47,9 @@ kernels::StepShares delayed_shares(const OptimizerOptions& options, DelayCompens
 }
 
 std::size_t arrays_before_past(const LearningOptions& options) noexcept {
-  return kernels::arrays_of(options.optimizer) + (options.traces || options.perturb.is_on() ? 1 : 0);
+  return kernels::arrays_of(options.optimizer) + (options.traces            ? options.learners
+                                                  : options.perturb.is_on() ? std::size_t{1}
+                                                                            : std::size_t{0});
 }
 
 Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan& plan, const mesh::WeightStore& weights,
@@ -57,8 +65,10 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     made.is_frozen_.push_back(node.is_frozen);
   }
   made.traces_.is_on = options.traces;
+  if (options.traces) made.traces_.learners = options.learners;
   made.traces_.signals.resize(graph.outputs().size());
-  made.traces_.rates.resize(graph.outputs().size());
+  for (auto& signals : made.traces_.signals) signals.reserve(made.traces_.learners);
+  made.traces_.rates.assign(graph.outputs().size(), std::vector<float>(made.traces_.learners));
   for (const LayerPlan& layer : plan.layers) {
     made.traces_.outputs.push_back(layer.traced_for);
     made.shares_.push_back(delayed_shares(options.optimizer, options.delay_compensation, layer.delay));
@@ -86,7 +96,10 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.first_.push_back(weights.parameters().size());
-  if (options.traces) made.traces_.products.resize(weights.parameters().size());
+  if (made.traces_.learners > 1)
+    made.traces_.rows.resize(weights.parameters().size());
+  else if (options.traces)
+    made.traces_.products.resize(weights.parameters().size());
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
@@ -110,7 +123,7 @@ void Optimizer::make_norms(const mesh::WeightStore& weights) {
     squares += rows_of(*parameter.spec);
   }
   squares_.assign(squares, 0.0f);
-  norms_.assign(weights.node_count(), 0.0f);
+  norms_.assign(weights.node_count() * traces_.learners, 0.0f);
   total_.assign(1, 0.0f);
 }
 
@@ -118,7 +131,11 @@ void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightSto
                                 bool keeps_products) {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
-    const bool is_kept = keeps_products && parameter.spec->is_outer;
+    if (!traces_.rows.empty()) {
+      traces_.rows[i] = {};
+      continue;
+    }
+    const bool is_kept = keeps_products && parameter.spec->is_outer && parameter.spec->is_matrix();
     if (!traces_.products.empty()) traces_.products[i] = {{}, !is_kept};
     float* const values = gradient_pointers_[i];
     if (values && !is_kept) stream.fill({0.0f, {values, 1, n, n}});
@@ -129,6 +146,10 @@ bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& w
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
     if (product(i) || has_no_gradient(i)) continue;  // a product is of moderate numbers
+    if (!traces_.rows.empty()) {
+      if (!are_rows_finite(stream, i)) return false;
+      continue;
+    }
     if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
   }
   return true;
@@ -150,7 +171,7 @@ void Optimizer::measure_norm(kernels::OpStream& stream, const mesh::WeightStore&
 }
 
 void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
-  stream.fill({0.0f, {&norms_[node], 1, 1, 1}});
+  stream.fill({0.0f, {&norms_[node * traces_.learners], 1, traces_.learners, traces_.learners}});
 }
 
 void Optimizer::add_norms(kernels::OpStream& stream) {
@@ -162,20 +183,74 @@ void Optimizer::add_norms(kernels::OpStream& stream) {
   stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
 }
 
-const std::optional<TraceSignal>& Optimizer::signal_of(mesh::NodeId node) const noexcept {
-  static const std::optional<TraceSignal> none;
-  return traces_.outputs[node] < 0 ? none : traces_.signals[static_cast<std::size_t>(traces_.outputs[node])];
+std::span<const TraceSignal> Optimizer::signals_of(mesh::NodeId node) const noexcept {
+  if (traces_.outputs[node] < 0) return {};
+  return traces_.signals[static_cast<std::size_t>(traces_.outputs[node])];
+}
+
+mesh::RowGradients Optimizer::row_of(std::size_t i, std::size_t learner) const noexcept {
+  const mesh::RowGradients& all = traces_.rows[i];
+  if (!all.dy.data) return {};
+  const std::size_t rows = all.dy.rows / traces_.learners, first = learner * rows;  // a learner's tokens
+  mesh::RowGradients row{{all.dy.row(first), rows, all.dy.cols, all.dy.stride}, {}};
+  if (all.x.data) row.x = {all.x.row(first), rows, all.x.cols, all.x.stride};
+  return row;
+}
+
+void Optimizer::take_row(std::size_t i, std::size_t learner) const noexcept {
+  const mesh::RowGradients row = row_of(i, learner);
+  std::fill_n(gradient(i), sizes_[i], 0.0f);
+  if (row.x.data)
+    kernels::outer_accumulate(row.dy, row.x, {gradient(i), row.dy.cols, row.x.cols});
+  else if (row.dy.data)
+    kernels::column_accumulate(row.dy, gradient(i));
+}
+
+bool Optimizer::are_rows_finite(kernels::OpStream& stream, std::size_t i) const {
+  const auto are_moderate = [](const kernels::ConstMatrixView& all) {
+    for (std::size_t row = 0; row < all.rows; ++row)
+      if (!kernels::are_moderate(all.row(row), all.cols)) return false;
+    return true;
+  };
+  const mesh::RowGradients& all = traces_.rows[i];
+  if (!all.dy.data || (are_moderate(all.dy) && (!all.x.data || are_moderate(all.x)))) return true;
+  for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
+    take_row(i, learner);
+    if (!stream.is_finite({{gradient(i), 1, sizes_[i], sizes_[i]}})) return false;
+  }
+  return true;
 }
 
 void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
-  const std::optional<TraceSignal>& signal = signal_of(node);
-  if (!signal) return;
+  const std::span<const TraceSignal> signals = signals_of(node);
+  if (signals.empty()) return;
+  if (traces_.learners > 1) return update_traces_by_rows(weights, node, signals);
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
     if (has_no_gradient(i)) std::fill_n(gradient(i), sizes_[i], 0.0f);
-    norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signal->decay)
-                               : kernels::trace_update(trace(i), gradient(i), signal->decay, sizes_[i]);
+    norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signals[0].decay)
+                               : kernels::trace_update(trace(i), gradient(i), signals[0].decay, sizes_[i]);
   }
+}
+
+/// The same of each learner's own, with the operations of one learner.
+void Optimizer::update_traces_by_rows(const mesh::WeightStore& weights, mesh::NodeId node,
+                                      std::span<const TraceSignal> signals) noexcept {
+  for (const auto& parameter : weights.of(node))
+    for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
+      const std::size_t i = first_[node] + parameter.index;
+      const mesh::RowGradients row = row_of(i, learner);
+      const float decay = signals[learner].decay;
+      float& norm = norms_[node * traces_.learners + learner];
+      if (row.x.data && row.dy.rows == 1 && kernels::are_moderate(row.dy.data, row.dy.cols) &&
+          kernels::are_moderate(row.x.data, row.x.cols)) {
+        const kernels::OuterProduct product{row.dy.data, row.x.data, row.dy.cols, row.x.cols};
+        norm += kernels::trace_update(trace(i, learner), product, decay);
+      } else {
+        take_row(i, learner);
+        norm += kernels::trace_update(trace(i, learner), gradient(i), decay, sizes_[i]);
+      }
+    }
 }
 
 void Optimizer::update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
@@ -188,21 +263,23 @@ void Optimizer::update_utilities(const mesh::WeightStore& weights, mesh::NodeId 
 
 /// Sums over layers in binary64, in their order; the rate is rounded once.
 void Optimizer::find_rates() noexcept {
-  for (std::size_t output = 0; output < traces_.signals.size(); ++output) {
-    const std::optional<TraceSignal>& signal = traces_.signals[output];
-    if (!signal) continue;
-    double norm = 0.0;
-    for (mesh::NodeId node = 0; node < norms_.size(); ++node)
-      if (traces_.outputs[node] == static_cast<std::int32_t>(output)) norm += double{norms_[node]};
-    const double lr = options_.lr, error = signal->error;
-    const double bounded = lr * signal->bound * std::max(std::fabs(error), 1.0) * norm;
-    traces_.rates[output] = static_cast<float>(lr / std::max(bounded, 1.0) * error);
-  }
+  for (std::size_t output = 0; output < traces_.signals.size(); ++output)
+    for (std::size_t learner = 0; learner < traces_.signals[output].size(); ++learner) {
+      const TraceSignal& signal = traces_.signals[output][learner];
+      double norm = 0.0;
+      for (mesh::NodeId node = 0; node < updates_.size(); ++node)
+        if (traces_.outputs[node] == static_cast<std::int32_t>(output))
+          norm += double{norms_[node * traces_.learners + learner]};
+      const double lr = options_.lr, error = signal.error;
+      const double bounded = lr * signal.bound * std::max(std::fabs(error), 1.0) * norm;
+      traces_.rates[output][learner] = static_cast<float>(lr / std::max(bounded, 1.0) * error);
+    }
 }
 
-OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept {
+OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node,
+                                       std::size_t learner) const noexcept {
   OptimizerOptions options = options_;
-  if (traces_.is_on) options.lr = traces_.rates[static_cast<std::size_t>(traces_.outputs[node])];
+  if (traces_.is_on) options.lr = traces_.rates[static_cast<std::size_t>(traces_.outputs[node])][learner];
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= weights.rates.of(node);
   options.shares = shares_[node];
@@ -239,9 +316,10 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
 }
 
 void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
-  const std::optional<TraceSignal>& signal = signal_of(node);
-  if (traces_.is_on && !signal) return;
+  const std::span<const TraceSignal> signals = signals_of(node);
+  if (traces_.is_on && signals.empty()) return;
   if (is_perturbed()) return step_perturbed(stream, weights, node);
+  if (traces_.learners > 1) return step_by_rows(stream, weights, node, signals);
   const OptimizerOptions options = options_of(weights, node);
   const float* squares = nullptr;
   if (options.clip == Clip::norm) {
@@ -255,8 +333,29 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
               stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
             });
   for (const auto& parameter : weights.of(node))
-    if (const std::size_t i = first_[node] + parameter.index; signal && signal->ends)
+    if (const std::size_t i = first_[node] + parameter.index; !signals.empty() && signals[0].ends)
       stream.fill({0.0f, {trace(i), 1, sizes_[i], sizes_[i]}});
+}
+
+/// The step of each learner, in their order: those of one learner, of so many weights at a time that they stay near.
+/// The traces that were moved last go first, as they are near too.
+void Optimizer::step_by_rows(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                             std::span<const TraceSignal> signals) {
+  ++updates_[node];
+  const auto parameters = weights.of(node);
+  for (std::size_t p = parameters.size(); p-- > 0;) {
+    const std::size_t i = first_[node] + p, n = sizes_[i];
+    for (std::size_t chunk = (n + kStepChunk - 1) / kStepChunk; chunk-- > 0;)
+      for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
+        const std::size_t at = chunk * kStepChunk, count = std::min(kStepChunk, n - at);
+        kernels::optimizer_step({.n = count, .w = parameters[p].data + at, .g = trace(i, learner) + at},
+                                options_of(weights, node, learner));
+      }
+    for (std::size_t learner = 0; learner < traces_.learners; ++learner)
+      if (signals[learner].ends) std::fill_n(trace(i, learner), n, 0.0f);
+    ++parameters[p].version;
+  }
+  weights.quantize_stored(node, stream);
 }
 
 /// `norms_` are free for the layer's own: the largest utility has been looked for.

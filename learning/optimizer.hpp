@@ -47,7 +47,8 @@ class Optimizer {
   mesh::Gradients gradients(mesh::NodeId node, bool keeps_products = false) noexcept {
     float* const* const own = gradient_pointers_.data() + first_[node];
     return {joined_[node].empty() ? own : joined_[node].data(),
-            keeps_products ? traces_.products.data() + first_[node] : nullptr};
+            keeps_products ? traces_.products.data() + first_[node] : nullptr,
+            traces_.rows.empty() ? nullptr : traces_.rows.data() + first_[node]};
   }
   /// The gradients of parameter `i` of the store.
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
@@ -63,9 +64,9 @@ class Optimizer {
   void add_norms(kernels::OpStream& stream);
   /// Gradients go into traces, by which the weights then move (LearningOptions::traces).
   bool has_traces() const noexcept { return traces_.is_on; }
-  /// The signal of an output's next step; none: its layers stay as they are.
-  void signal(std::size_t output, const std::optional<TraceSignal>& signal) noexcept {
-    traces_.signals[output] = signal;
+  /// The signals of an output's next step, one of each learner; none: its layers stay as they are.
+  void signal(std::size_t output, std::span<const TraceSignal> signals) {
+    traces_.signals[output].assign(signals.begin(), signals.end());
   }
   /// Steps are with noise, by utilities (LearningOptions::perturb).
   bool is_perturbed() const noexcept { return perturbed_.by.is_on(); }
@@ -116,17 +117,21 @@ class Optimizer {
  private:
   struct Traces {
     bool is_on = false;
-    std::vector<std::int32_t> outputs;                // by node; -1: it has none
-    std::vector<std::optional<TraceSignal>> signals;  // by output, of the step under way: no state
-    std::vector<float> rates;                         // by output, times the error
-    std::vector<mesh::MatrixGradient> products;       // by parameter, of the update under way
+    std::size_t learners = 1;                       // each has an array of traces
+    std::vector<std::int32_t> outputs;              // by node; -1: it has none
+    std::vector<std::vector<TraceSignal>> signals;  // by output and learner, of the step under way: no state
+    std::vector<std::vector<float>> rates;          // the same, times the error
+    std::vector<mesh::MatrixGradient> products;     // by parameter, of the update under way
+    std::vector<mesh::RowGradients> rows;           // the same where there are several learners
   };
   struct Perturbed {
     PerturbationOptions by;
     std::vector<std::array<std::uint32_t, 2>> keys;  // by parameter, of its noise
   };
-  /// The traces or utilities of parameter `i`.
-  float* trace(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
+  /// The utilities of parameter `i`, or a learner's traces.
+  float* trace(std::size_t i, std::size_t learner = 0) const noexcept {
+    return slots_[first_past_ - traces_.learners + learner].data(i);
+  }
   /// The gradient of parameter `i` is an outer product that is not in memory.
   const kernels::OuterProduct* product(std::size_t i) const noexcept {
     return !traces_.products.empty() && traces_.products[i].product.dy ? &traces_.products[i].product : nullptr;
@@ -135,15 +140,24 @@ class Optimizer {
   bool has_no_gradient(std::size_t i) const noexcept {
     return !traces_.products.empty() && !traces_.products[i].is_in_memory && !product(i);
   }
-  const std::optional<TraceSignal>& signal_of(mesh::NodeId node) const noexcept;
+  std::span<const TraceSignal> signals_of(mesh::NodeId node) const noexcept;
   void find_rates() noexcept;
+  /// The gradients of one learner of several, and the same written to memory.
+  mesh::RowGradients row_of(std::size_t i, std::size_t learner) const noexcept;
+  void take_row(std::size_t i, std::size_t learner) const noexcept;
+  bool are_rows_finite(kernels::OpStream& stream, std::size_t i) const;
+  void update_traces_by_rows(const mesh::WeightStore& weights, mesh::NodeId node,
+                             std::span<const TraceSignal> signals) noexcept;
+  void step_by_rows(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                    std::span<const TraceSignal> signals);
   void step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
   void make_norms(const mesh::WeightStore& weights);
   /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
   template <class Move>
   void step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* squares,
                  OptimizerOptions options, const Move& move);
-  OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept;
+  OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node,
+                              std::size_t learner = 0) const noexcept;
 
   OptimizerOptions options_;
   kernels::RateSchedule schedule_;

@@ -322,7 +322,6 @@ Status check_traces(const LearningOptions& options) {
   if (rule_of(options).path != ErrorPath::gradients) return refuse("rule " + quoted(name(options.rule)), "'backprop'");
   if (options.schedule != Schedule::settle) return refuse("schedule " + quoted(name(options.schedule)), "'settle'");
   if (options.late != Late::meet) return refuse("late " + quoted(name(options.late)), "'meet'");
-  if (options.learners != 1) return refuse("learners " + std::to_string(options.learners), "1");
   if (!has_plain_steps(o)) return refuse("optimizer.type " + quoted(name(o.kind)), "'sgd'");
   if (o.weight_decay != 0.0f) return refuse("optimizer.weight_decay " + number_text(o.weight_decay), "0");
   if (o.clip != Clip::none) return refuse("optimizer.clip " + quoted(name(o.clip)), "'none': the step has a bound");

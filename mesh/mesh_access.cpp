@@ -138,6 +138,10 @@ std::size_t MeshAccess::copies_at_once(const Mesh& mesh) noexcept {
   return static_cast<std::size_t>(std::max<std::uint64_t>(kCopyBytes / std::max<std::uint64_t>(one, 1), 1));
 }
 
+std::size_t MeshAccess::rows_of_one_session(const Mesh& mesh, std::size_t ports_fed, std::uint64_t ticks) noexcept {
+  return forgets_its_state(mesh.graph(), ports_fed, ticks) ? kFewRows : 1;
+}
+
 Status MeshAccess::evaluate_copies(const Mesh& mesh, std::optional<std::size_t> session,
                                    std::span<const RunInput> inputs, std::size_t rows, std::uint64_t ticks,
                                    std::span<const RunOutput> outputs) {

@@ -83,6 +83,8 @@ struct MeshAccess {
                              std::span<const RunOutput> outputs);
   /// Rows whose states take kCopyBytes, at least one.
   static std::size_t copies_at_once(const Mesh& mesh) noexcept;
+  /// Rows that `evaluate_copies` takes the shortest way for at once; 1 where it matters which session they start from.
+  static std::size_t rows_of_one_session(const Mesh& mesh, std::size_t ports_fed, std::uint64_t ticks) noexcept;
   static constexpr std::uint64_t kCopyBytes = std::uint64_t{64} << 20;
 
   /// Hands what is sent to addresses of the mesh to `deliver` from now on, in place of its cells; empty: it has no

@@ -19,8 +19,9 @@ class Dense final : public Layer {
  public:
   Dense(const Shape& in, std::size_t out, Activation activation, bool has_bias, Initializer init)
       : Layer(in, with_features(in, out)), tokens_(in), activation_(activation), has_bias_(has_bias) {
-    parameters_.push_back({"weight", out, in.back(), true, std::move(init), LinearMap{}, true});
-    if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f)});
+    const bool is_outer = tokens_.count() == 1;  // of tokens with gaps between them the products come one by one
+    parameters_.push_back({"weight", out, in.back(), true, std::move(init), LinearMap{}, is_outer});
+    if (has_bias) parameters_.push_back({"bias", out, 0, false, constant(0.0f), std::nullopt, is_outer});
   }
 
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
@@ -45,7 +46,7 @@ class Dense final : public Layer {
       if (activation_ != Activation::linear) stream.unary_backward({activation_, own.z, own.y, own.dy, own.dy});
       if (own.gradients.data) {
         own.gradients.add_outer(stream, 0, own.dy, own.x);
-        if (has_bias_) stream.column_accumulate({own.dy, own.gradients[1]});
+        if (has_bias_) own.gradients.add_columns(stream, 1, own.dy);
       }
       if (own.dx.data) stream.linear_transposed({own.weights.matrix(0), own.dy, own.dx});
     });

@@ -7,6 +7,7 @@
 
 #include "kernels/finite.hpp"
 
+#include "core/assert.hpp"
 #include "core/near_word.hpp"
 #include "core/printable.hpp"
 
@@ -25,6 +26,11 @@ namespace weft::mesh {
 
 void Gradients::add_outer(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy,
                           const kernels::ConstMatrixView& x) const {
+  if (rows) {
+    WEFT_ASSERT(!rows[i].dy.data, "gradients of rows come once an update");
+    rows[i] = {dy, x};
+    return;
+  }
   const kernels::Panels sum{data[i], dy.cols, x.cols};
   if (products && !products[i].is_in_memory) {
     MatrixGradient& kept = products[i];
@@ -40,6 +46,12 @@ void Gradients::add_outer(kernels::OpStream& stream, std::size_t i, const kernel
     kept = {{}, true};
   }
   stream.outer_accumulate({dy, x, sum});
+}
+
+void Gradients::add_columns(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy) const {
+  if (!rows) return stream.column_accumulate({dy, data[i]});
+  WEFT_ASSERT(!rows[i].dy.data, "gradients of rows come once an update");
+  rows[i] = {dy, {}};
 }
 
 namespace {

@@ -48,7 +48,8 @@ struct ParameterSpec {
   std::function<void(RandomStream&, std::span<float>)> init;
   /// Of a matrix that is a linear map inside the layer.
   std::optional<LinearMap> map{};
-  bool is_outer = false;  // a matrix whose gradients come by Gradients::add_outer alone
+  /// Its gradients come by Gradients::add_outer, those of a vector by add_columns, alone, and in one call.
+  bool is_outer = false;
 
   bool is_matrix() const noexcept { return in != 0; }
   /// Floats it takes in memory, panel padding counted.
@@ -70,15 +71,26 @@ struct MatrixGradient {
   bool is_in_memory = false;
 };
 
+/// Gradients of a parameter in one update, row by row: outer products of the errors' rows with the inputs', of a vector
+/// the errors' rows alone. By their addresses, which must hold until traces have taken them in.
+struct RowGradients {
+  kernels::ConstMatrixView dy{}, x{};
+};
+
 struct Gradients {
   float* const* data = nullptr;
   MatrixGradient* products = nullptr;  // null: all are in memory
+  RowGradients* rows = nullptr;        // not null: what ParameterSpec::is_outer tells of goes there alone
   float* operator[](std::size_t i) const noexcept { return data[i]; }
   /// Adds the errors' outer product with the inputs to matrix `i`. Of one row of moderate numbers, the first to come,
   /// the product is kept by its addresses, which must hold until the weights have moved.
   void add_outer(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy,
                  const kernels::ConstMatrixView& x) const;
-  Gradients from(std::size_t first) const noexcept { return {data + first, products ? products + first : nullptr}; }
+  /// Adds the sums of the errors' columns to vector `i`.
+  void add_columns(kernels::OpStream& stream, std::size_t i, const kernels::ConstMatrixView& dy) const;
+  Gradients from(std::size_t first) const noexcept {
+    return {data + first, products ? products + first : nullptr, rows ? rows + first : nullptr};
+  }
 };
 
 /// One firing of a layer. Rows are sessions (or ticks of a block); every row stands alone.
