@@ -35,6 +35,11 @@ Status check_width(const std::string& key, const std::string& name, std::size_t 
                                         std::to_string(wanted));
 }
 
+/// Of a session's policy at one step.
+RandomStream draws(std::uint64_t seed, std::uint64_t step, std::size_t sessions, std::size_t session) noexcept {
+  return RandomStream(seed, step * sessions + session, RandomPurpose::explore);
+}
+
 }  // namespace
 
 EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOptions options)
@@ -235,7 +240,7 @@ Status EnvironmentLoop::look_ahead() {
   if (sessions.empty()) return {};
   const mesh::RunInput input{options_.input, seen};
   const mesh::RunOutput output{options_.critic, std::span(values_).first(sessions.size() * critic_width())};
-  WEFT_CHECK(learner_.predict({&input, 1}, sessions, {&output, 1}));
+  WEFT_CHECK(learning::predict_sessions(learner_, {&input, 1}, sessions, {&output, 1}));
   for (std::size_t i = 0; i < sessions.size(); ++i) {
     const std::span<const float> values = std::span(values_).subspan(i * critic_width(), critic_width());
     World& world = worlds_[sessions[i]];
@@ -248,8 +253,6 @@ Status EnvironmentLoop::look_ahead() {
 }
 
 Status EnvironmentLoop::teach(learning::Ticket ticket) {
-  // All sessions share one bound.
-  const auto count = static_cast<float>(worlds_.size());
   for (auto& each : signals_) each.clear();
   std::fill(values_.begin(), values_.end(), 0.0f);
   for (std::size_t session = 0; session < worlds_.size(); ++session) {
@@ -257,10 +260,10 @@ Status EnvironmentLoop::teach(learning::Ticket ticket) {
     // Its value is to rise.
     values_[session * critic_width() + (has_actor() ? 0 : move.choice)] = -1.0f;
     const learning::TraceSignal signal{static_cast<float>(move.error), static_cast<float>(move.decay),
-                                       static_cast<float>(options_.critic_bound) * count, move.is_over};
+                                       static_cast<float>(options_.critic_bound), move.is_over};
     signals_[0].push_back(signal);
     signals_[1].push_back(signal);
-    signals_[1].back().bound = static_cast<float>(options_.actor_bound) * count;
+    signals_[1].back().bound = static_cast<float>(options_.actor_bound);
     if (has_actor()) set_actor_gradient(session, move);
   }
   const std::array<learning::Target, 2> targets{
@@ -320,10 +323,6 @@ double EnvironmentLoop::scaled(World& world, double reward) {
   return reward / rewarded_.deviation(0);
 }
 
-RandomStream EnvironmentLoop::draws(std::size_t session, std::uint64_t step) const noexcept {
-  return RandomStream(options_.seed, step * worlds_.size() + session, RandomPurpose::explore);
-}
-
 /// At random with a share that falls; else the first of the largest.
 std::uint32_t EnvironmentLoop::choose_by_values(std::size_t session, std::span<const float> values,
                                                 std::uint64_t step) const {
@@ -331,7 +330,7 @@ std::uint32_t EnvironmentLoop::choose_by_values(std::size_t session, std::span<c
                           ? 1.0
                           : static_cast<double>(step) / static_cast<double>(options_.explore_steps);
   const double share = options_.explore_begin + (options_.explore_end - options_.explore_begin) * past;
-  RandomStream random = draws(session, step);
+  RandomStream random = draws(options_.seed, step, worlds_.size(), session);
   if (static_cast<double>(random.next_uniform()) < share)
     return random.next_below(static_cast<std::uint32_t>(values.size()));
   return static_cast<std::uint32_t>(std::max_element(values.begin(), values.end()) - values.begin());
@@ -349,7 +348,7 @@ std::uint32_t EnvironmentLoop::choose_by_policy(std::size_t session, std::span<c
     probabilities[j] /= sum;
     logarithms[j] = static_cast<double>(logits[j] - largest) - log_sum;
   }
-  RandomStream random = draws(session, steps_);
+  RandomStream random = draws(options_.seed, steps_, worlds_.size(), session);
   double left = random.next_uniform();
   std::uint32_t choice = 0;
   while (choice + 1 < logits.size() && left >= probabilities[choice]) left -= probabilities[choice++];

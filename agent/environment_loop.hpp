@@ -10,7 +10,6 @@
 
 #include "core/archive.hpp"
 #include "core/bytes.hpp"
-#include "core/philox.hpp"
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
 
@@ -47,7 +46,7 @@ struct Episode {
 ///
 /// Of n environments each is a session of the mesh with traces, episodes and draws of its own, and a step is one of
 /// each. Observations and rewards are normalized by what all have seen, taken in in the order of sessions. Their steps
-/// are found by the weights of before, share one bound (each has kappa n), and are added in that order.
+/// are found by the weights of before, each with its own bound, and are added in that order.
 /// @thread one at a time; it drives the learner, which must outlive it
 /// @exact  the same bits everywhere: binary64, kernels::math, Philox with the purposes `environment` and `explore`
 /// @source Elsayed, Vasan and Mahmood 2024, "Streaming deep reinforcement learning finally works", arXiv:2410.14606
@@ -156,7 +155,6 @@ class EnvironmentLoop {
   /// Draws the action of step `step` by a policy, and keeps what its gradient needs; or by values.
   std::uint32_t choose_by_policy(std::size_t session, std::span<const float> logits);
   std::uint32_t choose_by_values(std::size_t session, std::span<const float> values, std::uint64_t step) const;
-  RandomStream draws(std::size_t session, std::uint64_t step) const noexcept;
   void set_actor_gradient(std::size_t session, const Move& move);
   Status teach(learning::Ticket ticket);
 

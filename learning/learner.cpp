@@ -410,10 +410,10 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::size_t rows
 }
 
 // A few rows at a time take the shortest way; where sessions make a difference they go one by one.
-Status Learner::predict(std::span<const mesh::RunInput> inputs, std::span<const std::size_t> sessions,
-                        std::span<const mesh::RunOutput> outputs) const {
+Status predict_sessions(const Learner& learner, std::span<const mesh::RunInput> inputs,
+                        std::span<const std::size_t> sessions, std::span<const mesh::RunOutput> outputs) {
   const std::size_t rows = sessions.size();
-  const std::size_t most = MeshAccess::rows_of_one_session(parts_->mesh, inputs.size(), hold());
+  const std::size_t most = MeshAccess::rows_of_one_session(learner.mesh(), inputs.size(), learner.hold());
   const auto part = [&](auto values, std::size_t first, std::size_t count) {
     const std::size_t width = values.size() / rows;
     return values.subspan(first * width, count * width);
@@ -424,7 +424,7 @@ Status Learner::predict(std::span<const mesh::RunInput> inputs, std::span<const 
     for (const mesh::RunInput& each : inputs) own_inputs.push_back({each.port, part(each.values, first, count)});
     std::vector<mesh::RunOutput> own_outputs;
     for (const mesh::RunOutput& each : outputs) own_outputs.push_back({each.output, part(each.values, first, count)});
-    WEFT_CHECK(predict(own_inputs, count, own_outputs, sessions[first]));
+    WEFT_CHECK(learner.predict(own_inputs, count, own_outputs, sessions[first]));
   }
   return {};
 }

@@ -122,9 +122,6 @@ class Learner final : public mesh::StepRule {
   /// inputs [rows][width], outputs [rows][width]. @error unknown_name, shape_mismatch, not_finite, out_of_range
   Status predict(std::span<const mesh::RunInput> inputs, std::size_t rows, std::span<const mesh::RunOutput> outputs,
                  std::optional<std::size_t> session = std::nullopt) const;
-  /// The same, a row of each session. inputs [sessions.size()][width]
-  Status predict(std::span<const mesh::RunInput> inputs, std::span<const std::size_t> sessions,
-                 std::span<const mesh::RunOutput> outputs) const;
 
   /// Scores of finished samples since they were last cleared: by sample, then output (network order), then learner.
   std::span<const Score> scores() const noexcept;
@@ -208,6 +205,9 @@ std::vector<mesh::NodeId> layers_without_errors(const Learner& learner);
 std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
 /// Numbers the samples of a learner into which none has entered from `next` on; those before have expired.
 void number_from(Learner& learner, Ticket next) noexcept;
+/// Learner::predict of a row for each of these sessions. inputs [sessions.size()][width], outputs the same
+Status predict_sessions(const Learner& learner, std::span<const mesh::RunInput> inputs,
+                        std::span<const std::size_t> sessions, std::span<const mesh::RunOutput> outputs);
 /// Bytes that stored samples take, once there are as many as there may be.
 std::uint64_t stored_sample_bytes(const Learner& learner) noexcept;
 /// Rows of a sample's inputs: one a session, without those where stored samples are.

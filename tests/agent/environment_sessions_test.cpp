@@ -54,7 +54,7 @@ struct Shared {
   }
 };
 
-// Two worlds, normalizers that both feed, one bound that both share. Within 1e-4 after 120 steps of both.
+// Two worlds, normalizers that both feed, steps that add up. Within 1e-4 after 120 steps of both.
 TEST(EnvironmentSessions, LearnAsTheEquationsSay) {
   constexpr std::size_t kSessions = 2;
   auto made = must(ReplayableMesh::begin(network(section(kSessions), 0), true, shape(1)));
@@ -121,8 +121,8 @@ TEST(EnvironmentSessions, LearnAsTheEquationsSay) {
       if (move.ends) worlds[s].x.clear();
     }
     for (std::size_t s = 0; s < kSessions; ++s) {
-      actor.rise(s, moves[s].x, moves[s].up, moves[s].error, 3 * kSessions, moves[s].ends);
-      critic.rise(s, moves[s].x, {1}, moves[s].error, 2 * kSessions, moves[s].ends);
+      actor.rise(s, moves[s].x, moves[s].up, moves[s].error, 3, moves[s].ends);
+      critic.rise(s, moves[s].x, {1}, moves[s].error, 2, moves[s].ends);
     }
     must(made.loop()->run(1));
     for (std::size_t s = 0; s < kSessions; ++s) {

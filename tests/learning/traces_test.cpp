@@ -173,7 +173,7 @@ class Silent final : public mesh::Layer {
   std::vector<mesh::ParameterSpec> parameters_;
 };
 
-// What an earlier update left in memory is no gradient.
+// Memory may hold the gradient of an earlier update.
 TEST(Traces, FadeWhereNothingWasAddedToAGradient) {
   static const Status done = mesh::register_layer(
       "silent", [](const Shape& in, std::size_t out, mesh::OptionReader&) -> Result<std::unique_ptr<mesh::Layer>> {
@@ -201,7 +201,7 @@ TEST(Traces, FadeWhereNothingWasAddedToAGradient) {
   EXPECT_NE(after(-1.0f), after(1.0f));
 }
 
-/// What `learners` sessions get: session s of sample t what one learner gets in sample 100 s + t.
+/// Inputs and targets of several sessions: session s of sample t has those of sample 100 s + t.
 struct Steps {
   std::vector<float> x, actor, critic;
   std::vector<TraceSignal> of_actor, of_critic;
@@ -279,13 +279,23 @@ TEST(TracesOfSessions, MoveAsTheReferenceInFloat64) {
 }
 
 // A session that nothing moves leaves the other the bits of one alone; which of the two it is does not matter.
+// Some inputs are not moderate: their products go by way of memory.
 TEST(TracesOfSessions, OfWhichOneLearnsHaveTheBitsOfOne) {
+  const auto sample = [](std::uint64_t s) {
+    Step step(s);
+    if (s % 9 == 8) step.x[1] = 1e20f;
+    return step;
+  };
   LearningRun alone(network(), with_traces());
-  run(*alone.learner, 0, 40);
+  for (std::uint64_t s = 0; s < 40; ++s) {
+    const Step step = sample(s);
+    const mesh::RunInput input{"x", step.x};
+    must(alone.learner->teach(must(alone.learner->observe({&input, 1})), step.targets(s)));
+  }
   for (const std::size_t which : {0, 1}) {
     LearningRun two(network(), of_learners(2), sessions(2));
     for (std::uint64_t s = 0; s < 40; ++s) {
-      const Step step(s);
+      const Step step = sample(s);
       std::vector<float> x(2 * kIn), actor(2 * kActions), critic(2);
       std::vector<TraceSignal> of_actor(2), of_critic(2);
       std::copy(step.x.begin(), step.x.end(), x.begin() + static_cast<std::ptrdiff_t>(which * kIn));
@@ -328,24 +338,7 @@ TEST(TracesOfSessions, AreSavedAndHashed) {
   EXPECT_EQ(resumed.hash(), unbroken.hash());
 }
 
-// Products of numbers that are not moderate go by way of memory; one that is not finite drops the step of all.
-TEST(TracesOfSessions, TakeLargeNumbersInByWayOfMemory) {
-  const auto run_with = [](float first, float second) {
-    LearningRun made(network(), of_learners(2), sessions(2));
-    run_sessions(*made.learner, 0, 3, 2);
-    const auto before = made.weights();
-    Steps step(3, 2);
-    step.x[1] = first;
-    step.critic[1] = second;
-    const mesh::RunInput input{"x", step.x};
-    const Target target{.output = "critic", .gradient = step.critic, .signals = step.of_critic};
-    const Status done = made.learner->teach(must(made.learner->observe({&input, 1})), {&target, 1});
-    return std::tuple(done.has_value(), made.weights() != before);
-  };
-  EXPECT_EQ(run_with(1e25f, 1.0f), std::tuple(true, true));
-  const auto [done, moved] = run_with(1.0f, 3e38f);
-  EXPECT_TRUE(done);
-  EXPECT_TRUE(moved);
+TEST(TracesOfSessions, StayWhereTheGradientsOfOneAreNotFinite) {
   LearningRun made(network(), of_learners(2), sessions(2));
   Steps step(0, 2);
   step.x[kIn] = 1e25f;
