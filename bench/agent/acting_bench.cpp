@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A step of an agent with an actor and a critic of 2x128 in CartPole, in one environment and in several at once: act,
-// learn, traces, on one thread. Of 150 stretches of 20 steps the fastest (`min`) is the one that nothing else
+// learn, traces, on one thread. Of 150 batches of 20 steps the fastest (`min`) is the one that nothing else
 // disturbed.
 
 #include "agent/replayable_mesh.hpp"
