@@ -148,7 +148,7 @@ weft_status report(weft_status code, std::string_view text) noexcept {
 
 weft_status report(const Error& error) noexcept { return report(status_of(error.code()), error.text()); }
 
-Claim::Claim(const void* handle, Kind kind, bool may_be_closed) noexcept : handle_(handle) {
+Claim::Claim(const void* handle, Kind kind, bool may_be_closed) noexcept {
   const auto how = HandleTable::instance().claim(handle, kind, slot_, flag_);
   if (how != HandleTable::Claimed::yes) {
     flag_ = nullptr;
@@ -162,7 +162,7 @@ Claim::Claim(const void* handle, Kind kind, bool may_be_closed) noexcept : handl
 std::unique_ptr<Object> Claim::remove() noexcept {
   kept_ = object().shared;
   if (!kept_) flag_ = nullptr;
-  return HandleTable::instance().remove(handle_, *slot_);
+  return HandleTable::instance().remove(*slot_);
 }
 
 }  // namespace weft::capi

@@ -68,7 +68,6 @@ class Claim {
   std::unique_ptr<Object> remove() noexcept;
 
  private:
-  const void* const handle_;
   HandleTable::Slot* slot_ = nullptr;
   BusyFlag* flag_ = nullptr;           // null: not claimed, or given back
   std::shared_ptr<SharedState> kept_;  // of an object that was taken out

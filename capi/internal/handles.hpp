@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 namespace weft::capi {
 
@@ -51,18 +50,22 @@ class Object {
 /// @thread any
 class HandleTable {
  public:
-  struct Slot {
+  constexpr HandleTable() = default;
+
+  /// A cache line. After a long tick nothing that a call reads is near, so what it will read is asked for at once, by
+  /// addresses of which nothing is read before the flag is set.
+  struct alignas(64) Slot {
     std::atomic<std::uintptr_t> word{0};   // the handle's upper part
     std::atomic<BusyFlag*> flag{nullptr};  // of the object: its own, or of what it shares
     Object* object = nullptr;              // read and written by whoever set the flag
+    std::atomic<const void*> near[2]{};    // the object and what it shares
     BusyFlag own;
+    std::uint32_t place = 0, next_free = 0;
   };
+  static_assert(sizeof(Slot) == 64);
   enum class Claimed { yes, busy, stale, other_kind, null };
 
-  static HandleTable& instance() noexcept {
-    HandleTable* const made = made_.load(std::memory_order_acquire);  // pairs with the release in make
-    return made ? *made : make();
-  }
+  static HandleTable& instance() noexcept;
 
   /// Null: the table is full.
   void* add(Kind kind, std::unique_ptr<Object> object);
@@ -74,7 +77,7 @@ class HandleTable {
     flag.is_busy.store(false, std::memory_order_release);
   }
   /// Takes a claimed object out; its handle is stale from now on, and a flag of its own is given back.
-  std::unique_ptr<Object> remove(const void* handle, Slot& slot) noexcept;
+  std::unique_ptr<Object> remove(Slot& slot) noexcept;
   /// For state that objects share; once given to return_flag it is another's.
   BusyFlag& take_flag();
   void return_flag(BusyFlag& flag) noexcept;
@@ -85,6 +88,7 @@ class HandleTable {
   // Of 64 bits 40 count uses; of 32 (WebAssembly) 16, after which a place's handles come again.
   static constexpr unsigned kBits = 8 * sizeof(std::uintptr_t), kPlaceBits = kBits == 64 ? 20 : 12, kKindBits = 4,
                             kUseBits = kBits - kPlaceBits - kKindBits, kChunkBits = 8;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr std::size_t kChunk = std::size_t{1} << kChunkBits, kPlaces = std::size_t{1} << kPlaceBits;
 
   // Inlined though the folder is compiled small: each call of the C ABI comes through here.
@@ -93,15 +97,22 @@ class HandleTable {
     return chunk ? chunk + (place & (kChunk - 1)) : nullptr;
   }
 
-  static HandleTable& make() noexcept;
-
-  static std::atomic<HandleTable*> made_;
   std::array<std::atomic<Slot*>, kPlaces / kChunk> chunks_{};
-  std::mutex mutex_;  // of what follows
-  std::vector<std::uint32_t> free_;
+  std::mutex mutex_;            // of what follows
+  std::uint32_t free_ = kNone;  // a list through next_free
   std::size_t used_ = 0;
   BusyFlag* free_flags_ = nullptr;
 };
+
+/// The table of the process. Never destroyed: threads may call while the process ends.
+union HandleTableStorage {
+  constexpr HandleTableStorage() : table() {}
+  ~HandleTableStorage() {}
+  HandleTable table;
+};
+extern constinit HandleTableStorage handle_table;
+
+inline HandleTable& HandleTable::instance() noexcept { return handle_table.table; }
 
 inline HandleTable::Claimed HandleTable::claim(const void* handle, Kind kind, Slot*& slot, BusyFlag*& flag) noexcept {
   const auto number = reinterpret_cast<std::uintptr_t>(handle);
@@ -116,6 +127,7 @@ inline HandleTable::Claimed HandleTable::claim(const void* handle, Kind kind, Sl
   };
   if (is_stale()) return Claimed::stale;
   flag = slot->flag.load(std::memory_order_acquire);  // pairs with the release in add
+  for (const auto& address : slot->near) __builtin_prefetch(address.load(std::memory_order_relaxed));
   // Pairs with the release in give_back.
   if (flag->is_busy.exchange(true, std::memory_order_acquire)) return is_stale() ? Claimed::stale : Claimed::busy;
   // Another call may have destroyed the object after the first look, and the flag may be another object's by now. An
