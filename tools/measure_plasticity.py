@@ -156,7 +156,7 @@ def feed(running, data, seed, tell):
             tell()
         running.stdin.close()
     except BrokenPipeError:
-        pass  # its exit code says why
+        running.stdin = None  # its exit code says why
 
 
 def run(key, args, told_to):
