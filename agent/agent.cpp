@@ -125,9 +125,13 @@ Status Agent::look_after(RecordKind kind) {
     flusher_->drop(journal_->place().number);
   }
   if (holds_checkpoints_ || checkpointer_->is_busy()) return {};  // that one is young enough
-  const bool is_due = options_.checkpoint_every
-                          ? replayable_.mesh().ticks() - checkpoint_tick_ >= options_.checkpoint_every
-                          : journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes;
+  // Of an agent that acts, a few bytes of the journal say many steps, and each is acted again when it is opened.
+  const std::uint64_t most_ticks = options_.checkpoint_every ? options_.checkpoint_every
+                                   : replayable_.loop()      ? options_.checkpoint_steps
+                                                             : UINT64_MAX;
+  const bool is_due =
+      replayable_.mesh().ticks() - checkpoint_tick_ >= most_ticks ||
+      (!options_.checkpoint_every && journal_->appended_bytes() - checkpoint_bytes_ >= options_.checkpoint_bytes);
   const bool is_needed = flusher_->has_gap() || checkpointer_->last_error() || wants_checkpoint;
   // After one failed, there is no use in trying with every call.
   if ((is_due || is_needed) && (!checkpointer_->last_error() || options_.now() >= next_checkpoint_)) checkpoint();
@@ -167,6 +171,7 @@ Status Agent::act(std::uint64_t steps) {
     return fail(Errc::unsupported,
                 directory() + ": this agent has no environment; open it with a section \"reinforcement\"");
   EnvironmentLoop& loop = *replayable_.loop();
+  loop.clear_ended();
   if (loop.is_external()) {
     // An episode may begin with each step.
     const std::uint64_t step = 2 * (32 + loop.environment().shape().observations * sizeof(float));

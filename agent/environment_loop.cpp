@@ -79,6 +79,13 @@ Status EnvironmentLoop::check() const {
     return fail(Errc::invalid_argument,
                 "reinforcement: needs learning.traces true, learning.late 'meet' and "
                 "learning.optimizer {\"type\": \"sgd\", \"lr\": 1}");
+  // They take scores of labels and targets, and a reward is none.
+  for (const auto& [key, is_on] : {std::pair("learning.drift", learner_.options().drift.is_on()),
+                                   std::pair("learning.anomaly", learner_.options().anomaly.is_on())})
+    if (is_on)
+      return fail(Errc::unsupported, std::string(key) +
+                                         ": it takes the scores of labels, and a network with 'reinforcement' learns "
+                                         "from rewards; leave it out");
   const std::size_t sessions = std::as_const(learner_).mesh().sessions(), learners = learner_.options().learners;
   if (sessions != worlds_.size() || learners != worlds_.size())
     return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(worlds_.size()) +

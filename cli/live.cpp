@@ -104,6 +104,7 @@ class Live {
     const std::uint64_t begin = loop().steps();
     checkpointed_ = begin;
     tell_start();
+    tell_episodes();  // those since the checkpoint that was found: a kill may have come before they were told
     const auto started = Clock::now();
     Status ran;
     while (ran && !noted_signal() && !stdout_is_broken() && (wanted == 0 || loop().steps() < wanted)) {
@@ -210,7 +211,9 @@ class Live {
 
   void tell_episodes() {
     for (const agent::Episode& episode : loop().ended()) {
-      if (log_)
+      // Of an agent that goes on; a run of its own begins a second line.
+      const std::uint64_t logged = log_ && agent_ && !found_.is_new ? log_->found_step().value_or(0) : 0;
+      if (log_ && episode.last_step > logged)
         log_->add(episode.last_step,
                   std::array{std::optional(episode.sum), std::optional(static_cast<double>(episode.steps))});
       if (request_.json)
@@ -294,12 +297,6 @@ class Live {
     if (is_whole) std::printf("state hash  %s\n", hash().c_str());
   }
 
-  static std::string two_digits(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f", value);
-    return text;
-  }
-
   const LiveRequest& request_;
   const std::string name_;
   std::optional<agent::ReplayableMesh> replayable_;  // without a data directory
@@ -342,7 +339,7 @@ Verb add_live(CLI::App& program) {
   add_option(*app, "seed", r.seed, "Seed of weights, episodes and exploration");
   add_option(*app, "durability", r.durability,
              "When a step counts as kept: tick, interval=2s (the default) or checkpoint");
-  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many steps")
+  add_option(*app, "checkpoint-every", r.checkpoint_every, "A checkpoint every so many steps (100,000)")
       .within(std::uint64_t{1}, UINT64_MAX);
   add_option(*app, "keep", r.keep, "Checkpoints kept in the agent's data directory")
       .within(std::uint64_t{1}, std::uint64_t{100000});

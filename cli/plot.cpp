@@ -27,10 +27,14 @@ Status plot(const PlotRequest& request) {
   std::vector<NamedFile> inputs;
   for (const std::string& path : request.paths) inputs.push_back({"FILE", path});
   WEFT_CHECK(check_output({"-o", request.output}, inputs));
+  const std::string end = std::filesystem::path(request.output).extension();
+  if (!end.empty() && end != ".svg" && end != ".png")
+    return fail(Errc::invalid_argument,
+                "-o " + request.output + ": pictures are SVG or PNG; give a name that ends in .svg or .png");
   WEFT_TRY(const PlotData data, read_plot(request.paths));
   const std::string name = std::filesystem::path(request.paths[0]).stem().string();
   std::string picture = plot_svg(data, request.title.empty() ? name : request.title);
-  if (std::filesystem::path(request.output).extension() == ".png") {
+  if (end == ".png") {
     WEFT_TRY(picture, png_of(picture));
   }
   return storage::write_file_durably(storage::real_file_system(), request.output, std::as_bytes(std::span(picture)));

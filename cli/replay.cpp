@@ -76,8 +76,9 @@ Status replay(const ReplayRequest& request) {
   std::vector<std::string> damages = findings.damages;
   damages.insert(damages.end(), replayed.missing().begin(), replayed.missing().end());
   const std::string hash = to_string(replayed.replayable().hash());
+  const agent::EnvironmentLoop* const loop = replayed.replayable().loop();
   if (request.json) {
-    print_json({{"event", "done"},
+    Json event({{"event", "done"},
                 {"from_tick", replayed.start().tick},
                 {"tick", replayed.tick()},
                 {"records", replayed.records()},
@@ -89,6 +90,12 @@ Status replay(const ReplayRequest& request) {
                 {"torn_bytes", findings.torn_bytes},
                 {"damages", damages},
                 {"seconds", std::chrono::duration<double>(took).count()}});
+    if (loop) {
+      event["steps"] = loop->steps();
+      event["episodes"] = loop->episodes();
+      event["mean_return"] = loop->mean_return();
+    }
+    print_json(event);
   } else {
     std::printf("from        checkpoint of tick %s\n", grouped(replayed.start().tick).c_str());
     std::printf("at          tick %s, %s records replayed in %s\n", grouped(replayed.tick()).c_str(),
@@ -97,6 +104,10 @@ Status replay(const ReplayRequest& request) {
       std::printf("compared    nothing: no marker follows that checkpoint\n");
     else if (request.verify)
       std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
+    if (loop) {
+      std::printf("steps       %s in %s episodes\n", grouped(loop->steps()).c_str(), grouped(loop->episodes()).c_str());
+      std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop->mean_return()).c_str());
+    }
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     for (const std::string& part : replayed.anew()) std::printf("anew        %s\n", part.c_str());
     if (const std::uint64_t left_out = replayed.replayable().left_out())

@@ -170,7 +170,8 @@ class TextReporter final : public Reporter {
       line("drift",
            std::string(what_changed(state.stream().options().drift)) + " at " + grouped(state.stream().drift_sample()));
       std::string accuracy = percent(*p.before_drift);
-      if (state.accuracy_curve().lowest_accuracy)
+      // The report on adaptation has the fall by its own window.
+      if (state.accuracy_curve().lowest_accuracy && state.stream().adaptation().changes().empty())
         accuracy += ", fell to " + percent(*state.accuracy_curve().lowest_accuracy);
       line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");

@@ -12,6 +12,8 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace weft::cli {
@@ -26,12 +28,24 @@ std::string shortest(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
+/// The first number of the table's last whole line.
+std::optional<std::uint64_t> last_step(std::string_view table) {
+  const std::size_t end = table.find_last_of('\n');
+  if (end == std::string_view::npos || end == 0) return std::nullopt;
+  const std::size_t begin = table.find_last_of('\n', end - 1);
+  if (begin == std::string_view::npos) return std::nullopt;  // the heading alone
+  std::uint64_t step = 0;
+  const auto [until, error] = std::from_chars(table.data() + begin + 1, table.data() + end, step);
+  return error == std::errc() && *until == ',' ? std::optional(step) : std::nullopt;
+}
+
 /// The table to be gone on with; a new one begins with its heading.
 Result<std::unique_ptr<storage::File>> open_table(storage::FileSystem& files, const std::string& path,
-                                                  const std::string& heading) {
+                                                  const std::string& heading, std::optional<std::uint64_t>& step) {
   const auto before = files.read(path, kLongestTable);
   if (!before && before.error().code() != Errc::not_found) return fail(before.error());
   const bool is_new = !before || before->size() == 0;
+  if (!is_new) step = last_step(as_text(*before));
   if (!is_new && !as_text(*before).starts_with(heading))
     return fail(Errc::invalid_argument,
                 path + ": has other columns than this run's; give --logdir a directory of its own");
@@ -52,7 +66,7 @@ Result<ScalarLog> ScalarLog::open(storage::FileSystem& files, const std::string&
   ScalarLog made;
   made.directory_ = directory;
   made.tags_ = std::move(tags);
-  WEFT_TRY(made.table_, open_table(files, directory + "/scalars.csv", heading + "\n"));
+  WEFT_TRY(made.table_, open_table(files, directory + "/scalars.csv", heading + "\n", made.found_step_));
   const double begin = now();
   const std::string name = "events.out.tfevents." + std::to_string(static_cast<std::uint64_t>(begin)) + "." +
                            std::to_string(::getpid()) + ".weft";

@@ -29,12 +29,15 @@ class ScalarLog {
   /// A value for each tag, or none at this step. What is not finite is in neither file. After an error it is told once
   /// and nothing more is written: the run goes on.
   void add(std::uint64_t step, std::span<const std::optional<double>> values);
+  /// The last step of the table that was found; nothing where it had none.
+  std::optional<std::uint64_t> found_step() const noexcept { return found_step_; }
 
  private:
   Status write(std::uint64_t step, std::span<const std::optional<double>> values);
 
   std::string directory_;
   std::vector<std::string> tags_;
+  std::optional<std::uint64_t> found_step_;
   std::unique_ptr<storage::File> events_, table_;  // null: an error ended it
 };
 

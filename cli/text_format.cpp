@@ -21,6 +21,12 @@ std::string default_text(const OptionRow& row) {
   return row.fallback.empty() ? std::string(row.fallback_words) : row.fallback;
 }
 
+std::string two_digits(double value) {
+  char text[400];  // the largest number has 309 digits before the point
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
 std::string short_number(double value) {
   const char* unit = "";
   if (value >= 999.5) {

@@ -19,6 +19,8 @@ namespace weft::cli {
 
 /// "312", "4.21k", "98.2k", "1.25M": four characters and a unit.
 std::string short_number(double value);
+/// Like 12.50.
+std::string two_digits(double value);
 /// "96.1 %".
 std::string percent(double share);
 using weft::byte_size;

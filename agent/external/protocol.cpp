@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,8 @@ namespace weft::agent {
 namespace {
 
 constexpr std::size_t kMostShown = 120;  // bytes of a line in a message
+// Of an observation and a reward: what is learned takes their squares, in binary32.
+constexpr double kLargest = 1e18;
 
 std::string shown(std::string_view line) {
   return "'" + std::string(line.substr(0, kMostShown)) + (line.size() > kMostShown ? "'..." : "'");
@@ -47,11 +48,11 @@ Result<JsonReader> reader_of(const Json& object) {
   return reader;
 }
 
-Result<double> number_of(const JsonValue& value, double most) {
+Result<double> number_of(const JsonValue& value) {
   if (!value.is_number()) return value.unexpected("a number");
   const double number = value.raw().get<double>();
-  if (std::fabs(number) <= most) return number;
-  return value.unexpected("a finite number", Errc::not_finite);
+  if (std::fabs(number) <= kLargest) return number;
+  return value.unexpected("a number from -1e18 to 1e18", Errc::out_of_range);
 }
 
 Result<std::vector<float>> observation_of(JsonReader& reader, const EnvironmentShape& shape) {
@@ -63,7 +64,7 @@ Result<std::vector<float>> observation_of(JsonReader& reader, const EnvironmentS
   std::vector<float> observation;
   observation.reserve(values.size());
   for (const JsonValue& value : values) {
-    WEFT_TRY(const double number, number_of(value, std::numeric_limits<float>::max()));
+    WEFT_TRY(const double number, number_of(value));
     observation.push_back(static_cast<float>(number));
   }
   return observation;
@@ -125,7 +126,7 @@ Result<Answer> read_step_answer(std::string_view line, std::uint32_t action, con
   answer.action = action;
   WEFT_TRY(answer.observation, observation_of(reader, shape));
   WEFT_TRY(const JsonValue reward, reader.value("reward"));
-  WEFT_TRY(answer.outcome.reward, number_of(reward, std::numeric_limits<double>::max()));
+  WEFT_TRY(answer.outcome.reward, number_of(reward));
   WEFT_TRY(answer.outcome.terminated, reader.boolean("terminated"));
   WEFT_TRY(answer.outcome.truncated, reader.boolean("truncated"));
   WEFT_CHECK(reader.finish());

@@ -135,6 +135,13 @@ Status check_drift(const DriftOptions& options) {
   if (d.kind == DetectorKind::kswin && d.window < 2 * d.recent)
     return refuse("window: " + std::to_string(d.window) + " does not hold learning.drift.recent " +
                   std::to_string(d.recent) + " twice; give " + std::to_string(2 * d.recent) + " or more");
+  if (d.kind == DetectorKind::ddm && d.warning_level > d.change_level)
+    return refuse("warning_level: " + number_text(d.warning_level) + " is above learning.drift.change_level " +
+                  number_text(d.change_level) + ", so a change would come before its warning");
+  // A share of the largest distance between errors, which shrinks.
+  if (d.kind == DetectorKind::eddm && d.warning_ratio < d.change_ratio)
+    return refuse("warning_ratio: " + number_text(d.warning_ratio) + " is below learning.drift.change_ratio " +
+                  number_text(d.change_ratio) + ", so a change would come before its warning");
   if (takes_errors_only(d.kind) && options.input != DriftInput::error)
     return refuse("input: 'loss' with learning.drift.detector '" + std::string(name(d.kind)) +
                   "', which takes errors of 0 or 1; give 'error', or 'adwin', 'kswin' or 'page_hinkley'");

@@ -202,6 +202,33 @@ TEST(EnvironmentLoop, TellsOfItsEpisodes) {
   EXPECT_TRUE(loop.ended().empty());
 }
 
+// A program that acts for months and never asks keeps the episodes of one call alone.
+TEST(ActingAgent, KeepsTheEpisodesOfItsLastCall) {
+  MemoryFileSystem files;
+  Acting acting(files, network(kCartPole));
+  must(acting.agent->act(200));
+  ASSERT_GT(acting.agent->loop()->ended().size(), 3u);
+  must(acting.agent->act(1));
+  EXPECT_LE(acting.agent->loop()->ended().size(), 1u);
+}
+
+// Its journal is a few bytes, so their number alone would leave all steps to be acted again.
+TEST(ActingAgent, TakesACheckpointAfterSoManySteps) {
+  MemoryFileSystem files;
+  Agent::Options options;
+  options.background = false;
+  options.mesh = shape(1);
+  options.checkpoint_steps = 50;
+  Recovery found;
+  auto agent = must(Agent::open(files, "agent", network(kCartPole), options, found));
+  for (int i = 0; i < 13; ++i) must(agent->act(10));
+  agent.reset();
+  agent = must(Agent::open(files, "agent", network(kCartPole), options, found));
+  EXPECT_EQ(agent->loop()->steps(), 130u);
+  EXPECT_EQ(found.checkpoint, 100u);
+  EXPECT_EQ(Agent::Options().checkpoint_steps, 100000u);
+}
+
 // World and agent: whatever of them is not saved shows.
 TEST(ActingAgent, GoesOnFromAnyCallToTheSameEnd) {
   const auto spec = network(kCartPole);
@@ -323,6 +350,12 @@ TEST(EnvironmentLoop, RefusesNetworksThatDoNotFit) {
   auto plain = network(kCartPole);
   plain.learning = R"({"late": "meet"})";
   refused(plain, "needs learning.traces");
+  const std::string traces = network(kCartPole).learning;
+  for (const auto& [key, section] : {std::pair("drift", R"("drift": {"detector": "page_hinkley"})"),
+                                     std::pair("anomaly", R"("anomaly": {"score": "loss"})")}) {
+    plain.learning = "{" + std::string(section) + ", " + traces.substr(traces.find('{') + 1);
+    refused(plain, ("learning." + std::string(key) + ": it takes the scores of labels").c_str());
+  }
 }
 
 TEST(EnvironmentLoop, RefusesAStateThatIsNotItsOwn) {

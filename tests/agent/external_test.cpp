@@ -62,7 +62,12 @@ TEST(ExternalProtocol, NamesWhatIsWrong) {
   refused(R"({"observation": [1,)", "parse_failed");
   refused(R"({"observation": [1, NaN]})", "not_finite: the answer has NaN");
   refused(R"({"observation": [1, "2"], "reward": 0, "terminated": false, "truncated": false})", "observation[1]");
-  refused(R"({"observation": [1, 1e39], "reward": 0, "terminated": false, "truncated": false})", "not_finite");
+  refused(R"({"observation": [1, 1e39], "reward": 0, "terminated": false, "truncated": false})", "out_of_range");
+  // Squares of such numbers are infinite in binary32: one silenced learning for good, or halted the mesh at each start.
+  refused(R"({"observation": [1, 3e38], "reward": 0, "terminated": false, "truncated": false})",
+          "out_of_range: answer.observation[1]");
+  refused(R"({"observation": [1, 2], "reward": -1e200, "terminated": false, "truncated": false})",
+          "out_of_range: answer.reward");
   refused(R"({"observation": [1, null], "reward": 0, "terminated": false, "truncated": false})", "observation[1]");
   refused(R"({"observation": [1], "reward": 0, "terminated": false, "truncated": false})", "shape_mismatch");
   refused(R"({"observation": [1, 2], "terminated": false, "truncated": false})",

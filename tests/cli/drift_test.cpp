@@ -10,7 +10,7 @@ namespace weft::cli_test::drift_test {
 namespace {
 
 const std::string kDrift = source_path("examples/drift.json");
-const Words kRun{"run", kDrift, "--json", "--threads", "1", "--max-samples", "9000"};
+const Words kRun{"run", kDrift, "--json", "--threads", "1"};
 
 std::vector<Json> seen(const std::vector<Json>& events) {
   std::vector<Json> all;
@@ -26,14 +26,14 @@ TEST(DriftSeen, IsToldAndMeasured) {
   const auto events = seen(ran.events());
   const std::size_t changes = static_cast<std::size_t>(
       std::count_if(events.begin(), events.end(), [](const Json& event) { return event["level"] == "change"; }));
-  EXPECT_EQ(done["drift"]["detector"], "hddm_w");
+  EXPECT_EQ(done["drift"]["detector"], "hddm_a");
   EXPECT_EQ(done["drift"]["changes"], changes);
-  EXPECT_EQ(done["drift"]["scores"], 9000);
+  EXPECT_EQ(done["drift"]["scores"], 28760);
   // Labels are permuted at 40 %: the first declared change, and an alarm within 200 samples.
   const Json& all = done["adaptation"]["changes"];
   const auto declared = std::find_if(all.begin(), all.end(), [](const Json& each) { return each["declared"] == true; });
   ASSERT_NE(declared, all.end());
-  EXPECT_EQ((*declared)["at"], 3600);
+  EXPECT_EQ((*declared)["at"], 11504);
   EXPECT_GT((*declared)["before"].get<double>(), 0.8);
   EXPECT_LT((*declared)["trough"].get<double>(), 0.8);
   EXPECT_GT((*declared)["area"].get<double>(), 10.0);
@@ -41,9 +41,22 @@ TEST(DriftSeen, IsToldAndMeasured) {
   EXPECT_LT((*declared)["detection_delay"].get<int>(), 200);
   EXPECT_EQ(std::count_if(events.begin(), events.end(),
                           [](const Json& event) {
-                            return event["level"] == "change" && event["sample"] >= 3600 && event["sample"] < 3800;
+                            return event["level"] == "change" && event["sample"] >= 11504 && event["sample"] < 11704;
                           }) > 0,
             true);
+}
+
+// The rates rise: as many samples without it end elsewhere.
+TEST(DriftSeen, ChangesWhatIsLearnedAfterwards) {
+  Folder folder;
+  Json network = Json::parse(read_file(kDrift));
+  network["learning"]["drift"]["rate_boost"] = 1;
+  network["stream"]["csv"] = source_path("examples/data/digits.csv.gz");
+  write_file(folder / "n.json", network.dump());
+  const Json plain = weft({"run", folder / "n.json", "--json", "--threads", "1"}).last(), risen = weft(kRun).last();
+  EXPECT_NE(plain["state_hash"], risen["state_hash"]);
+  EXPECT_EQ(plain["drift"]["changes"], 1);
+  EXPECT_EQ(risen["drift"]["changes"], 1);
 }
 
 // Reactions stand where the samples are, not where blocks or kills end them.

@@ -144,6 +144,24 @@ class Logdir(unittest.TestCase):
         self.assertEqual([(float(row["return"]), int(row["length"])) for row in rows],
                          [(each["return"], each["length"]) for each in episodes])
 
+    def test_an_agent_that_was_killed_logs_each_episode_once(self):
+        words = ("live", ROOT / "examples/cartpole.json", "--steps", 3000, "--threads", 1)
+        whole = [each["step"] for each in self.lines(*words) if each["event"] == "episode"]
+        log, state = self.directory.parent / "killed", self.directory.parent / "agent"
+        words = [WEFT, *map(str, words), "--state", str(state), "--durability", "tick", "--json", "--logdir", str(log)]
+        for _ in range(2):
+            with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+                for line in running.stdout:
+                    if json.loads(line)["event"] == "episode":
+                        break
+                running.kill()
+        subprocess.run(words, check=True, capture_output=True)
+        self.assertEqual([int(row["step"]) for row in table(log)], whole)
+        # Another agent in the same directory is logged from its first episode on.
+        subprocess.run([WEFT, *words[1:words.index("--state")], "--json", "--logdir", str(log)], check=True,
+                       capture_output=True)
+        self.assertEqual([int(row["step"]) for row in table(log)], whole + whole)
+
     def test_a_table_of_another_kind_is_left_as_it_is(self):
         self.directory.mkdir()
         (self.directory / "scalars.csv").write_text("a,b\n1,2\n", encoding="utf-8")

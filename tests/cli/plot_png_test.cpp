@@ -34,6 +34,14 @@ TEST(PlotPng, IsMadeOfTheSvgByTheConverter) {
   EXPECT_EQ(read_file(plot.folder / "x.png"), "\x89PNG--format=png\n" + read_file(plot.folder / "x.svg"));
 }
 
+TEST(PlotPng, RefusesTheNameOfAnotherFormat) {
+  const Plot plot;
+  const Outcome refused = plot.run("x.jpg");
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("give a name that ends in .svg or .png"), std::string::npos) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(plot.folder / "x.jpg"));
+}
+
 TEST(PlotPng, SaysWhatIsMissing) {
   const Plot plot;
   const Outcome refused = plot.run("x.png");

@@ -185,6 +185,13 @@ TEST(DriftDetector, RefusesOptionsThatContradictEachOther) {
             "'error', or 'adwin', 'kswin' or 'page_hinkley'");
   EXPECT_EQ(text(R"({"detector": "kswin", "window": 50})"),
             "learning.drift.window: 50 does not hold learning.drift.recent 30 twice; give 60 or more");
+  EXPECT_EQ(text(R"({"detector": "ddm", "warning_level": 5, "change_level": 3})"),
+            "learning.drift.warning_level: 5 is above learning.drift.change_level 3, so a change would come before its "
+            "warning");
+  EXPECT_EQ(
+      text(R"({"detector": "eddm", "warning_ratio": 0.5, "change_ratio": 0.75})"),
+      "learning.drift.warning_ratio: 0.5 is below learning.drift.change_ratio 0.75, so a change would come before "
+      "its warning");
   EXPECT_EQ(text(R"({"detector": "adwin", "rate_boost": 3})"),
             "learning.drift.rate_boost: 3 is no power of two, so it cannot be halved until it is 1; give 1, 2, 4, 8, "
             "...");
