@@ -19,7 +19,7 @@ namespace weft::cli {
 namespace {
 
 struct PlotRequest {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, columns;
   std::string output, title;
 };
 
@@ -31,7 +31,7 @@ Status plot(const PlotRequest& request) {
   if (!end.empty() && end != ".svg" && end != ".png")
     return fail(Errc::invalid_argument,
                 "-o " + request.output + ": pictures are SVG or PNG; give a name that ends in .svg or .png");
-  WEFT_TRY(const PlotData data, read_plot(request.paths));
+  WEFT_TRY(const PlotData data, read_plot(request.paths, request.columns));
   const std::string name = std::filesystem::path(request.paths[0]).stem().string();
   std::string picture = plot_svg(data, request.title.empty() ? name : request.title);
   if (end == ".png") {
@@ -51,6 +51,9 @@ Verb add_plot(CLI::App& program) {
                "of them. Several are runs of several seeds")
       .required();
   add_output(*app, request->output, "Write the picture there", "FILE").required();
+  add_option(*app, "columns", request->columns, "Columns of a table to show; else its accuracies, or all")
+      .type_name("NAME,...")
+      .between_commas();
   add_option(*app, "title", request->title, "Its title; else the name of the first file");
   return {app, [request] { return plot(*request); }};
 }

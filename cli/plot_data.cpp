@@ -6,10 +6,13 @@
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
+#include "core/near_word.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -19,11 +22,12 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
 constexpr std::size_t kMostColumns = 64;
 constexpr std::string_view kChange = "change";
+constexpr std::array<std::string_view, 4> kLayerColumns{"z", "y", "x", "layer"};  // after the first
 
 /// One file, read.
 class PlotReader {
  public:
-  explicit PlotReader(PlotData& data) : data_(data) {}
+  PlotReader(PlotData& data, const std::vector<std::string>& columns) : data_(data), columns_(columns) {}
 
   Status add(const std::string& path) {
     WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, kMostBytes));
@@ -52,23 +56,62 @@ class PlotReader {
     if (names.size() < 2 || names.size() > kMostColumns)
       return fail(Errc::unsupported,
                   path + ": " + std::to_string(names.size()) + " columns; a table has one for x, and up to 63 to show");
+    WEFT_TRY(const std::vector<bool> is_shown, shown(path, names));
+    const bool has_layers = is_of_layers(names);
     name_x(names[0]);
-    std::vector<Curve> curves(names.size());
+    std::map<std::string, Curve> curves;
+    std::vector<std::string> order;
     for (;;) {
       WEFT_TRY(const bool has_row, reader.next());
       if (!has_row) break;
       WEFT_TRY(const auto x, number(reader, 0));
       if (!x) return reader.refuse(Errc::parse_failed, "no value in column '" + names[0] + "'");
+      std::string layer;
+      for (std::size_t i = 1; has_layers && i <= kLayerColumns.size(); ++i)
+        layer += (i == 1 ? " [" : ",") + std::string(reader.fields()[i].text);
+      if (has_layers) layer += "]";
       for (std::size_t i = 1; i < names.size(); ++i) {
+        if (!is_shown[i]) continue;
         WEFT_TRY(const auto y, number(reader, i));
-        if (y && names[i] == kChange)
+        if (y && names[i] == kChange) {
           change(*x, *y != 0.0);
-        else if (y)
-          add_point(curves[i], *x, *y);
+        } else if (y) {
+          const auto [curve, is_new] = curves.try_emplace(names[i] + layer);
+          if (is_new) order.push_back(curve->first);
+          if (order.size() > kMostColumns)
+            return fail(Errc::unsupported, path + ": more than " + std::to_string(kMostColumns) +
+                                               " lines; give --columns, or a part of the table");
+          add_point(curve->second, *x, *y);
+        }
       }
     }
-    for (std::size_t i = 1; i < names.size(); ++i) take(names[i], std::move(curves[i]));
+    for (const std::string& name : order) take(name, std::move(curves[name]));
     return {};
+  }
+
+  static bool is_of_layers(const std::vector<std::string>& names) {
+    return names.size() > kLayerColumns.size() + 1 &&
+           std::equal(kLayerColumns.begin(), kLayerColumns.end(), names.begin() + 1);
+  }
+  Result<std::vector<bool>> shown(const std::string& path, const std::vector<std::string>& names) const {
+    std::vector<bool> is_shown(names.size(), true);
+    const bool has_accuracy = std::find(names.begin(), names.end(), "prequential_accuracy") != names.end();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string& name = names[i];
+      if (name == kChange) continue;
+      if (!columns_.empty())
+        is_shown[i] = std::find(columns_.begin(), columns_.end(), name) != columns_.end();
+      else if (is_of_layers(names))
+        is_shown[i] = name == "dormant";
+      else if (has_accuracy)
+        is_shown[i] = name.ends_with("accuracy");
+    }
+    for (const std::string& column : columns_)
+      if (std::find(names.begin() + 1, names.end(), column) == names.end())
+        return fail(Errc::unknown_name,
+                    path + ": has no column '" + column + "' to show" +
+                        did_you_mean(column, std::vector<std::string_view>(names.begin() + 1, names.end())));
+    return is_shown;
   }
 
   Status add_grid(const std::string& path, formats::CsvReader& reader) {
@@ -165,6 +208,7 @@ class PlotReader {
   }
 
   PlotData& data_;
+  const std::vector<std::string>& columns_;
   bool has_changes_ = false;
 };
 
@@ -191,10 +235,10 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
 
 }  // namespace
 
-Result<PlotData> read_plot(const std::vector<std::string>& paths) {
+Result<PlotData> read_plot(const std::vector<std::string>& paths, const std::vector<std::string>& columns) {
   PlotData data;
   WEFT_TRY(const std::vector<std::string> files, files_of(paths));
-  for (const std::string& file : files) WEFT_CHECK(PlotReader(data).add(file));
+  for (const std::string& file : files) WEFT_CHECK(PlotReader(data, columns).add(file));
   if (data.groups.empty() && (!data.grid || data.grid->rows.empty()))
     return fail(Errc::unsupported, files[0] + ": holds no numbers to show");
   return data;

@@ -38,7 +38,10 @@ struct PlotData {
 
 /// Reads tables, and what `weft run --json` and `weft live --json` print. A directory stands for its files, in the
 /// order of their names. Several files are runs that differ in their seeds.
-/// @error storage, parse_failed, unsupported: tables of several kinds, or nothing to show; naming the file
-Result<PlotData> read_plot(const std::vector<std::string>& paths);
+/// `columns` are those of tables that are shown. Empty: of a table with a column `prequential_accuracy` all that end in
+/// `accuracy`, of layers (`weft top --csv`) `dormant`, of others all.
+/// @error storage, parse_failed, unsupported: tables of several kinds, or nothing to show; naming the file;
+///        unknown_name: a table lacks a column of `columns`
+Result<PlotData> read_plot(const std::vector<std::string>& paths, const std::vector<std::string>& columns = {});
 
 }  // namespace weft::cli

@@ -17,7 +17,7 @@ namespace {
 
 // Okabe and Ito's colors, which people with any color vision tell apart.
 constexpr std::string_view kLineColors[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"};
-constexpr double kWidth = 760, kHeight = 420, kLeft = 70, kRight = 20, kTop = 50, kBottom = 55;
+constexpr double kWidth = 760, kHeight = 420, kLeft = 70, kRight = 20, kTop = 50, kBottom = 55, kLegendLine = 16;
 // Of a long curve; shorter ones keep their points.
 constexpr std::size_t kBins = 160;
 
@@ -149,14 +149,20 @@ class LinePlot {
     // Shares are shown as such.
     if (y_.low >= 0.0 && y_.high <= 1.0) y_ = {0.0, 1.0};
     y_.widen();
+    double right = kLeft;
+    for (const CurveGroup& group : data.groups) {
+      const double width = legend_width(group);
+      if (right > kLeft && right + width > kWidth - kRight) right = kLeft, legend_height_ += kLegendLine;
+      right += width;
+    }
   }
 
   std::string draw(const std::string& title) const {
-    std::string out = begin(kWidth, kHeight, title);
+    std::string out = begin(kWidth, bottom() + kBottom, title);
     add_axes(out);
     for (const double change : data_.changes)
       if (change >= x_.low && change <= x_.high)
-        out += rule_at(left(change), kTop, left(change), kHeight - kBottom, "change");
+        out += rule_at(left(change), kTop + legend_height_, left(change), bottom(), "change");
     for (std::size_t i = 0; i < bands_.size(); ++i) add_band(bands_[i], i, out);
     add_legend(out);
     return out + "</svg>\n";
@@ -164,8 +170,14 @@ class LinePlot {
 
  private:
   double left(double x) const { return kLeft + (x - x_.low) / (x_.high - x_.low) * (kWidth - kLeft - kRight); }
-  double top(double y) const {
-    return kHeight - kBottom - (y - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom);
+  double top(double y) const { return bottom() - (y - y_.low) / (y_.high - y_.low) * (kHeight - kTop - kBottom); }
+  double bottom() const { return kHeight - kBottom + legend_height_; }
+  static std::string legend_text(const CurveGroup& group) {
+    const std::size_t runs = group.curves.size();
+    return group.name + (runs > 1 ? ", mean of " + std::to_string(runs) + " and one sd" : "");
+  }
+  static double legend_width(const CurveGroup& group) {
+    return 40 + 6.5 * static_cast<double>(legend_text(group).size());
   }
 
   void add_axes(std::string& out) const {
@@ -173,10 +185,9 @@ class LinePlot {
       out += rule_at(kLeft, top(y), kWidth - kRight, top(y), "rule");
       out += words_at(kLeft - 8, top(y) + 4, "end", label(y));
     }
-    out += rule_at(kLeft, kHeight - kBottom, kWidth - kRight, kHeight - kBottom, "rule");
-    for (const double x : marks(x_.low, x_.high, 6))
-      out += words_at(left(x), kHeight - kBottom + 18, "middle", label(x));
-    out += words_at((kLeft + kWidth - kRight) / 2, kHeight - 14, "middle", data_.x_name);
+    out += rule_at(kLeft, bottom(), kWidth - kRight, bottom(), "rule");
+    for (const double x : marks(x_.low, x_.high, 6)) out += words_at(left(x), bottom() + 18, "middle", label(x));
+    out += words_at((kLeft + kWidth - kRight) / 2, bottom() + kBottom - 14, "middle", data_.x_name);
   }
 
   void add_band(const Band& band, std::size_t number, std::string& out) const {
@@ -194,20 +205,21 @@ class LinePlot {
   }
 
   void add_legend(std::string& out) const {
-    double x = kLeft;
+    double x = kLeft, y = 41;
     for (std::size_t i = 0; i < data_.groups.size(); ++i) {
       const std::string color(kLineColors[i % std::size(kLineColors)]);
-      const std::size_t runs = data_.groups[i].curves.size();
-      const std::string text =
-          data_.groups[i].name + (runs > 1 ? ", mean of " + std::to_string(runs) + " and one sd" : "");
-      out += "<line x1=\"" + place(x) + "\" y1=\"41\" x2=\"" + place(x + 16) + "\" y2=\"41\" stroke=\"" + color +
-             "\" stroke-width=\"3\"/>\n" + words_at(x + 21, 45, "", text);
-      x += 40 + 6.5 * static_cast<double>(text.size());
+      const double width = legend_width(data_.groups[i]);
+      if (x > kLeft && x + width > kWidth - kRight) x = kLeft, y += kLegendLine;
+      out += "<line x1=\"" + place(x) + "\" y1=\"" + place(y) + "\" x2=\"" + place(x + 16) + "\" y2=\"" + place(y) +
+             "\" stroke=\"" + color + "\" stroke-width=\"3\"/>\n" +
+             words_at(x + 21, y + 4, "", legend_text(data_.groups[i]));
+      x += width;
     }
   }
 
   const PlotData& data_;
   Range x_, y_;
+  double legend_height_ = 0;  // of its lines below the first
   std::vector<Band> bands_;
 };
 

@@ -8,6 +8,7 @@ numbers as a table.
 import csv
 import json
 import pathlib
+import re
 import struct
 import subprocess
 import sys
@@ -176,7 +177,45 @@ class Logdir(unittest.TestCase):
         picture = self.directory.parent / "x.svg"
         done = self.weft("plot", self.directory / "scalars.csv", "-o", picture)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("prequential_accuracy", picture.read_text(encoding="utf-8"))
+        # Its accuracies alone, on an axis from 0 to 1: ticks beside them would flatten them to a line.
+        text = picture.read_text(encoding="utf-8")
+        self.assertIn("prequential_accuracy</text>", text)
+        self.assertIn("held_out_accuracy</text>", text)
+        for other in ("ticks", "epoch", "mean_loss"):
+            self.assertNotIn(other, text)
+        last = float(table(self.directory)[-2]["prequential_accuracy"])
+        curve = re.search(r'class="curve"[^>]*points="([^"]*)"', text).group(1).split()
+        low, high = 420 - 55, 50  # of 0 and 1 in the picture
+        self.assertAlmostEqual(float(curve[-1].split(",")[1]), low - (low - high) * last, delta=15)
+        done = self.weft("plot", self.directory / "scalars.csv", "-o", picture, "--columns", "mean_loss")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("mean_loss</text>", picture.read_text(encoding="utf-8"))
+        done = self.weft("plot", self.directory / "scalars.csv", "-o", picture, "--columns", "mean_los")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("has no column 'mean_los' to show; did you mean 'mean_loss'?", done.stderr)
+
+    def test_layers_are_plotted_a_line_each(self):
+        self.directory.mkdir()
+        path, picture = self.directory / "layers.csv", self.directory / "layers.svg"
+        path.write_text("tick,z,y,x,layer,error,budget,update,relative_update,error_age,weight,dormant\n"
+                        "10,0,0,0,0,1,1,1,1,0,0.5,0.25\n10,0,0,1,0,1,1,1,1,0,0.5,0\n"
+                        "20,0,0,0,0,1,1,1,1,0,0.5,0.5\n20,0,0,1,0,1,1,1,1,0,0.5,0\n", encoding="utf-8")
+        done = self.weft("plot", path, "-o", picture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = picture.read_text(encoding="utf-8")
+        self.assertEqual(text.count('class="curve"'), 2)
+        for name in ("dormant [0,0,0,0]", "dormant [0,0,1,0]"):
+            self.assertIn(name + "</text>", text)
+        # Eight lines need a legend of several rows, none of which leaves the picture.
+        done = self.weft("plot", path, "-o", picture, "--columns", "weight,error,dormant,relative_update")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = picture.read_text(encoding="utf-8")
+        self.assertEqual(text.count('class="curve"'), 8)
+        names = re.findall(r'<text x="([0-9.]+)" y="([0-9.]+)"[^>]*>([a-z_]+ \[0,0,[01],0\])</text>', text)
+        self.assertEqual(len(names), 8)
+        self.assertGreater(len({y for _, y, _ in names}), 1)
+        for x, _, name in names:
+            self.assertLess(float(x) + 6.5 * len(name), 760)
 
 
 if __name__ == "__main__":
