@@ -226,7 +226,10 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
       if (ending == ".csv" || ending == ".jsonl") own.push_back(entry.path().string());
     }
     if (error) return fail(Errc::storage, path + ": " + error.message());
-    if (own.empty()) return fail(Errc::unsupported, path + ": holds no .csv and no .jsonl file");
+    if (own.empty())
+      return fail(
+          Errc::unsupported,
+          path + ": holds no .csv and no .jsonl file (weft run and weft live write them by --logdir and --json)");
     std::sort(own.begin(), own.end());
     files.insert(files.end(), own.begin(), own.end());
   }
