@@ -191,7 +191,7 @@ class Logdir(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("mean_loss</text>", picture.read_text(encoding="utf-8"))
         done = self.weft("plot", self.directory / "scalars.csv", "-o", picture, "--columns", "mean_los")
-        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.returncode, 3)
         self.assertIn("has no column 'mean_los' to show; did you mean 'mean_loss'?", done.stderr)
 
     def test_layers_are_plotted_a_line_each(self):
