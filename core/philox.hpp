@@ -28,7 +28,8 @@ enum class RandomPurpose : std::uint32_t {
   renew,
   replay,
   renew_unit,
-  perturb
+  perturb,
+  adapter
 };
 
 /// A counter-based random stream: its numbers are a function of (seed, place, purpose, position) alone.

@@ -329,6 +329,7 @@ Status Learner::run(std::span<const mesh::RunInput> inputs, std::uint64_t first,
                     std::uint64_t steps) {
   LearnerParts& p = *parts_;
   SampleClock::Counters& now = p.clock.now;
+  p.updates.follow(MeshAccess::weights(p.mesh), [&] { MeshAccess::sync(p.mesh, true); });
   for (const mesh::RunInput& input : inputs) {
     const NodeId port = *p.mesh.graph().find_port(input.port);
     const std::size_t row = p.mesh.sessions() * p.mesh.graph().nodes()[port].width;

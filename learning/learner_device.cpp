@@ -30,15 +30,18 @@ DeviceRegion region_of(const Values& values, RegionUse use) {
 void RecordedLearner::each_optimizer_region(const std::function<void(const DeviceRegion&)>& visit) const {
   const Optimizer& optimizer = parts_.updates.optimizer();
   const auto parameters = MeshAccess::weights(parts_.mesh).parameters();
-  const auto beside = [&](const float* values, std::size_t i, RegionUse use) {
-    DeviceRegion region{values, (parameters[i].spec->stored_size() + 15) / 16 * 16 * sizeof(float), use};
+  const auto beside = [&](const float* values, std::size_t i, std::size_t floats, RegionUse use) {
+    DeviceRegion region{values, mesh::ParameterMemory::padded(floats) * sizeof(float), use};
     region.node = parameters[i].node;
     visit(region);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, RegionUse::own);
+    if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, parameters[i].spec->stored_size(), RegionUse::own);
     for (std::size_t s = 0; s < optimizer.slots(); ++s)
-      if (optimizer.slot(s, i)) beside(optimizer.slot(s, i), i, RegionUse::kept);
+      if (optimizer.slot(s, i)) beside(optimizer.slot(s, i), i, optimizer.slot_size(s, i), RegionUse::kept);
+    if (const Adapters& adapters = optimizer.adapters(); adapters.has(i))
+      for (float* const values : {adapters.gradient(i), adapters.scaled(i)})
+        beside(values, i, adapters.floats(i), RegionUse::own);
   }
   if (!optimizer.factors().empty()) {
     visit(region_of(optimizer.updates(), RegionUse::kept));

@@ -246,7 +246,8 @@ namespace {
 bool keeps_arrays(const LearningOptions& was, const LearningOptions& now) {
   const auto has = [](const LearningOptions& options) {
     return std::tuple(options.optimizer.kind, kernels::arrays_of(options.optimizer), options.optimizer.centered,
-                      options.traces, options.perturb.is_on(), options.consolidation.method);
+                      options.traces, options.perturb.is_on(), options.consolidation.method, options.lora.rank,
+                      options.lora.alpha, options.lora.matrices);
   };
   return has(was) == has(now);
 }

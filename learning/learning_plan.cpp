@@ -177,8 +177,8 @@ void Planner::plan_moves() {
   }
   plan_.moves_together = options_.optimizer.clip == Clip::global_norm || options_.traces || options_.perturb.is_on();
   // Of a norm all gradients must be known before the first weight moves; some look at them after it.
-  const bool needs_gradients =
-      plan_.moves_together || options_.optimizer.clip == Clip::norm || options_.consolidation.weighs();
+  const bool needs_gradients = plan_.moves_together || options_.optimizer.clip == Clip::norm ||
+                               options_.consolidation.weighs() || options_.lora.is_on();
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < graph_.nodes().size() && !needs_gradients; ++id) {
     LayerPlan& layer = plan_.layers[id];
     const mesh::Node& node = graph_.nodes()[id];

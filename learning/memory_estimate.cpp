@@ -86,8 +86,9 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
                               record_bytes(graph, options, schedule, history));
   estimate.add("messages",
                messages * 2 * options.learners * sizeof(float) + budgets * sizeof(float) + count * kHopBytes);
-  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) *
-                                (1 + arrays_before_past(options) + options.consolidation.arrays()));
+  const std::size_t arrays = arrays_before_past(options) + options.consolidation.arrays();
+  const std::uint64_t adapters = Adapters::floats_of(graph, options.lora, arrays) * sizeof(float);
+  estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (options.lora.is_on() ? 1 : 1 + arrays) + adapters);
   estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +
                               LateSamples::bytes_for(graph, options, sessions, ticks, ring));
   estimate.add("renewal", UnitRenewal::bytes_for(graph, options.renew));

@@ -78,15 +78,20 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     has_state.push_back(!made.is_frozen_[parameter.node]);
     made.sizes_.push_back(has_state.back() ? parameter.spec->stored_size() : 0);
   }
+  made.first_past_ = arrays_before_past(options);
+  WEFT_TRY(made.adapters_, Adapters::build(weights, options.lora, has_state, made.first_past_));
   std::vector<bool> has_gradients = has_state;
   // Layers that compute with a frozen one's weights add to gradients that nobody uses.
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
   WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
-  made.first_past_ = arrays_before_past(options);
-  for (std::size_t i = 0; i < made.first_past_ + options.consolidation.arrays(); ++i) {
+  for (std::size_t i = 0; !options.lora.is_on() && i < made.first_past_ + options.consolidation.arrays(); ++i) {
     WEFT_TRY(auto slot, weights.memory().make_buffer(has_state));
     made.slots_.push_back(std::move(slot));
+  }
+  if (options.lora.is_on()) {
+    WEFT_TRY(made.slots_, made.adapters_.make_slots(weights, graph.spec().seed));
+    for (std::size_t i = 0; i < made.sizes_.size(); ++i) made.sizes_[i] = made.adapters_.floats(i);
   }
   for (std::size_t i = 0; i < weights.parameters().size(); ++i)
     made.gradient_pointers_.push_back(made.gradients_.data(i));
@@ -119,12 +124,12 @@ void Optimizer::make_norms(const mesh::WeightStore& weights) {
     return;
   std::size_t squares = 0;
   for (const auto& parameter : weights.parameters()) {
-    first_square_.push_back(squares);
+    sums_.first.push_back(squares);
     squares += rows_of(*parameter.spec);
   }
-  squares_.assign(squares, 0.0f);
-  norms_.assign(weights.node_count() * traces_.learners, 0.0f);
-  total_.assign(1, 0.0f);
+  sums_.squares.assign(squares, 0.0f);
+  sums_.norms.assign(weights.node_count() * traces_.learners, 0.0f);
+  sums_.total.assign(1, 0.0f);
 }
 
 void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
@@ -151,6 +156,7 @@ bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& w
       continue;
     }
     if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
+    if (adapters_.has(i) && !stream.is_finite({{adapters_.gradient(i), 1, sizes_[i], sizes_[i]}})) return false;
   }
   return true;
 }
@@ -159,28 +165,32 @@ bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& w
 void Optimizer::measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) {
   const auto parameters = weights.of(node);
   if (parameters.empty()) return;
-  float* const squares = squares_.data() + first_square_[first_[node]];
+  float* const squares = sums_.squares.data() + sums_.first[first_[node]];
   std::size_t count = 0;
   for (const auto& parameter : parameters) {
-    const std::size_t rows = rows_of(*parameter.spec), cols = parameter.spec->stored_size() / rows;
-    const kernels::ConstMatrixView all{gradient_pointers_[first_[node] + parameter.index], rows, cols, cols};
+    const std::size_t i = first_[node] + parameter.index;
+    if (sizes_[i] == 0) continue;  // it never moves
+    const bool is_adapted = adapters_.has(i);
+    const std::size_t rows = is_adapted ? 1 : rows_of(*parameter.spec), cols = sizes_[i] / rows;
+    const kernels::ConstMatrixView all{is_adapted ? adapters_.gradient(i) : gradient_pointers_[i], rows, cols, cols};
     stream.row_dots({all, all, squares + count});
     count += rows;
   }
-  stream.row_sums({{squares, 1, count, count}, &norms_[node]});
+  if (count == 0) return forget_norm(stream, node);
+  stream.row_sums({{squares, 1, count, count}, &sums_.norms[node]});
 }
 
 void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
-  stream.fill({0.0f, {&norms_[node * traces_.learners], 1, traces_.learners, traces_.learners}});
+  stream.fill({0.0f, {&sums_.norms[node * traces_.learners], 1, traces_.learners, traces_.learners}});
 }
 
 void Optimizer::add_norms(kernels::OpStream& stream) {
   if (traces_.is_on) return find_rates();
   if (is_perturbed()) {
-    total_[0] = *std::max_element(norms_.begin(), norms_.end());
+    sums_.total[0] = *std::max_element(sums_.norms.begin(), sums_.norms.end());
     return;
   }
-  stream.row_sums({{norms_.data(), 1, norms_.size(), norms_.size()}, total_.data()});
+  stream.row_sums({{sums_.norms.data(), 1, sums_.norms.size(), sums_.norms.size()}, sums_.total.data()});
 }
 
 std::span<const TraceSignal> Optimizer::signals_of(mesh::NodeId node) const noexcept {
@@ -228,8 +238,8 @@ void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId nod
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
     if (has_no_gradient(i)) std::fill_n(gradient(i), sizes_[i], 0.0f);
-    norms_[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signals[0].decay)
-                               : kernels::trace_update(trace(i), gradient(i), signals[0].decay, sizes_[i]);
+    sums_.norms[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signals[0].decay)
+                                    : kernels::trace_update(trace(i), gradient(i), signals[0].decay, sizes_[i]);
   }
 }
 
@@ -241,7 +251,7 @@ void Optimizer::update_traces_by_rows(const mesh::WeightStore& weights, mesh::No
       const std::size_t i = first_[node] + parameter.index;
       const mesh::RowGradients row = row_of(i, learner);
       const float decay = signals[learner].decay;
-      float& norm = norms_[node * traces_.learners + learner];
+      float& norm = sums_.norms[node * traces_.learners + learner];
       if (row.x.data && row.dy.rows == 1 && kernels::are_moderate(row.dy.data, row.dy.cols) &&
           kernels::are_moderate(row.x.data, row.x.cols)) {
         const kernels::OuterProduct product{row.dy.data, row.x.data, row.dy.cols, row.x.cols};
@@ -256,8 +266,8 @@ void Optimizer::update_traces_by_rows(const mesh::WeightStore& weights, mesh::No
 void Optimizer::update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
-    norms_[node] = std::max(
-        norms_[node], kernels::utility_update(trace(i), parameter.data, gradient(i), perturbed_.by.decay, sizes_[i]));
+    sums_.norms[node] = std::max(sums_.norms[node], kernels::utility_update(trace(i), parameter.data, gradient(i),
+                                                                            perturbed_.by.decay, sizes_[i]));
   }
 }
 
@@ -269,7 +279,7 @@ void Optimizer::find_rates() noexcept {
       double norm = 0.0;
       for (mesh::NodeId node = 0; node < updates_.size(); ++node)
         if (traces_.outputs[node] == static_cast<std::int32_t>(output))
-          norm += double{norms_[node * traces_.learners + learner]};
+          norm += double{sums_.norms[node * traces_.learners + learner]};
       const double lr = options_.lr, error = signal.error;
       const double bounded = lr * signal.bound * std::max(std::fabs(error), 1.0) * norm;
       traces_.rates[output][learner] = static_cast<float>(lr / std::max(bounded, 1.0) * error);
@@ -299,18 +309,19 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
   }
   for (auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
+    ++parameter.version;
+    if (sizes_[i] == 0) continue;  // it has no adapter
+    const bool is_adapted = adapters_.has(i);
     const auto state = [&](std::size_t s) { return s < first_past_ ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
-    const kernels::OptimizerArguments arguments{parameter.spec->stored_size(),
-                                                parameter.data,
-                                                state(0),
-                                                state(1),
-                                                state(2),
-                                                traces_.is_on ? trace(i) : gradient_pointers_[i],
-                                                factors,
-                                                squares};
+    const kernels::OptimizerArguments arguments{
+        sizes_[i], is_adapted ? slot(adapters_.values_slot(), i) : parameter.data,
+        state(0),  state(1),
+        state(2),  is_adapted ? adapters_.gradient(i) : traces_.is_on ? trace(i) : gradient_pointers_[i],
+        factors,   squares};
     move(*parameter.spec, arguments, options);
-    ++parameter.version;
+    if (is_adapted)
+      adapters_.compose(stream, i, slot(adapters_.values_slot(), i), slot(adapters_.base_slot(), i), parameter.data);
   }
   weights.quantize_stored(node, stream);
 }
@@ -324,9 +335,9 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
   const float* squares = nullptr;
   if (options.clip == Clip::norm) {
     measure_norm(stream, weights, node);
-    squares = &norms_[node];
+    squares = &sums_.norms[node];
   } else if (options.clip == Clip::global_norm) {
-    squares = total_.data();
+    squares = sums_.total.data();
   }
   step_each(stream, weights, node, squares, options,
             [&](const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
@@ -358,13 +369,13 @@ void Optimizer::step_by_rows(kernels::OpStream& stream, mesh::WeightStore& weigh
   weights.quantize_stored(node, stream);
 }
 
-/// `norms_` are free for the layer's own: the largest utility has been looked for.
+/// `sums_.norms` are free for the layer's own: the largest utility has been looked for.
 void Optimizer::step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
   const OptimizerOptions options = options_of(weights, node);
   const bool is_limited = limits_[node] > 0.0f;
   if (is_limited) measure_norm(stream, weights, node);
   std::size_t i = first_[node];
-  step_each(stream, weights, node, is_limited ? &norms_[node] : nullptr, options,
+  step_each(stream, weights, node, is_limited ? &sums_.norms[node] : nullptr, options,
             [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
               kernels::perturbed_step({.out = spec.out,
                                        .in = spec.is_matrix() ? spec.in : 0,
@@ -376,7 +387,7 @@ void Optimizer::step_perturbed(kernels::OpStream& stream, mesh::WeightStore& wei
                                        .rate = of.factors ? of.factors[0] : own.lr,
                                        .weight_decay = own.weight_decay,
                                        .deviation = perturbed_.by.noise,
-                                       .largest = total_[0],
+                                       .largest = sums_.total[0],
                                        .protects = perturbed_.by.method == Perturbation::upgd,
                                        .key = perturbed_.keys[i++],
                                        .update = updates_[node]});

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "learning/adapters.hpp"
 #include "learning/options.hpp"
 #include "learning/trace_signal.hpp"
 
@@ -54,6 +55,8 @@ class Optimizer {
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
   void clear_gradients(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
                        bool keeps_products = false);
+  /// Adapters of matrices (LearningOptions::lora), whose values are among the slots.
+  const Adapters& adapters() const noexcept { return adapters_; }
   /// True where all gradients of the layer's own weights are finite.
   bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
@@ -91,15 +94,20 @@ class Optimizer {
   /// number of updates before it.
   std::span<const float> factors() const noexcept { return factors_; }
   /// Sums of squares of gradients, where their norms are limited: by rows of panels, by node, of all.
-  std::span<const float> squares() const noexcept { return squares_; }
-  std::span<const float> norms() const noexcept { return norms_; }
-  std::span<const float> total() const noexcept { return total_; }
+  std::span<const float> squares() const noexcept { return sums_.squares; }
+  std::span<const float> norms() const noexcept { return sums_.norms; }
+  std::span<const float> total() const noexcept { return sums_.total; }
   /// The layer has `freeze`: it never moves.
   bool is_frozen(mesh::NodeId node) const noexcept { return is_frozen_[node]; }
   /// Number of state arrays for each parameter.
   std::size_t slots() const noexcept { return slots_.size(); }
-  /// State array `slot` beside parameter `i` of the store, laid out as the parameter is; null: the layer is frozen.
+  /// State array `slot` beside parameter `i` of the store, laid out as the parameter is, or as its adapters are; null:
+  /// it never moves.
   float* slot(std::size_t slot, std::size_t i) const noexcept { return slots_[slot].data(i); }
+  /// Its floats.
+  std::size_t slot_size(std::size_t slot, std::size_t i) const noexcept {
+    return adapters_.is_on() && slot == adapters_.base_slot() ? adapters_.base_floats(i) : sizes_[i];
+  }
   /// Array `a` of those that the consolidation keeps beside parameter `i`.
   float* past(std::size_t a, std::size_t i) const noexcept { return slots_[first_past_ + a].data(i); }
   /// State of `count` nodes from `first` on: counts of updates, and the arrays beside their parameters.
@@ -109,12 +117,17 @@ class Optimizer {
     for (std::uint32_t s = 0; s < self.slots(); ++s)
       for (std::size_t i = self.first_[first]; i < self.first_[first + count]; ++i)
         archive(Field{"optimizer", Scope::optimizer, s, static_cast<std::uint32_t>(i), true},
-                std::span<float>(self.slot(s, i), self.sizes_[i]));
+                std::span<float>(self.slot(s, i), self.slot_size(s, i)));
   }
   std::size_t nodes() const noexcept { return updates_.size(); }
   const OptimizerOptions& options() const noexcept { return options_; }
 
  private:
+  /// Of squares of gradients.
+  struct Sums {
+    std::vector<std::size_t> first;  // by parameter, of its rows
+    std::vector<float> squares, norms, total;
+  };
   struct Traces {
     bool is_on = false;
     std::size_t learners = 1;                       // each has an array of traces
@@ -167,16 +180,16 @@ class Optimizer {
   std::vector<float*> gradient_pointers_;
   std::vector<std::vector<float*>> joined_;  // by node; empty where the layer's weights are its own
   std::vector<std::size_t> first_;           // node -> its first parameter; one past the end at the back
-  std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays
+  std::vector<std::size_t> sizes_;           // by parameter, floats of its arrays; 0: it never moves
   std::vector<std::uint64_t> updates_;
   std::vector<bool> is_frozen_;              // by node
   std::vector<kernels::StepShares> shares_;  // by node
   std::vector<float> limits_;                // by node, of the norm of its gradients; 0: none but the options'
   std::vector<float> factors_;
-  std::vector<std::size_t> first_square_;  // by parameter
-  std::vector<float> squares_, norms_, total_;
+  Sums sums_;
   Traces traces_;
   Perturbed perturbed_;
+  Adapters adapters_;
 };
 
 }  // namespace weft::learning

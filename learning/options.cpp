@@ -4,6 +4,7 @@
 
 #include "learning/internal/anomaly_table.hpp"
 #include "learning/internal/drift_table.hpp"
+#include "learning/internal/lora_table.hpp"
 #include "learning/internal/optimizer_options.hpp"
 #include "learning/internal/past_tables.hpp"
 #include "learning/internal/perturbation_table.hpp"
@@ -259,10 +260,16 @@ std::vector<LearningTable::Field> perturbation_fields() {
                          {.meaning = "noise in the steps of weights that are of little use"})};
 }
 
+std::vector<LearningTable::Field> lora_fields() {
+  return {section_option("lora", &LearningOptions::lora, lora_table(),
+                         {.meaning = "adapters of low rank, by which matrices move"})};
+}
+
 const LearningTable& learning_table() {
-  static const LearningTable table(joined(
-      {step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
-       trace_fields(), drift_fields(), plasticity_fields(), past_fields(), renewal_fields(), perturbation_fields()}));
+  static const LearningTable table(
+      joined({step_fields(), feedback_fields(), limit_fields(), inverse_fields(), sample_fields(), delay_fields(),
+              trace_fields(), drift_fields(), plasticity_fields(), past_fields(), renewal_fields(),
+              perturbation_fields(), lora_fields()}));
   return table;
 }
 
@@ -388,6 +395,7 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_past(options));
   WEFT_CHECK(check_renewal(options));
   WEFT_CHECK(check_perturbation(options));
+  WEFT_CHECK(check_lora(options));
   if (options.plasticity.is_on() && options.late != Late::none)
     return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
                                             "' with learning.late '" + std::string(name(options.late)) +

@@ -4,6 +4,7 @@
 
 #include "learning/anomaly.hpp"
 #include "learning/drift/drift_options.hpp"
+#include "learning/lora.hpp"
 #include "learning/past/past_options.hpp"
 #include "learning/unit_renewal.hpp"
 #include "learning/weight_perturbation.hpp"
@@ -103,6 +104,7 @@ struct LearningOptions {
   ConsolidationOptions consolidation{};
   RenewalOptions renew{};
   PerturbationOptions perturb{};
+  LoraOptions lora{};
   bool operator==(const LearningOptions&) const = default;
 };
 

@@ -71,8 +71,27 @@ void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t 
   move_checked(context, node);
 }
 
+void WeightUpdates::take_adapters(mesh::StepContext& context, NodeId node) noexcept {
+  const Adapters& adapters = optimizer_.adapters();
+  const std::size_t first = context.weights.first(node), end = first + context.weights.of(node).size();
+  for (std::size_t i = first; i < end && adapters.is_on(); ++i)
+    if (adapters.has(i))
+      adapters.take_gradient(context.stream, i, optimizer_.slot(adapters.values_slot(), i), optimizer_.gradient(i));
+}
+
+void WeightUpdates::follow(mesh::WeightStore& weights, const std::function<void()>& sync) {
+  const Adapters& adapters = optimizer_.adapters();
+  if (!adapters.is_on() || changes_seen_ == weights.changes()) return;
+  sync();
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
+    if (const float* const w = weights.parameters()[i].data; w && adapters.has(i))
+      adapters.follow(i, optimizer_.slot(adapters.values_slot(), i), optimizer_.slot(adapters.base_slot(), i), w);
+  changes_seen_ = weights.changes();
+}
+
 void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexcept {
   context.begin_update(node);
+  take_adapters(context, node);
   const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node);
   is_dropped_[node] = !is_finite;
   if (is_finite && optimizer_.has_traces())

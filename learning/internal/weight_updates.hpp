@@ -10,6 +10,7 @@
 #include "mesh/runtime/step_rule.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,10 @@ class WeightUpdates {
     for (Progress& group : progress_) group.pending = 0;
   }
 
+  /// Between runs: where somebody else has written weights, adapters are added to these. `sync` brings all state here
+  /// from a device first.
+  void follow(mesh::WeightStore& weights, const std::function<void()>& sync);
+
   Optimizer& optimizer() noexcept { return optimizer_; }
   const Optimizer& optimizer() const noexcept { return optimizer_; }
   std::vector<Progress>& progress() noexcept { return progress_; }
@@ -64,6 +69,8 @@ class WeightUpdates {
   void clear(mesh::StepContext& context, mesh::NodeId node, bool keeps_products = false) noexcept;
   bool is_held_back(const mesh::StepContext& context, mesh::NodeId node) const noexcept;
   void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
+  /// Gradients of the layer's adapters from those of its weights.
+  void take_adapters(mesh::StepContext& context, mesh::NodeId node) noexcept;
   void move_checked(mesh::StepContext& context, mesh::NodeId node) noexcept;
 
   void step(mesh::StepContext& context, mesh::NodeId node) noexcept;
@@ -73,9 +80,10 @@ class WeightUpdates {
   const LearningPlan* plan_ = nullptr;
   LayerStatistics* statistics_ = nullptr;
   Optimizer optimizer_;
-  std::vector<Progress> progress_;        // by tied group
-  std::vector<std::uint8_t> has_failed_;  // by node: a fault in the update under way
-  std::vector<std::uint8_t> is_dropped_;  // by node: its gradients of this sample move nothing (moves_together)
+  std::vector<Progress> progress_;           // by tied group
+  std::vector<std::uint8_t> has_failed_;     // by node: a fault in the update under way
+  std::uint64_t changes_seen_ = UINT64_MAX;  // WeightStore::changes() when adapters last followed them
+  std::vector<std::uint8_t> is_dropped_;     // by node: its gradients of this sample move nothing (moves_together)
 };
 
 }  // namespace weft::learning

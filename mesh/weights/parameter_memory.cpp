@@ -22,6 +22,12 @@ void ParameterMemory::add(std::size_t floats, std::uint32_t region) {
   regions_.push_back(region);
 }
 
+ParameterMemory ParameterMemory::with_sizes(std::vector<std::size_t> floats) const {
+  ParameterMemory other = *this;
+  other.floats_ = std::move(floats);
+  return other;
+}
+
 Result<ParameterBuffer> ParameterMemory::make_buffer(const std::vector<bool>& is_inside) const {
   ParameterBuffer made;
   std::vector<std::size_t> floats(numa_nodes_.size(), 0);

@@ -42,6 +42,8 @@ class ParameterMemory {
 
   /// Floats from one parameter's beginning to the next one's, so that each begins on a cache line.
   static std::size_t padded(std::size_t floats) noexcept { return (floats + 15) / 16 * 16; }
+  /// The same places for arrays of other sizes, in floats by parameter.
+  ParameterMemory with_sizes(std::vector<std::size_t> floats) const;
   /// A zeroed array beside some parameters; null beside the others.
   Result<ParameterBuffer> make_buffer(const std::vector<bool>& is_inside) const;
   /// Zeroed memory for the master of parameter `i` alone.

@@ -448,6 +448,32 @@ void add_perturbations(std::vector<Case>& all) {
   }
 }
 
+/// Matrices that move by adapters of low rank, beside a frozen layer.
+void add_adapters(std::vector<Case>& all) {
+  const auto add = [&](const LearningOptions& by, const NetworkSpec& spec, std::string_view more) {
+    LearningOptions options = by;
+    options.lora = {.rank = 3, .alpha = 5.0f};
+    if (options.optimizer.lr == 0.0f) options.optimizer.lr = 0.02f;
+    all.push_back({joined({"lora", name(by.rule), name(by.schedule), more}), spec, options});
+  };
+  NetworkSpec mixed = mixed_network(3);
+  mixed.layers[1].is_frozen = true;
+  for (const Schedule schedule : kSchedules) {
+    for (const Rule rule : kRules) add({.rule = rule, .schedule = schedule}, mixed, "mixed");
+    add({.schedule = schedule}, recurrent_network(3), "recurrent");
+    add({.schedule = schedule}, shared_network(), "shared");
+    add({.schedule = schedule}, in_type(digits_network(3), Dtype::int8, Activations::float32, true), "int8");
+    add({.schedule = schedule}, in_type(digits_network(3), Dtype::bfloat16, Activations::float32, true), "bfloat16");
+  }
+  for (const UpdateCase& each : update_cases()) {
+    add(each.options(Rule::backprop, Schedule::settle), mixed, each.name);
+    all.back().ends_alone = true;
+  }
+  LearningOptions some{.optimizer = {.kind = OptimizerKind::adamw, .lr = 0.01f}};
+  add(some, recurrent_network(3), "some");
+  all.back().options.lora.matrices = {"weight", "gate"};
+}
+
 /// Units that begin anew, several of them within the samples of a case.
 void add_renewals(std::vector<Case>& all) {
   for (const Renewal method : {Renewal::redo, Renewal::continual}) {
@@ -522,6 +548,7 @@ std::vector<Case> cases() {
   add_past(all);
   add_renewals(all);
   add_perturbations(all);
+  add_adapters(all);
   return all;
 }
 
