@@ -44,7 +44,7 @@ std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph) {
   return found;
 }
 
-Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place) {
+Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place, const char* flag) {
   if (place == "*") return matrix_layers(graph);
   std::array<std::uint32_t, 4> parts{};
   const bool has_brackets = place.size() >= 2 && place.front() == '[' && place.back() == ']';
@@ -56,11 +56,13 @@ Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const st
     at = read.ptr + (i < 3);
   }
   if (!is_place)
-    return fail(Errc::invalid_argument, "--layer " + place + ": is no place; give z,y,x,layer such as 0,1,0,0, or *");
+    return fail(Errc::invalid_argument,
+                std::string(flag) + " " + place + ": is no place; give z,y,x,layer such as 0,1,0,0, or *");
   const Coord coord{parts[0], parts[1], parts[2], parts[3]};
   const auto found = graph.spec().grid.contains(coord) ? graph.find_layer(coord) : std::nullopt;
   if (!found)
-    return fail(Errc::unknown_name, "--layer " + place + ": no layer stands there; weft inspect lists the places");
+    return fail(Errc::unknown_name,
+                std::string(flag) + " " + place + ": no layer stands there; weft inspect lists the places");
   return std::vector<mesh::NodeId>{*found};
 }
 

@@ -28,6 +28,7 @@ Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags);
 std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph);
 /// The layer at "z,y,x,l" or "[z,y,x,l]", or all with a weight matrix for "*".
 /// @error invalid_argument: no such text; unknown_name: no layer stands there
-Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place);
+Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place,
+                                              const char* flag = "--layer");
 
 }  // namespace weft::cli

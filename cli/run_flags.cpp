@@ -30,6 +30,9 @@ void add_sample_flags(CLI::App& app, SampleFlags& r) {
 
 void add_learning_flags(CLI::App& app, LearningFlags& r) {
   const auto &learning = learning::learning_rows(), &stream = learning::stream_rows();
+  names_a_file(add_option(app, "learning", r.section, "A section \"learning\", in place of the network's"))
+      .type_name("FILE.json");
+  add_option(app, "freeze", r.freeze, "Place z,y,x,layer of a layer that does not learn; may be repeated").one_a_flag();
   add_option(app, "rule", r.rule, option_row(learning, "rule"));
   add_option(app, "schedule", r.schedule, option_row(learning, "schedule"));
   add_option(app, "lr", r.lr, "Learning rate; with another --rule than the file's, that rule's default counts")

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -33,6 +34,8 @@ struct LearningFlags {
   EncodingFlags encoding;
   std::optional<std::string> activations;
   std::optional<std::uint64_t> epochs, seed;
+  std::string section;              // a file with the section "learning"; empty: the network's
+  std::vector<std::string> freeze;  // places of layers
 };
 
 /// Threads, device, clock and length of a run.

@@ -3,6 +3,7 @@
 #include "cli/setup.hpp"
 
 #include "formats/idx/idx.hpp"
+#include "storage/file_system.hpp"
 
 #include "gpu/device.hpp"
 
@@ -15,6 +16,8 @@
 
 namespace weft::cli {
 namespace {
+
+constexpr std::size_t kMostSection = std::size_t{1} << 20;  // bytes of a file of `--learning`
 
 Status check(const RunRequest& r) {
   WEFT_CHECK(check_device(r.pace.device));
@@ -84,6 +87,32 @@ Status apply_encoding(const LearningFlags& r, mesh::NetworkSpec& spec) {
     if (r.activations) layer.activations = *parse_activations(*r.activations);
   }
   return {};
+}
+
+/// `--freeze`: layers that learning never moves.
+Status apply_freeze(const std::vector<std::string>& places, mesh::NetworkSpec& spec) {
+  if (places.empty()) return {};
+  WEFT_TRY(const mesh::Graph graph, mesh::Graph::build(spec));
+  for (const std::string& place : places) {
+    WEFT_TRY(const std::vector<mesh::NodeId> found, find_layers(graph, place, "--freeze"));
+    for (mesh::LayerSpec& layer : spec.layers)
+      layer.is_frozen |= std::find(found.begin(), found.end(), *graph.find_layer(layer.at)) != found.end();
+  }
+  return {};
+}
+
+/// The section "learning": of a file of its own (`--learning`), or the network's.
+Result<learning::LearningOptions> read_section(const std::string& file, const Model& model) {
+  if (file.empty() && model.spec.learning.empty()) return learning::LearningOptions();
+  const std::string& path = file.empty() ? model.path : file;
+  std::string text = model.spec.learning;
+  if (!file.empty()) {
+    WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(file, kMostSection));
+    text = as_text(bytes);
+  }
+  auto options = learning::read_learning(text);
+  if (!options) return fail(std::move(options).error().within(path));
+  return options;
 }
 
 /// A table's labels are in the table.
@@ -178,9 +207,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   const auto within = [](const std::string& path, auto result) {
     return result ? std::move(result) : decltype(result)(fail(std::move(result).error().within(path)));
   };
-  if (!setup.spec.learning.empty()) {
-    WEFT_TRY(setup.learning, within(model.path, learning::read_learning(setup.spec.learning)));
-  }
+  WEFT_TRY(setup.learning, read_section(request.learning.section, model));
   if (!setup.spec.stream.empty()) {
     WEFT_TRY(setup.stream, within(model.path, learning::read_stream(setup.spec.stream, !has_data)));
   }
@@ -191,6 +218,7 @@ Result<RunSetup> make_setup(const Model& model, const RunRequest& request) {
   apply(request, setup.stream);
   if (!setup.stream.table.weight.empty()) setup.learning.weights = true;
   WEFT_CHECK(apply_encoding(request.learning, setup.spec));
+  WEFT_CHECK(apply_freeze(request.learning.freeze, setup.spec));
   setup.spec.learning = learning::write_learning(setup.learning);
   if (!request.sample.data.empty() && !(is_fed && !setup.stream.csv.empty())) setup.stream.csv = request.sample.data;
   if (is_fed && setup.stream.csv.empty()) setup.stream.csv = "-";

@@ -31,6 +31,7 @@ constexpr std::size_t kMostInput = std::size_t{64} << 20;
 struct TokenizeRequest {
   std::string model, text;
   bool ids = false, json = false, decode = false, no_special = false, literal = false;
+  std::size_t samples = 0;  // tokens of a row; 0: no rows
 };
 
 Result<std::string> read_standard_input() {
@@ -85,6 +86,22 @@ void print_tokens(const text::Tokenizer& tokenizer, const std::vector<text::Toke
   std::printf("%s tokens of %s bytes\n", grouped(ids.size()).c_str(), grouped(bytes).c_str());
 }
 
+/// A row for each sequence of `length` tokens, behind one another: the tokens, and those that come after each of them.
+Status print_samples(const std::vector<text::TokenId>& ids, std::size_t length) {
+  if (ids.size() <= length)
+    return fail(Errc::invalid_argument, "--samples " + std::to_string(length) + ": the text has " +
+                                            std::to_string(ids.size()) + " tokens, and a row takes one more than that");
+  for (const char kind : {'t', 'n'})
+    for (std::size_t i = 0; i < length; ++i) std::printf(kind == 'n' || i > 0 ? ",%c%zu" : "%c%zu", kind, i);
+  std::putchar('\n');
+  for (std::size_t at = 0; at + length < ids.size(); at += length) {
+    for (std::size_t i = 0; i < 2 * length; ++i)
+      std::printf(i == 0 ? "%u" : ",%u", ids[at + (i < length ? i : i - length + 1)]);
+    std::putchar('\n');
+  }
+  return {};
+}
+
 Json described(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& ids, std::size_t bytes) {
   Json tokens = Json::array();
   for (const text::TokenId id : ids) {
@@ -111,6 +128,7 @@ Status tokenize(const TokenizeRequest& request) {
   }
   WEFT_TRY(const auto ids,
            tokenizer->encode(text, {.add_special = !request.no_special, .parse_special = !request.literal}));
+  if (request.samples != 0) return print_samples(ids, request.samples);
   if (request.json) return print_json(described(*tokenizer, ids, text.size())), Status();
   if (!request.ids) return print_tokens(*tokenizer, ids, text.size()), Status();
   for (std::size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%u" : " %u", ids[i]);
@@ -126,14 +144,20 @@ Verb add_tokenize(CLI::App& program) {
   add_argument(*app, "MODEL", request->model, "A model's folder, a tokenizer.json or a GGUF file").required();
   add_argument(*app, "TEXT", request->text, "The text; without it, or for -, standard input");
   add_flag(*app, "ids", request->ids, "The tokens' numbers alone, on one line");
+  add_option(*app, "samples", request->samples,
+             "A table for weft run: rows of so many tokens t0, t1, ... and of those after each, n0, n1, ...")
+      .within(std::uint64_t{1}, std::uint64_t{65536});
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   add_flag(*app, "decode", request->decode, "TEXT is tokens' numbers; print what they say");
   add_flag(*app, "no-special", request->no_special,
            "Without the tokens around a text; with --decode, without any special token");
   add_flag(*app, "literal", request->literal, "Take special tokens that the text spells out as text");
   return {app, [request]() -> Status {
-            if (request->decode && (request->ids || request->literal))
-              return fail(Errc::invalid_argument, "--decode makes text: it goes with neither --ids nor --literal");
+            if (request->decode && (request->ids || request->literal || request->samples != 0))
+              return fail(Errc::invalid_argument,
+                          "--decode makes text: it goes with none of --ids, --samples and --literal");
+            if (request->samples != 0 && (request->ids || request->json))
+              return fail(Errc::invalid_argument, "--samples makes a table: it goes with neither --ids nor --json");
             return tokenize(*request);
           }};
 }

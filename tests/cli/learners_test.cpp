@@ -78,5 +78,30 @@ TEST(LearnersRefusals, AreRefusedInWordsWhereTheyDoNotFit) {
   EXPECT_NE(other.err.find("has 3"), std::string::npos) << other.err;
 }
 
+TEST(LearningSection, ComesFromAFileOfItsOwnAndFrozenLayersStay) {
+  Folder folder;
+  const std::string section = folder / "learning.json", network = folder / "digits.json";
+  write_file(section, R"({"rule": "dfa", "optimizer": {"type": "adamw", "lr": 0.002}, "lora": {"rank": 2}})");
+  Json whole = Json::parse(read_file(kDigits));
+  whole["learning"] = Json::parse(read_file(section));
+  for (Json& layer : whole["layers"])
+    if (layer["at"] == Json({0, 0, 1, 0})) layer["freeze"] = true;
+  write_file(network, whole.dump());
+  const Words flags{"--json", "--quiet", "--max-samples", "300", "--data", source_path("examples/data/digits.csv.gz")};
+  const Json by_flags = weft(Words{"run", kDigits, "--learning", section, "--freeze", "0,0,1,0"} + flags).last();
+  EXPECT_EQ(by_flags["rule"], "dfa");
+  EXPECT_EQ(by_flags["state_hash"], weft(Words{"run", network} + flags).last()["state_hash"]);
+  EXPECT_NE(by_flags["state_hash"], weft(Words{"run", kDigits, "--learning", section} + flags).last()["state_hash"]);
+  write_file(section, R"({"rule": "none"})");
+  for (const auto& [wrong, named] : {std::pair{Words{"--learning", section}, "learning.json: learning.rule"},
+                                     {Words{"--learning", folder / "absent"}, "absent: cannot open"},
+                                     {Words{"--freeze", "9,9,9,9"}, "--freeze 9,9,9,9: no layer"},
+                                     {Words{"--freeze", "first"}, "--freeze first: is no place"}}) {
+    const Outcome refused = weft(Words{"run", kDigits} + wrong);
+    EXPECT_NE(refused.exit, 0) << refused.told();
+    EXPECT_NE(refused.err.find(named), std::string::npos) << refused.err;
+  }
+}
+
 }  // namespace
 }  // namespace weft::cli_test::learners_test

@@ -45,6 +45,23 @@ TEST(Tokenize, ShowsTokensInEachOfItsForms) {
   EXPECT_FALSE(has_controls(table));
 }
 
+TEST(Tokenize, MakesATableOfSequences) {
+  Folder folder;
+  const std::string file = folder / "t.json";
+  write_file(file, kTokenizer);
+  const auto told = [&](const char* text) {
+    return weft({"tokenize", file, "--no-special", "--samples", "2", "--", text});
+  };
+  // ab a b a ab: what is behind a sequence's last token begins the next one.
+  EXPECT_EQ(told("aba ab").out, "t0,t1,n0,n1\n2,0,0,3\n");
+  EXPECT_EQ(told("abaa ab").out, "t0,t1,n0,n1\n2,0,0,0\n0,3,3,2\n");
+  const auto shorter = told("aba");
+  EXPECT_EQ(shorter.exit, 2);
+  EXPECT_NE(shorter.err.find("--samples 2: the text has 2 tokens"), shorter.err.npos) << shorter.err;
+  for (const char* const other : {"--ids", "--json", "--decode"})
+    EXPECT_EQ(weft({"tokenize", file, "abaa", "--samples", "2", other}).exit, 2) << other;
+}
+
 TEST(Tokenize, DecodesNumbers) {
   Folder folder;
   const std::string file = folder / "t.json";
