@@ -130,7 +130,7 @@ void Adapters::take_gradient(kernels::OpStream& stream, std::size_t parameter, c
   stream.scale({options_.scale(), all, {scaled, 1, shape.floats, shape.floats}});
   const kernels::ConstPanels dw{gradient, shape.out, shape.in};
   float* const to = gradients_.data(parameter);
-  // What pads rows moves too: by 0.
+  // Padding of rows is moved too, by 0.
   stream.fill({0.0f, {to, 1, shape.floats, shape.floats}});
   stream.linear({dw, nullptr, a(parameter, scaled), kernels::Activation::linear, {}, b(parameter, to)});
   stream.linear_transposed({dw, b(parameter, scaled), a(parameter, to)});

@@ -53,7 +53,7 @@ class Adapters {
   /// W of W0, A and B.
   void compose(kernels::OpStream& stream, std::size_t parameter, const float* values, const float* base,
                float* weights) const;
-  /// Where somebody else has written W, that is the new W0, and B begins at 0 again.
+  /// Takes a W that somebody else has written for the new W0; B begins at 0 again.
   void follow(std::size_t parameter, float* values, float* base, const float* weights) const;
 
  private:
