@@ -81,8 +81,8 @@ class Agent {
  public:
   struct Options {
     Durability durability;
-    std::size_t keep = 3;                ///< checkpoints, at least 1
-    std::uint64_t checkpoint_every = 0;  ///< ticks; 0: as the next two say
+    std::size_t keep = 3;                                       ///< checkpoints, at least 1
+    std::uint64_t checkpoint_every = 0;                         ///< ticks; 0: as the next two say
     std::uint64_t checkpoint_bytes = std::uint64_t{256} << 20;  ///< of journal since the last one
     std::uint64_t checkpoint_steps = 100000;                    ///< of an agent that acts: ticks since the last one
     /// Of records that could not be written. Beyond it they are dropped, and a checkpoint must bring them to the
