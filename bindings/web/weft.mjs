@@ -298,9 +298,13 @@ class Calls {
   /** Files by names relative to a directory of the module: a Map, or an object. */
   putFiles(directory, files) {
     need(isObject(files), 'files', files, 'a Map or an object of names and bytes');
-    for (const [name, bytes] of files instanceof Map ? files : Object.entries(files)) {
-      if (!(bytes instanceof Uint8Array) || name.split('/').some((part) => part === '' || part === '.' || part === '..'))
-        throw new WeftError(2, 'invalid_argument', `file '${name}': names are relative, and contents Uint8Arrays`);
+    const given = [...(files instanceof Map ? files : Object.entries(files))];
+    const isRelative = (name) => typeof name === 'string' && !name.includes('\0') &&
+      name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+    for (const [name, bytes] of given)
+      if (!isRelative(name) || !(bytes instanceof Uint8Array))
+        throw new WeftError(2, 'invalid_argument', `file '${String(name)}': names are relative, and contents Uint8Arrays`);
+    for (const [name, bytes] of given) {
       const path = `${directory}/${name}`;
       this.args.begin(bytes.length + bytesOf(path));
       this.check(this.module._weft_web_put(this.args.text(path), this.args.bytes(bytes), bytes.length));
@@ -1035,8 +1039,8 @@ class AgentOf extends Handle {
   constructor(files, network, options = {}) {
     const { calls } = new.target;
     const directory = `agent-${++directories}`;
-    calls.putFiles(directory, files);
     try {
+      calls.putFiles(directory, files);
       super(AgentOf.#open(calls, directory, network, options), calls.module._weft_agent_close);
     } catch (error) {
       calls.forgetFiles(directory);
@@ -1134,8 +1138,8 @@ function replayFiles(calls, files, options = {}) {
   const directory = `replay-${++directories}`;
   const none = 2n ** 64n - 1n;
   const ticks = [from, until].map((tick, i) => (tick === undefined ? none : count64(tick, i ? 'until' : 'from')));
-  calls.putFiles(directory, files);
   try {
+    calls.putFiles(directory, files);
     args.begin(256);
     const out = args.zeroed(8);
     calls.check(module._weft_web_replay(args.text(directory), verify ? 1 : 0, ...ticks, out));

@@ -31,6 +31,7 @@ for (const simd of [true, false]) {
   environments(weft);
   lateMisuse(weft);
   await agents(weft);
+  refusedFiles(weft);
   typed(weft);
   large(weft);
   misspelt(weft);
@@ -453,6 +454,25 @@ function lateMisuse({ Mesh, Learner }) {
   assert.deepEqual(learner.expired().slice(0, 1), [old]);
   learner.clearScores();
   assert.deepEqual(learner.expired(), []);
+}
+
+/** Files are put into the module when all are good, and go where one of them is refused there. */
+function refusedFiles({ Agent, replay, module }) {
+  const { _weft_web_put: put, _weft_web_forget: forget } = module;
+  let puts = 0, forgets = 0;
+  module._weft_web_put = (...args) => (++puts === 2 ? 2 : put(...args));
+  module._weft_web_forget = (...args) => (forgets++, forget(...args));
+  const bytes = new Uint8Array(1);
+  for (const name of [5, null, undefined, Symbol('name'), {}, ['a'], 'a\0b', '', '../a', 'a//b'])
+    for (const act of [(files) => new Agent(files, XOR), replay])
+      throws(() => act(new Map([['good', bytes], [name, bytes]])), 'invalid_argument');
+  assert.equal(puts, 0);
+  for (const act of [(files) => new Agent(files, XOR), replay]) {
+    [puts, forgets] = [0, 0];
+    assert.throws(() => act({ one: bytes, two: bytes }), Thrown);
+    assert.deepEqual([puts, forgets], [2, 1]);
+  }
+  [module._weft_web_put, module._weft_web_forget] = [put, forget];
 }
 
 async function agents({ Agent, replay }) {
