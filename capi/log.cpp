@@ -24,6 +24,7 @@ namespace weft::capi {
 namespace {
 
 constexpr std::size_t kMostLines = 4096;
+constexpr const char* kLost = " log lines were not read in time and are lost";
 constexpr std::uint64_t kLongestWait = std::uint64_t{1} << 60;  // 36 years: sums with a clock's time stay exact
 
 struct Line {
@@ -93,15 +94,17 @@ weft_status weft_next_log(uint64_t nanoseconds, int* out_level, char* buffer, si
     if (!has_some() && nanoseconds > 0)
       kept.has_some.wait_for(hold, std::chrono::nanoseconds(std::min(nanoseconds, kLongestWait)), has_some);
     if (!has_some()) return fail(Errc::timed_out, "no log line came in time");
-    if (kept.lost > 0) {
-      kept.lines.push_front(
-          {WEFT_LOG_WARN, std::to_string(kept.lost) + " log lines were not read in time and are lost"});
-      kept.lost = 0;
-    }
-    const Line& first = kept.lines.front();
+    // What is lost is told first, and is no line of the queue: until it has been read, more may be lost.
+    const bool tells_lost = kept.lost > 0;
+    const Line told = {WEFT_LOG_WARN, tells_lost ? std::to_string(kept.lost) + kLost : std::string()};
+    const Line& first = tells_lost ? told : kept.lines.front();
     if (out_level) *out_level = first.level;
     const Outcome copied = copy_text(first.text, buffer, capacity, out_needed);
-    if (copied.is_good() && buffer) kept.lines.pop_front();
+    if (!copied.is_good() || !buffer) return copied;
+    if (tells_lost)
+      kept.lost = 0;
+    else
+      kept.lines.pop_front();
     return copied;
   });
 }

@@ -17,7 +17,8 @@
  *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
  *           told. Texts are UTF-8 and end with 0, which sizes of texts count.
  * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that
- *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output and weft_coord never grow.
+ *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output, weft_coord and
+ *           weft_score begin without one and never grow.
  * Arrays    Are float32, row-major: [ticks or samples][sessions][width].
  */
 /* clang-format on */

@@ -68,6 +68,10 @@ header = (ROOT / "capi/weft.h").read_text()
 declared = re.findall(r"^WEFT_API [^(;]*?\b(weft_\w+)\(", header, re.M)
 difference(set(declared), set(listed), "capi/weft.h against capi/exports.txt")
 assert len(declared) == header.count("\nWEFT_API "), "a declaration was not understood"
+structs = re.findall(r"^typedef struct (weft_\w+) \{\n  ([^;]*;)", header, re.M)
+growing = re.search(r"^ \* Structs .*?(?=^ \* Arrays)", header, re.M | re.S).group()
+difference(set(re.findall(r"weft_\w+", growing)), {name for name, first in structs if first != "size_t size;"},
+           "structs without `size` that the head of capi/weft.h names")
 
 # Symbols that a binding does not reach, as the table of docs/c.md says; the fuzzer calls all.
 LACKING = {

@@ -297,6 +297,19 @@ TEST(CMesh, LogLinesAreKeptUntilTheyAreRead) {
   EXPECT_EQ(next(), "3 4 log lines were not read in time and are lost");
   for (int i = 4; i < 4100; ++i) ASSERT_EQ(next(), "3 " + std::to_string(i));
   EXPECT_EQ(next(), "timed_out");
+
+  // Lines lost while the notice of lost ones was asked for its size, or did not fit, count too.
+  WEFT_ASSERT_OK(weft_keep_log(WEFT_LOG_WARN));
+  for (int i = 0; i < 4098; ++i) log_warn(std::to_string(i));
+  WEFT_EXPECT_OK(weft_next_log(0, nullptr, nullptr, 0, &needed));
+  log_warn("4098");
+  WEFT_EXPECT_FAILS(weft_next_log(0, nullptr, small, sizeof small, nullptr), WEFT_TOO_SMALL, "");
+  log_warn("4099");
+  EXPECT_EQ(next(), "3 4 log lines were not read in time and are lost");
+  log_warn("4100");
+  EXPECT_EQ(next(), "3 1 log lines were not read in time and are lost");
+  for (int i = 5; i < 4101; ++i) ASSERT_EQ(next(), "3 " + std::to_string(i));
+  EXPECT_EQ(next(), "timed_out");
   WEFT_ASSERT_OK(weft_set_log(nullptr, nullptr, WEFT_LOG_WARN));
   WEFT_EXPECT_FAILS(weft_keep_log(6), WEFT_OUT_OF_RANGE, "6");
 }
