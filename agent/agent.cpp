@@ -62,6 +62,14 @@ Status no_learner(const std::string& directory) {
   return fail(Errc::unsupported, directory + ": this agent has no learner; open it with a section \"learning\"");
 }
 
+/// Of an agent that acts each session has an environment; with more or fewer it could not be opened again.
+Status check_sessions_change(const std::string& directory, const ReplayableMesh& of) {
+  if (!of.loop()) return {};
+  return fail(Errc::unsupported, directory + ": the network acts in " + std::to_string(of.loop()->environments()) +
+                                     " environments (reinforcement.environments), each with a session; none is added, "
+                                     "attached or removed");
+}
+
 }  // namespace
 
 using internal::log_position;
@@ -281,6 +289,7 @@ Status Agent::write_down(Coord to, const mesh::Message& message) {
 
 Result<std::size_t> Agent::add_session() {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_sessions_change(directory(), replayable_));
   WEFT_TRY(const std::size_t session, replayable_.mesh().add_session());
   WEFT_CHECK(journaled({}, RecordKind::add_session, [](RecordBytes&) {}));
   return session;
@@ -288,6 +297,7 @@ Result<std::size_t> Agent::add_session() {
 
 Status Agent::remove_session(std::size_t session) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_sessions_change(directory(), replayable_));
   return journaled(replayable_.mesh().remove_session(session), RecordKind::remove_session,
                    [&](RecordBytes& bytes) { bytes.put_session(session); });
 }
@@ -300,6 +310,7 @@ Status Agent::reset_session(std::size_t session) {
 
 Result<std::size_t> Agent::attach_session(ByteSpan bytes, bool allow_other_weights) {
   WEFT_CHECK(ready());
+  WEFT_CHECK(check_sessions_change(directory(), replayable_));
   WEFT_CHECK(check_size(directory(), options_, "a session's file", bytes.size(), 64));
   WEFT_TRY(const auto file, formats::decode_entity(bytes, "session"));
   WEFT_TRY(const std::size_t session, mesh::attach_session(replayable_.mesh(), file, allow_other_weights));

@@ -212,6 +212,23 @@ TEST(ActingAgent, KeepsTheEpisodesOfItsLastCall) {
   EXPECT_LE(acting.agent->loop()->ended().size(), 1u);
 }
 
+TEST(ActingAgent, HasASessionOfEachEnvironmentAndNoOther) {
+  MemoryFileSystem files;
+  Acting acting(files, network(kCartPole));
+  must(acting.agent->act(20));
+  const auto added = acting.agent->add_session();
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().text().find("acts in 1 environments (reinforcement.environments)"), std::string::npos)
+      << added.error().text();
+  EXPECT_FALSE(acting.agent->remove_session(0));
+  EXPECT_FALSE(acting.agent->attach_session({}, false));
+  must(acting.agent->act(20));
+  must(acting.agent->checkpoint_and_wait());
+  acting.agent.reset();
+  Acting again(files, network(kCartPole));
+  EXPECT_EQ(again.agent->loop()->steps(), 40u);
+}
+
 // Its journal is a few bytes, so their number alone would leave all steps to be acted again.
 TEST(ActingAgent, TakesACheckpointAfterSoManySteps) {
   MemoryFileSystem files;

@@ -34,7 +34,9 @@ def build_and_run(arguments, folder):
     flags = f"-fsanitize={arguments.sanitize}" if arguments.sanitize else ""
     run([arguments.cmake, "-S", HERE, "-B", build, "-G", arguments.generator, "-DCMAKE_BUILD_TYPE=Release",
          f"-DCMAKE_PREFIX_PATH={prefix};{arguments.prefix_path}", f"-DCMAKE_CXX_COMPILER={arguments.compiler}",
-         f"-DCMAKE_CXX_FLAGS={flags}"])
+         f"-DCMAKE_CXX_FLAGS={flags}", f"-DCMAKE_C_FLAGS={flags}",
+         # The runtime of a sanitizer is the compiler's own.
+         *([f"-DCMAKE_C_COMPILER={'clang' if 'clang' in arguments.compiler else 'gcc'}"] if arguments.sanitize else [])])
     run([arguments.cmake, "--build", build])
     outputs = {isa: run([build / "consumer"], env=os.environ | ({"WEFT_ISA": isa} if isa else {})) for isa in ("", "scalar")}
     if outputs[""] != outputs["scalar"]:
