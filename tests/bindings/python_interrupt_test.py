@@ -162,18 +162,16 @@ class Interrupts(unittest.TestCase):
             self.comes_to(threads)
 
     @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
-    def test_a_second_signal_leaves_no_thread(self):
+    def test_more_signals_leave_no_thread(self):
         with Signals() as signals, weft.LanguageModel(MODEL, threads=1) as model:
             gc.collect()  # what a signal raises in __del__ is lost, as everywhere in Python
             threads = len(os.listdir("/proc/self/task"))
-            for turn in range(100):
+            for turn in range(200):
                 with self.assertRaises(KeyboardInterrupt):
-                    try:
-                        signals.come(0.002, 20e-6 + turn * 2e-6, 2)
-                        model.generate("Once upon a time", tokens=508, ignores_ends=True)
-                    finally:
-                        while signals.left > 0:
-                            pass
+                    signals.come(0.002, 20e-6 + turn * 1e-6, 2 + turn % 3, within="generate")
+                    model.generate("Once upon a time", tokens=508, ignores_ends=True)
+                while signals.left > 0:
+                    pass
                 ids = model.generate("Once", tokens=1, ignores_ends=True)["ids"]  # not busy, as a thread that was left would be
                 self.assertEqual(len(ids), 1)
             self.comes_to(threads)
@@ -199,23 +197,64 @@ class Interrupts(unittest.TestCase):
             self.assertGreater(len(lines), 40)
 
 
+
+class Logs(unittest.TestCase):
+    def logs(self, *lines):
+        """Output of a program that logs by `log()`. It hangs where it waits for a thread that is not there."""
+        program = ["import os, sys, tempfile, weft", "folder = tempfile.TemporaryDirectory()",
+                   f"agent = weft.Agent(folder.name + '/agent', {({**NETWORK, 'learning': {}})!r}, threads=1)",
+                   "os.rename(folder.name + '/agent', folder.name + '/elsewhere')",
+                   "def log():", "    try:", "        agent.checkpoint()", "    except weft.WeftError:", "        pass", *lines,
+                   "os.rename(folder.name + '/elsewhere', folder.name + '/agent')"]
+        return subprocess.run([sys.executable, "-B", "-c", "\n".join(program)], capture_output=True, text=True, timeout=120,
+                              check=True, env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python")}).stdout
+
+    def test_a_log_function_raises_where_nobody_is_told(self):
+        self.assertEqual(self.logs("heard = []",
+                                   "def take(level, text):",
+                                   "    heard.append(text)",
+                                   "    raise ValueError(text)",
+                                   "weft.set_log(take)",
+                                   "sys.stderr.close()",
+                                   "log(), log()",
+                                   "weft.set_log(None, 5)",
+                                   "print(len(heard) >= 2)"), "True\n")
+
+    def test_a_child_process_sets_its_own_log_function(self):
+        self.assertEqual(self.logs("lines = []",
+                                   "weft.set_log(lambda level, text: lines.append(text))",
+                                   "log()",
+                                   "child = os.fork()",
+                                   "if child == 0:",
+                                   "    weft.set_log(lambda level, text: None)",
+                                   "    weft.set_log(None)",
+                                   "    os._exit(7)",
+                                   "status = os.waitpid(child, 0)[1]",
+                                   "weft.set_log(None)",
+                                   "print(os.WEXITSTATUS(status), len(lines) > 0)"), "7 True\n")
+
+
 class Signals:
     """Signals that raise KeyboardInterrupt, as Ctrl-C does."""
 
     def __enter__(self):
-        self.left, self.has_come = 0, False
+        self.left, self.has_come, self.within = 0, False, None
         self.before = signal.signal(signal.SIGALRM, self.raised)
         return self
 
-    def raised(self, *_):
+    def raised(self, _, frame):
         self.left -= 1
         self.has_come = True
         if self.left <= 0:
             signal.setitimer(signal.ITIMER_REAL, 0)
-        raise KeyboardInterrupt
+        while self.within and frame and frame.f_code.co_name != self.within:
+            frame = frame.f_back
+        if frame:
+            raise KeyboardInterrupt
 
-    def come(self, after, every=0.0, times=1):
-        self.left = times
+    def come(self, after, every=0.0, times=1, within=None):
+        """`within`: raised where a function of that name runs, and nowhere else."""
+        self.left, self.within = times, within
         signal.setitimer(signal.ITIMER_REAL, after, every)
 
     def stop(self):

@@ -21,7 +21,7 @@ class _Work:
 
     def __init__(self) -> None:
         self.is_over = False  # nobody wants the rest of it
-        self.is_begun = self.is_done = False
+        self.may_begin = self.is_begun = self.is_done = False
         self.gate: "queue.SimpleQueue[bool]" = queue.SimpleQueue()  # whether it is to begin
         self.given: "queue.SimpleQueue[Optional[Any]]" = queue.SimpleQueue()  # what it gives; None: it has ended
         self.failed: List[BaseException] = []
@@ -30,13 +30,21 @@ class _Work:
         """Tells it to end, or not to begin, and waits until it has; signals that come meanwhile are dropped, for the first
         one is being raised already. A thread that does not begin within a second was not started."""
         latest = time.monotonic() + 1
-        while not self.is_done and (self.is_begun or time.monotonic() < latest):
+        while self.may_begin and not self.is_done:
             try:
                 self.is_over = True
                 self.gate.put(False)
+                self.may_begin = self.is_begun or time.monotonic() < latest
                 self.given.get(timeout=0.05)
             except BaseException:
                 pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self.finish()
 
 
 _daemons: Set[_Work] = set()  # of threads that the interpreter does not wait for
@@ -67,19 +75,13 @@ def run(call: Callable[[Callable[[Any], bool]], Any], take: Callable[[Any], Any]
         work.is_done = True
         work.given.put(None)
 
-    # Twice, for a second signal can come before the first `finish` has begun.
-    try:
-        try:
-            _thread.start_new_thread(body, ())
-            work.gate.put(True)
-            while (value := work.given.get()) is not None:
-                take(value)
-        except BaseException:
-            work.finish()
-            raise
-    except BaseException:
-        work.finish()
-        raise
+    # Eight times, for one more signal can come before each `finish` has begun.
+    with work, work, work, work, work, work, work, work:
+        work.may_begin = True
+        _thread.start_new_thread(body, ())
+        work.gate.put(True)
+        while (value := work.given.get()) is not None:
+            take(value)
     if is_daemon and _is_ending[0]:
         raise SystemExit  # of this thread: without a word
     if work.failed:

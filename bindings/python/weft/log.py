@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import atexit
 import ctypes
+import os
 import time
 import traceback
 from typing import Callable, List, Optional, Tuple
@@ -27,17 +28,26 @@ class _Reader:
 
     def read(self) -> None:
         self.thread = _thread.get_ident()
-        while True:
-            is_last = self.is_over
-            line = _next(0 if is_last else _SECONDS)
-            if line is not None:
-                try:
-                    self.function(*line)
-                except BaseException:
-                    traceback.print_exc()
-            elif is_last:
-                break
-        self.is_done = True
+        try:
+            while True:
+                is_last = self.is_over
+                line = _next(0 if is_last else _SECONDS)
+                if line is not None:
+                    self.give(*line)
+                elif is_last:
+                    break
+        finally:  # `end` waits for it
+            self.is_done = True
+
+    def give(self, level: int, text: str) -> None:
+        """One line for the function. Exceptions of it go to stderr, where there is one, and end nothing."""
+        try:
+            self.function(level, text)
+        except BaseException:
+            try:
+                traceback.print_exc()
+            except BaseException:
+                pass
 
     def end(self, seconds: float = float("inf")) -> None:
         """Returns when the lines so far were given, or the time is up."""
@@ -48,6 +58,8 @@ class _Reader:
 
 
 _reader: List[_Reader] = []  # at most one
+# A child process has no such thread: nothing is to wait for it.
+getattr(os, "register_at_fork", lambda **_: None)(after_in_child=_reader.clear)
 _buffer = ctypes.create_string_buffer(4096)
 
 
@@ -68,7 +80,7 @@ def set_log(function: Optional[Callable[[int, str], None]], level: int = 3) -> N
     """Log lines of `level` (0 trace to 4 error, 5 none) and above go to `function(level, text)`; None: to stderr.
 
     It is called on a thread of its own, soon after a line was logged, one at a time; for lines before this call the
-    function before is called, before this returns.
+    function before is called, before this returns. A child process after os.fork() calls it anew.
     """
     level = _library.whole(level, "level", 5)
     if function is None:
