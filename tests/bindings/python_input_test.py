@@ -9,12 +9,13 @@ import pickle
 import tempfile
 import unittest
 
-from package import np, weft
+from package import ROOT, np, weft
 
 from weft import tensors
 
 NETWORK = {"weft": 2, "inputs": {"x": [2]}, "chain": [{"type": "dense", "out": 3, "activation": "tanh"},
                                                       {"type": "dense", "out": 2}]}
+MODEL = ROOT.parent / "shared/data/stories260K/derived"
 NAN, INF = float("nan"), float("inf")
 
 
@@ -155,6 +156,82 @@ class Kinds(unittest.TestCase):
             self.assertEqual(caught.exception.code, {"unknown_name": 6}.get(caught.exception.name, 2))
         mesh.to_bytes(live=None)  # any truth will do
         mesh.restore_snapshot(kept)
+
+    def test_what_python_itself_would_refuse_has_a_code_too(self):
+        mesh, learner = weft.Mesh(NETWORK, threads=1), weft.Learner(weft.Mesh(NETWORK, threads=1))
+        online, values = weft.OnlineClassifier(["a"]), weft.OnlineRegressor(["a"])
+        world, several = weft.Environment("cartpole"), np.array([1, 2])
+        x, state = {"x": [[1, 1]]}, tensors.state_dict(mesh)
+
+        def progress(model=online, stream=(({"a": 1}, 0),), **options):
+            return list(weft.progressive_validation(model, stream, **options))
+
+        for call in (lambda: weft.Network.chain(2, 5), lambda: weft.Network.grid().layer("dense", (0,), out=1, source=5),
+                     lambda: weft.OnlineClassifier(["a"], hidden=16), lambda: weft.OnlineRegressor(["a"], hidden=["a"]),
+                     lambda: weft.OnlineClassifier(5), lambda: weft.OnlineClassifier([[1]]),
+                     lambda: online.learn_one({"a": 1}, several), lambda: mesh.forward(x, outputs=5),
+                     lambda: mesh.run(x, outputs=5), lambda: learner.predict(x, outputs=5), lambda: mesh.run(x, outputs=[5]),
+                     lambda: mesh.run(x, outputs=[[]]), lambda: learner.measure(several), lambda: learner.scores(several),
+                     lambda: weft.Mesh(NETWORK, pin=several), lambda: weft.Mesh(NETWORK, keeps_masters=several),
+                     lambda: weft.Mesh.load("none", pin=several), lambda: weft.Mesh.load("none", keeps_masters=several),
+                     lambda: weft.Agent("none", learns=several), lambda: weft.Agent("none", salvage=several),
+                     lambda: weft.Agent("none", pin=several), lambda: mesh.save("none", several),
+                     lambda: mesh.to_bytes(several), lambda: mesh.attach_session(b"", several),
+                     lambda: world.action_space.seed("x"), lambda: world.observation_space.seed("x"),
+                     lambda: learner.learn({}, {}, samples="a"), lambda: mesh.command(several, (0,)),
+                     lambda: progress(window="a"), lambda: progress(delay="a"), lambda: progress(every="a"),
+                     lambda: progress(stream=5), lambda: progress(stream=[5]), lambda: progress(model=5),
+                     lambda: progress(values, [({"a": 1}, object())]), lambda: tensors.load_file(None),
+                     lambda: tensors.load_file(5), lambda: tensors.save_file(state, 5),
+                     lambda: tensors.save_file(state, "none", notes=5),
+                     lambda: tensors.save_file(state, "none", notes={"a": object()}),
+                     lambda: tensors.save_file({(1, 2): [1.0]}, "none"), lambda: tensors.names(mesh, prefixes=5),
+                     lambda: tensors.to_torch(5), lambda: mesh.run(dict)):
+            with self.assertRaises(weft.WeftTypeError) as caught:
+                call()
+            self.assertEqual((caught.exception.code, caught.exception.name), (2, "invalid_argument"))
+            self.assertTrue(caught.exception.text)
+        ragged = [[1], [1, 2]]
+        for call in (lambda: progress(window=0), lambda: progress(stream=[(1, 2, 3)]), lambda: learner.learn(x, {"y": ragged}),
+                     lambda: learner.learn({"x": np.float32(1)}, {"y": [1]}), lambda: learner.predict({"x": np.array(1, "f")}),
+                     lambda: learner.teach(0, {"y": ragged}), lambda: tensors.save_file({"w": ragged}, "none"),
+                     lambda: tensors.load_state_dict(mesh, {5: 1, "a": 1}), lambda: mesh.tick_for(10 ** 400)):
+            with self.assertRaises(weft.WeftValueError) as caught:
+                call()
+            self.assertTrue(caught.exception.code and caught.exception.name and caught.exception.text)
+        for given in (ragged, ["a"] * 4, np.full(4, 1j), 5, None, ["0.5"] * 4):
+            self.assertFalse(world.observation_space.contains(given))
+        self.assertTrue(world.observation_space.contains(np.zeros(4)))
+        world.action_space.seed(None)
+        self.assertFalse(os.path.exists("none"))
+
+    def test_the_number_of_an_open_file_is_no_path(self):
+        with tempfile.TemporaryFile() as file:
+            for call in (tensors.load_file, lambda number: tensors.save_file({}, number)):
+                self.assertRaisesRegex(weft.WeftTypeError, "is no path", call, file.fileno())
+            os.fstat(file.fileno())  # it is open still
+
+    @unittest.skipUnless(MODEL.exists(), "no ../shared/data")
+    def test_options_of_a_language_model(self):
+        several = np.array([1, 2])
+        with weft.LanguageModel(MODEL, threads=1) as model:
+            wrong = [{name: value} for name in ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty",
+                                                "presence_penalty", "frequency_penalty", "stops", "logit_bias", "on_text",
+                                                "top_k", "penalty_window", "ignores_ends", "grammar", "json_schema")
+                     for value in ("a", several, 1j, object(), {5: "a"})]
+            for options in [*wrong, {"stops": None}, {"stops": 5}]:
+                (name, value), = options.items()
+                if name == "ignores_ends" and not isinstance(value, np.ndarray):
+                    continue
+                with self.assertRaises(weft.WeftError, msg=str(options)) as caught:
+                    model.generate("Once", tokens=1, **options)
+                self.assertTrue(caught.exception.code and caught.exception.name and caught.exception.text)
+                if not isinstance(value, str) and name not in ("stops", "json_schema"):
+                    self.assertIsInstance(caught.exception, weft.WeftTypeError)
+            for ids in (5, None, "a", ["a"], several * 1j):
+                self.assertRaises(weft.WeftTypeError, model.detokenize, ids)
+            self.assertEqual(model.generate("Once", tokens=3, temperature=0, top_k=0, top_p=0, min_p=0, penalty_window=0,
+                                            logit_bias={})["ids"], model.generate("Once", tokens=3, temperature=0)["ids"])
 
     def test_a_damaged_file_of_tensors_is_a_value_error(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -9,11 +9,11 @@ import operator
 import os
 import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
-from typing import Any, Callable, Dict, ItemsView, List, Mapping, Tuple
+from typing import Any, Callable, Dict, ItemsView, Iterator, List, Mapping, Tuple
 
 import numpy as np
 
-from .errors import WeftError, error_of, refused, wrong_kind
+from .errors import error_of, refused, wrong_kind
 
 
 _MOST = {c_size_t: 2 ** (8 * ctypes.sizeof(c_size_t)) - 1, c_uint64: 2 ** 64 - 1, c_uint32: 2 ** 32 - 1,
@@ -29,6 +29,39 @@ def whole(value: Any, what: str, most: int = _MOST[c_size_t]) -> int:
     if not 0 <= number <= most:
         raise refused("out_of_range", f"{what}: {number} is not from 0 to {most}")
     return number
+
+
+def real(value: Any, what: str) -> float:
+    """A number that may have a fraction. @error TypeError, ValueError"""
+    try:
+        if isinstance(value, (str, bytes, bytearray)):
+            raise TypeError
+        return float(value)
+    except TypeError:
+        raise wrong_kind(f"{what}: {value!r} is no number") from None
+    except (OverflowError, ValueError) as error:
+        raise refused("out_of_range", f"{what}: {error}") from None
+
+
+def truth(value: Any, what: str) -> bool:
+    """Any truth will do. @error TypeError: it has none, as an array of several values"""
+    try:
+        return bool(value)
+    except (TypeError, ValueError) as error:
+        raise wrong_kind(f"{what}: {error}") from None
+
+
+def each_of(value: Any, what: str) -> Iterator[Any]:
+    """Its items, one by one. @error TypeError: it has none"""
+    try:
+        return iter(value)
+    except TypeError:
+        raise wrong_kind(f"{what}: {value!r} is no list") from None
+
+
+def listed(value: Any, what: str) -> List[Any]:
+    """Its items. @error TypeError: it has none"""
+    return list(each_of(value, what))
 
 
 class Error(ctypes.Structure):
@@ -51,6 +84,8 @@ class Sized(ctypes.Structure):
         for name, value in fields.items():
             if kinds[name] in _MOST:
                 fields[name] = whole(value, name, _MOST[kinds[name]])
+            elif kinds[name] is c_double:
+                fields[name] = real(value, name)
         super().__init__(size=ctypes.sizeof(self), **fields)
 
 
@@ -226,10 +261,10 @@ def text(value: str, what: str) -> bytes:
         raise refused("invalid_argument", f"{what}: {value!r}: {error}") from None
 
 
-def json_text(value: Any, what: str) -> bytes:
+def json_text(value: Any, what: str, separators: "Tuple[str, str] | None" = None) -> bytes:
     """As JSON. @error WeftTypeError, WeftValueError: it has what JSON has not"""
     try:
-        return json.dumps(value).encode()
+        return json.dumps(value, separators=separators).encode()
     except TypeError as error:
         raise wrong_kind(f"{what}: {error}") from None
     except (RecursionError, ValueError) as error:
@@ -238,7 +273,7 @@ def json_text(value: Any, what: str) -> bytes:
 
 def items(value: Any, what: str) -> "ItemsView[str, Any]":
     """Of a dictionary, or of what has its `items` as a table of pandas has. @error TypeError"""
-    if not hasattr(value, "items"):
+    if not hasattr(value, "items") or isinstance(value, type):
         raise wrong_kind(f"{what}: {value!r} has no names with values")
     return value.items()
 
@@ -306,17 +341,20 @@ def floats(values: Any) -> np.ndarray:
     """As float32, row-major; what is so already is not copied."""
     if type(values) is np.ndarray and values.dtype == np.float32 and values.flags.c_contiguous:
         return values
+    return np.ascontiguousarray(numbers(values, np.float32))
+
+
+def numbers(values: Any, dtype: Any = None, what: str = "no array of numbers") -> np.ndarray:
+    """An array of real numbers; of the type that numpy finds, where none is given. @error TypeError, ValueError"""
     try:
         given = np.asarray(values)
         if given.dtype.kind == "c":
-            raise wrong_kind("complex numbers, where real ones are wanted")
-        return np.ascontiguousarray(given, np.float32)
-    except WeftError:
-        raise
+            raise TypeError("complex numbers, where real ones are wanted")
+        return given if dtype is None else given.astype(dtype, copy=False)
     except TypeError as error:
-        raise wrong_kind(f"no array of numbers: {error}") from None
+        raise wrong_kind(f"{what}: {error}") from None
     except (OverflowError, ValueError) as error:
-        raise refused("invalid_argument", f"no array of numbers: {error}") from None
+        raise refused("invalid_argument", f"{what}: {error}") from None
 
 
 def make_values(arrays: Mapping[str, np.ndarray]) -> "Tuple[ctypes.Array[Values], List[Any]]":

@@ -16,7 +16,12 @@ import numpy as np
 
 from . import _library
 from ._library import address, floats, lib
+from .errors import WeftError
 from .network import Handle
+
+
+def _random_of(seed: Optional[int]) -> np.random.RandomState:
+    return np.random.RandomState(None if seed is None else _library.whole(seed, "seed", 2 ** 32 - 1))
 
 
 class Discrete:
@@ -26,9 +31,9 @@ class Discrete:
         self.n, self.shape, self.dtype = n, (), np.dtype(np.int64)
         self._random = np.random.RandomState(0)
 
-    def seed(self, seed: int) -> None:
-        """Begins the draws of `sample` anew."""
-        self._random = np.random.RandomState(seed)
+    def seed(self, seed: Optional[int] = None) -> None:
+        """Begins the draws of `sample` anew; None: anywhere."""
+        self._random = _random_of(seed)
 
     def sample(self) -> int:
         """One of them."""
@@ -50,9 +55,9 @@ class Box:
         self.low, self.high = np.full(width, low, np.float32), np.full(width, high, np.float32)
         self._random = np.random.RandomState(0)
 
-    def seed(self, seed: int) -> None:
-        """Begins the draws of `sample` anew."""
-        self._random = np.random.RandomState(seed)
+    def seed(self, seed: Optional[int] = None) -> None:
+        """Begins the draws of `sample` anew; None: anywhere."""
+        self._random = _random_of(seed)
 
     def sample(self) -> np.ndarray:
         """One of them, [width]; of a space without bounds normally distributed."""
@@ -62,8 +67,11 @@ class Box:
 
     def contains(self, x: Any) -> bool:
         """True for an array of the shape between the bounds."""
-        array = np.asarray(x)
-        return array.shape == self.shape and bool(((array >= self.low) & (array <= self.high)).all())
+        try:
+            array = _library.numbers(x)
+        except WeftError:
+            return False
+        return array.dtype.kind in "biuf" and array.shape == self.shape and bool(((array >= self.low) & (array <= self.high)).all())
 
     def __repr__(self) -> str:
         return f"Box({self.low[0]}, {self.high[0]}, {self.shape}, float32)"
@@ -115,7 +123,7 @@ class Environment(Handle):
         if isinstance(self.action_space, Discrete):
             choice = _library.whole(action, "action", 2 ** 32 - 1)
         else:
-            values = floats(np.atleast_1d(action))
+            values = floats(action)
         result = _library.EnvironmentResult()
         lib.environment_step(self._handle, choice, address(values), values.size, ctypes.byref(result))
         return self._observation(), result.reward, bool(result.terminated), bool(result.truncated), {}

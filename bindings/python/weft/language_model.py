@@ -17,9 +17,9 @@ from .errors import refused, wrong_kind
 from .network import Handle
 
 
-def _given(value: Any, zero: Any) -> Any:
+def _given(value: Any, zero: Any, convert: Callable[[Any, str], Any], what: str) -> Any:
     """The value for the C ABI, where 0 is the default; `zero` says 0 there."""
-    return 0 if value is None else value if value != 0 else zero
+    return 0 if value is None else convert(value, what) or zero
 
 
 class LanguageModel(Handle):
@@ -46,7 +46,7 @@ class LanguageModel(Handle):
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """The text of tokens [count]; ids that stand for nothing are passed over."""
-        given = np.array([_library.whole(token, "id", 2 ** 32 - 1) for token in ids], np.uint32)
+        given = np.array([_library.whole(token, "id", 2 ** 32 - 1) for token in _library.listed(ids, "ids")], np.uint32)
         return _library.read_text(lib.model_detokenize, self._handle, address(given), given.size)
 
     def generate(self, prompt: str, *, tokens: Optional[int] = None, temperature: Optional[float] = None,
@@ -70,23 +70,30 @@ class LanguageModel(Handle):
             raise wrong_kind(f"stops: {stops!r} is one text; a list of texts is wanted")
         if tokens is not None and _library.whole(tokens, "tokens") < 1:
             raise refused("out_of_range", f"tokens: {tokens} is less than 1")
-        texts = (ctypes.c_char_p * len(stops))(*[_library.text(stop, "stops") for stop in stops])
-        bias = sorted((_library.whole(token, "logit_bias", 2 ** 32 - 1), value)
-                      for token, value in _library.items(logit_bias or {}, "logit_bias"))
+        if on_text is not None and not callable(on_text):
+            raise wrong_kind(f"on_text: {on_text!r} cannot be called")
+        if temperature is not None:
+            temperature = _library.real(temperature, "temperature")
+        ends = [_library.text(stop, "stops") for stop in _library.listed(stops, "stops")]
+        texts = (ctypes.c_char_p * len(ends))(*ends)
+        bias = sorted((_library.whole(token, "logit_bias", 2 ** 32 - 1), _library.real(value, "logit_bias"))
+                      for token, value in _library.items({} if logit_bias is None else logit_bias, "logit_bias"))
         bias_ids = np.array([token for token, _ in bias], np.uint32)
         biases = floats([value for _, value in bias])
         schema = json_schema if json_schema is None or isinstance(json_schema, str) else \
             _library.json_text(json_schema, "json_schema").decode()
         options = _library.GenerateOptions(
-            tokens=_given(tokens, tokens), temperature=_given(temperature, temperature),
-            top_k=_given(top_k, 2 ** 64 - 1), top_p=_given(top_p, sys.float_info.min), min_p=_given(min_p, -1.0),
-            seed=seed, context=context, stops=ctypes.cast(texts, c_void_p), stop_count=len(stops),
-            is_greedy=temperature == 0, ignores_ends=ignores_ends, max_memory=max_memory,
+            tokens=0 if tokens is None else tokens, temperature=temperature or 0.0,
+            top_k=_given(top_k, 2 ** 64 - 1, _library.whole, "top_k"),
+            top_p=_given(top_p, sys.float_info.min, _library.real, "top_p"),
+            min_p=_given(min_p, -1.0, _library.real, "min_p"),
+            seed=seed, context=context, stops=ctypes.cast(texts, c_void_p), stop_count=len(ends),
+            is_greedy=temperature == 0, ignores_ends=_library.truth(ignores_ends, "ignores_ends"), max_memory=max_memory,
             typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
-            frequency_penalty=frequency_penalty, penalty_window=_given(penalty_window, 2 ** 64 - 1),
+            frequency_penalty=frequency_penalty, penalty_window=_given(penalty_window, 2 ** 64 - 1, _library.whole, "penalty_window"),
             no_repeat_ngram=no_repeat_ngram, bias_ids=address(bias_ids), biases=address(biases), bias_count=len(bias),
-            grammar=_library.text_or_none(grammar or None, "grammar"),
-            json_schema=_library.text_or_none(schema or None, "json_schema"))
+            grammar=_library.text_or_none(grammar, "grammar") or None,
+            json_schema=_library.text_or_none(schema, "json_schema") or None)
         encoded = _library.text(prompt, "prompt")
 
         def generate(give: Callable[[Any], bool]) -> None:

@@ -15,7 +15,7 @@ from . import _library, _threads
 from ._library import address, floats, lib, make_values
 from ._slices import Slices, is_finite
 from .errors import refused
-from .mesh import Mesh, call_in_slices, mesh_options
+from .mesh import Mesh, call_in_slices, first_length, mesh_options
 from .network import Handle, Network
 
 NO_LABEL = 2 ** 32 - 1
@@ -86,11 +86,10 @@ class Learner(Handle):
         """
         given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
         wanted = {name: _target_values(values) for name, values in _library.items(targets, "targets")}
-        if samples is None:
-            samples = len(next(iter(given.values()))) if given else 0
+        samples = first_length(given) if samples is None else _library.whole(samples, "samples")
         for name, array in {**given, **wanted}.items():
-            if len(array) != samples:
-                raise refused("shape_mismatch", f"{name}: {len(array)} rows of {samples} samples")
+            if array.shape[:1] != (samples,):
+                raise refused("shape_mismatch", f"{name}: {list(array.shape)} of {samples} samples")
         widths = {row["name"]: row["width"] for row in self.mesh.description["outputs"]}
         # Samples of which one could be refused go in one call, which refuses all.
         is_one = not all(map(is_finite, [*given.values(), *wanted.values()])) or self._may_refuse(wanted, widths)
@@ -124,7 +123,7 @@ class Learner(Handle):
         Copies begin as `session` stands; None: at zero. KeyboardInterrupt stops between two rows.
         """
         given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
-        rows = len(next(iter(given.values()))) if given else 0
+        rows = first_length(given)
         made = self.mesh._room(outputs, (rows,))
         begins = _NO_SESSION if session is None else _library.whole(session, "session", _NO_SESSION - 1)
 
@@ -205,9 +204,9 @@ class Learner(Handle):
         """The target, at last. `gradients`: instead, dLoss/d output; `weights`: factors of the gradients."""
         wanted = _library.items(targets, "targets")
         slopes = _library.items({} if gradients is None else gradients, "gradients")
-        made, kept = _targets({name: _target_values(np.atleast_1d(values)) for name, values in wanted},
+        made, kept = _targets({name: _target_values(values) for name, values in wanted},
                               {name: floats(values) for name, values in slopes},
-                              None if weights is None else floats(np.atleast_1d(weights)))
+                              None if weights is None else floats(weights))
         lib.learner_teach(self._handle, _ticket(ticket), made, len(made))
 
     def forgo(self, ticket: int) -> None:
@@ -226,18 +225,18 @@ class Learner(Handle):
     def scores(self, clear: bool = True) -> np.ndarray:
         """Predictions before they were learned from: a structured array of sample, session, prediction, label,
         loss, token (or head), and anomaly: the score of the option `anomaly`."""
-        needed = c_size_t()
+        is_clear, needed = _library.truth(clear, "clear"), c_size_t()
         lib.learner_scores(self._handle, None, 0, needed)
         made = np.empty(needed.value, _library.SCORE)
         if made.size:
             lib.learner_scores(self._handle, address(made), made.size, needed)
-        if clear:
+        if is_clear:
             lib.learner_clear_scores(self._handle)
         return made
 
     def measure(self, is_on: bool = True) -> None:
         """Layers are measured as they learn, from now on, or no more: it takes time and a copy of all weights."""
-        lib.learner_measure(self._handle, int(is_on))
+        lib.learner_measure(self._handle, _library.truth(is_on, "is_on"))
 
     def diagnostics(self) -> np.ndarray:
         """Of each layer that an error has reached since `measure`: a structured array of at, error, budget, update,
@@ -275,12 +274,13 @@ class Agent(Handle):
         """
         made = network if network is None or isinstance(network, Network) else Network(network)
         mesh = mesh_options(threads=threads, device=device, executor=executor, executor_seed=executor_seed,
-                            max_memory=max_memory, sessions=sessions, no_pinning=not pin)
+                            max_memory=max_memory, sessions=sessions, no_pinning=not _library.truth(pin, "pin"))
         options = _library.AgentOptions(mesh=ctypes.pointer(mesh),
                                         durability=_library.text_or_none(durability, "durability"),
                                         identity=_library.text_or_none(identity, "identity"), keep=keep,
                                         checkpoint_every=checkpoint_every, checkpoint_bytes=checkpoint_bytes,
-                                        no_learning=not learns, salvage=salvage)
+                                        no_learning=not _library.truth(learns, "learns"),
+                                        salvage=_library.truth(salvage, "salvage"))
         handle = c_void_p()
         lib.agent_open(_library.path(directory), made._handle if made else None, ctypes.byref(options), handle)
         super().__init__(handle)
@@ -338,7 +338,7 @@ def _ticket(ticket: int) -> int:
 
 
 def _target_values(values: Any) -> np.ndarray:
-    array = np.asarray(values)
+    array = _library.numbers(values)
     if array.dtype.kind in "iub":
         if array.size and (array.min() < 0 or array.max() > NO_LABEL):
             raise refused("out_of_range", f"labels from {array.min()} to {array.max()}: they are from 0 to 2^32 - 1")

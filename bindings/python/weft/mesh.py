@@ -6,7 +6,6 @@ import ctypes
 import json
 import os
 import math
-import numbers
 import time
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
@@ -70,8 +69,8 @@ class Mesh(Handle):
         made = network if isinstance(network, Network) else Network(network)
         handle = c_void_p()
         options = mesh_options(threads=threads, sessions=sessions, executor=executor, device=device,
-                               max_memory=max_memory, executor_seed=executor_seed, no_pinning=not pin,
-                               no_masters=not keeps_masters)
+                               max_memory=max_memory, executor_seed=executor_seed, no_pinning=not _library.truth(pin, "pin"),
+                               no_masters=not _library.truth(keeps_masters, "keeps_masters"))
         lib.mesh_build(made._handle, ctypes.byref(options), handle)
         self._begin(handle)
 
@@ -82,7 +81,8 @@ class Mesh(Handle):
         """From a network file or an .entity file: its path, or its bytes. `Learner.load` takes a learner along."""
         handle = c_void_p()
         options = mesh_options(threads=threads, executor=executor, device=device, max_memory=max_memory,
-                               executor_seed=executor_seed, no_pinning=not pin, no_masters=not keeps_masters)
+                               executor_seed=executor_seed, no_pinning=not _library.truth(pin, "pin"),
+                               no_masters=not _library.truth(keeps_masters, "keeps_masters"))
         if isinstance(source, (bytes, bytearray, memoryview)):
             source = _library.buffer(source, "source")
             lib.mesh_load_bytes(source, len(source), ctypes.byref(options), handle)
@@ -123,8 +123,7 @@ class Mesh(Handle):
 
     def tick_for(self, seconds: float) -> int:
         """Ticks until the time is up; returns how many: at least one where there is any time. KeyboardInterrupt stops between two of them."""
-        if not isinstance(seconds, numbers.Real):
-            raise wrong_kind(f"seconds: {seconds!r} is no number")
+        seconds = _library.real(seconds, "seconds")
         if not 0 <= seconds < math.inf:
             raise refused("out_of_range", f"seconds: {seconds} is not 0 or more")
         end = time.perf_counter() + seconds
@@ -150,7 +149,7 @@ class Mesh(Handle):
         if ticks is None:
             if not given:
                 raise refused("invalid_argument", "ticks: how many, where no input says it?")
-            ticks = _first_length(given)
+            ticks = first_length(given)
         ticks = _library.whole(ticks, "ticks")
         made = self._room(outputs, (ticks,) if sessions == 1 else (ticks, sessions))
 
@@ -163,7 +162,7 @@ class Mesh(Handle):
     def forward(self, inputs: Mapping[str, Any], outputs: Optional[Sequence[str]] = None) -> Dict[str, np.ndarray]:
         """One pass without ticks: inputs [rows, width], outputs [rows, width], float32. Feedback reads zero."""
         given = {name: floats(values) for name, values in _library.items(inputs, "inputs")}
-        rows = _first_length(given)
+        rows = first_length(given)
         made = self._room(outputs, (rows,))
 
         def part(from_: Any, count: int, to: Any) -> None:
@@ -174,7 +173,9 @@ class Mesh(Handle):
 
     def _room(self, outputs: Optional[Sequence[str]], shape: tuple) -> Dict[str, np.ndarray]:
         widths = {row["name"]: row["width"] for row in self.description["outputs"]}
-        names = widths if outputs is None else outputs
+        names = widths if outputs is None else _library.listed(outputs, "outputs")
+        for name in names:
+            _library.text(name, "output")
         return {name: np.empty((*shape, widths.get(name, 0)), np.float32) for name in names}
 
     def resume(self) -> None:
@@ -215,11 +216,11 @@ class Mesh(Handle):
     def save(self, path: "str | os.PathLike[str]", live: bool = True) -> None:
         """An .entity file; live: with sessions and all that ticks change, and the learner that drives it, if any:
         `Learner.load` goes on with both."""
-        lib.mesh_save(self._handle, _library.path(path), bool(live))
+        lib.mesh_save(self._handle, _library.path(path), _library.truth(live, "live"))
 
     def to_bytes(self, live: bool = True) -> bytes:
         """The file that `save` would write."""
-        return _library.read_bytes(lib.mesh_save_bytes, self._handle, bool(live))
+        return _library.read_bytes(lib.mesh_save_bytes, self._handle, _library.truth(live, "live"))
 
     def take_snapshot(self, to: Optional[Snapshot] = None) -> Snapshot:
         """All that ticks change, and weights where a learner drives it; `to`: a snapshot whose memory is used again."""
@@ -253,7 +254,7 @@ class Mesh(Handle):
         """Adds a session that goes on where the detached one stood; its number. other_weights: also of a mesh with
         other weights."""
         session, given = c_size_t(), _library.buffer(file, "file")
-        lib.mesh_attach_session(self._handle, given, len(given), bool(other_weights), session)
+        lib.mesh_attach_session(self._handle, given, len(given), _library.truth(other_weights, "other_weights"), session)
         return session.value
 
     # Weights and commands
@@ -282,7 +283,7 @@ class Mesh(Handle):
     def command(self, kind: str, at: Place, *, number: int = 0, parameter: int = 0, not_before: int = 0,
                 dtype: Optional[str] = None, granularity: Optional[str] = None, values: Any = ()) -> Answer:
         """Sends a command to a cell, to be executed at its next tick: one of COMMANDS."""
-        if kind not in COMMANDS:
+        if _library.text(kind, "command").decode() not in COMMANDS:
             raise refused("unknown_name", f"command {kind!r} is none of {', '.join(COMMANDS)}")
         given = floats(values)
         made = _library.Command(kind=COMMANDS.index(kind), at=coord(at), parameter=parameter, number=number,
@@ -312,7 +313,8 @@ def mesh_options(*, executor: Optional[str] = None, device: Optional[str] = None
                                 device=_library.text_or_none(device, "device"), **numbers)
 
 
-def _first_length(arrays: Mapping[str, np.ndarray]) -> int:
+def first_length(arrays: Mapping[str, np.ndarray]) -> int:
+    """Rows of the first one; 0: there is none. @error ValueError: it is one number"""
     for name, array in arrays.items():
         if array.ndim == 0:
             raise refused("shape_mismatch", f"{name}: one number, where rows of values are expected")

@@ -20,11 +20,7 @@ _Self = TypeVar("_Self", bound="Handle")
 
 def coord(at: Place) -> _library.Coord:
     """[z, y, x, layer], or fewer numbers: the last ones of z, y, x, with layer 0."""
-    try:
-        given = list(at)
-    except TypeError:
-        raise wrong_kind(f"place: {at!r}, where [z, y, x, layer] is wanted") from None
-    numbers = [_library.whole(number, "place", 2 ** 32 - 1) for number in given]
+    numbers = [_library.whole(number, "place", 2 ** 32 - 1) for number in _library.listed(at, "place [z, y, x, layer]")]
     if len(numbers) > 4:
         raise refused("invalid_argument", f"place: {len(numbers)} numbers, where [z, y, x, layer] are 4")
     if len(numbers) < 4:
@@ -94,7 +90,7 @@ class Network(Handle):
     @classmethod
     def chain(cls, inputs: int, layers: Sequence[Dict[str, Any]], **keys: Any) -> "Network":
         """Layers one behind the other, from the input `x` [inputs] to the output `y`."""
-        return cls({"weft": 2, "inputs": {"x": [inputs]}, "chain": list(layers), **keys})
+        return cls({"weft": 2, "inputs": {"x": [inputs]}, "chain": _library.listed(layers, "layers"), **keys})
 
     @classmethod
     def _of(cls, handle: c_void_p) -> "Network":
@@ -117,7 +113,8 @@ class Network(Handle):
             row["at"] = [place.z, place.y, place.x, place.layer]
         if source is not None:
             row["from"] = [name if isinstance(name, (str, dict)) else
-                           [getattr(coord(name), axis) for axis in ("z", "y", "x", "layer")] for name in source]
+                           [getattr(coord(name), axis) for axis in ("z", "y", "x", "layer")]
+                           for name in _library.listed(source, "source")]
         lib.network_add_layer(self._handle, _library.json_text(row, "layer"))
         return self
 

@@ -6,6 +6,7 @@ from typing import Any, Dict, Hashable, List, Mapping, NamedTuple, Optional, Seq
 
 import numpy as np
 
+from ._library import listed, numbers, truth, whole
 from .errors import refused, wrong_kind
 from .learner import Learner
 from .mesh import Mesh
@@ -33,16 +34,6 @@ class _Moments(NamedTuple):
         return np.where(deviation > 0, deviation, 1.0)
 
 
-def _numbers(given: Any, what: str) -> np.ndarray:
-    """As float64. @error WeftTypeError, WeftValueError: it has what is no number"""
-    try:
-        return np.array(given, np.float64)
-    except TypeError as error:
-        raise wrong_kind(f"{what}: {error}") from None
-    except (OverflowError, ValueError) as error:
-        raise refused("invalid_argument", f"{what}: {error}") from None
-
-
 class _Online:
     """Features by name, scaled by their running mean and deviation (Welford 1962); one that is missing counts as 0.
 
@@ -51,8 +42,11 @@ class _Online:
 
     def __init__(self, features: Sequence[Hashable], outputs: int, hidden: Sequence[int], activation: str, seed: int,
                  options: Dict[str, Any]) -> None:
-        self.features: List[Hashable] = list(features)
-        layers = [{"type": "dense", "out": int(width), "activation": activation} for width in hidden]
+        self.features: List[Hashable] = listed(features, "features")
+        for name in self.features:
+            _check_is_name(name, "feature")
+        layers = [{"type": "dense", "out": whole(width, "hidden"), "activation": activation}
+                  for width in listed(hidden, "hidden")]
         network = Network.chain(len(self.features), [*layers, {"type": "dense", "out": outputs}], seed=seed)
         self.mesh = Mesh(network, threads=1)
         self.learner = Learner(self.mesh, **options)
@@ -61,7 +55,7 @@ class _Online:
     def _given(self, x: Mapping[Hashable, float]) -> np.ndarray:
         if not hasattr(x, "get"):
             raise wrong_kind(f"x: {x!r} is no dictionary of numbers by feature")
-        return _numbers([x.get(name, 0.0) for name in self.features], "x")
+        return numbers([x.get(name, 0.0) for name in self.features], np.float64, "x")
 
     def _scaled(self, values: np.ndarray, moments: "_Moments") -> np.ndarray:
         return ((values - moments.mean) / moments.deviation()).astype(np.float32)
@@ -74,11 +68,11 @@ class _Online:
         self.mesh = self.learner.mesh
 
 
-def _check_is_name(y: Any) -> None:
+def _check_is_name(name: Any, what: str) -> None:
     try:
-        hash(y)
+        hash(name)
     except TypeError as error:
-        raise wrong_kind(f"label {y!r}: {error}") from None
+        raise wrong_kind(f"{what} {name!r}: {error}") from None
 
 
 class OnlineClassifier(_Online):
@@ -95,12 +89,12 @@ class OnlineClassifier(_Online):
     def learn_one(self, x: Mapping[Hashable, float], y: Hashable) -> "OnlineClassifier":
         """Learns one sample: numbers by feature, and its label. @error ValueError: a number that is not finite, a
         label that is NaN, or more classes than `most_classes`; the model is then as before"""
-        if y is None or y != y:
+        _check_is_name(y, "label")
+        if y is None or truth(y != y, "label"):
             raise refused("invalid_argument", f"label {y!r}: no class can be told from it")
         is_new = y not in self.classes
         if is_new and len(self.classes) == self.most_classes:
             raise refused("out_of_range", f"label {y!r} would be class {self.most_classes + 1} of {self.most_classes}")
-        _check_is_name(y)
         values = self._given(x)
         moments = self._moments.with_values(values, "x")
         self.learner.learn_one(self._scaled(values, moments), len(self.classes) if is_new else self.classes.index(y))
@@ -136,7 +130,7 @@ class OnlineRegressor(_Online):
     def learn_one(self, x: Mapping[Hashable, float], y: float) -> "OnlineRegressor":
         """Learns one sample: numbers by feature, and its value. @error ValueError: a number that is not finite; the
         model is then as before"""
-        values, value = self._given(x), _numbers(y, "y")
+        values, value = self._given(x), numbers(y, np.float64, "y")
         moments = self._moments.with_values(values, "x")
         targets = self._targets.with_values(value, "y")
         self.learner.learn_one(self._scaled(values, moments), [(value - targets.mean) / targets.deviation()])

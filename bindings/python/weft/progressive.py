@@ -8,7 +8,8 @@ from typing import Any, Deque, Iterable, Iterator, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from .errors import refused
+from ._library import each_of, listed, numbers, whole
+from .errors import refused, wrong_kind
 from .learner import Learner
 
 
@@ -36,7 +37,7 @@ class _Scores:
         if has_classes:
             score = float(prediction is not None and prediction == target)
         else:
-            score = float(np.mean(np.abs(np.asarray(target, np.float64) - np.asarray(prediction, np.float64))))
+            score = float(np.mean(np.abs(numbers(target, np.float64, "target") - numbers(prediction, np.float64, "prediction"))))
         self.sum += score
         self.recent.append(score)
         if self.metric is not None and prediction is not None:
@@ -64,8 +65,11 @@ def progressive_validation(model: Any, stream: Iterable[Tuple[Any, Any]], *, win
     delay: the target of a sample comes so many samples later, before that sample is predicted; its prediction is the
     one of then. Targets that are left come at the end, in order.
     """
-    if delay < 0:
-        raise refused("out_of_range", f"delay: {delay} is not from 0")
+    delay, every = whole(delay, "delay"), None if every is None else whole(every, "every")
+    if whole(window, "window") < 1:
+        raise refused("out_of_range", f"window: {window} is not from 1")
+    if not hasattr(model, "predict_one") or not hasattr(model, "learn_one"):
+        raise wrong_kind(f"model: {model!r} has no learn_one and predict_one")
     scores = _Scores(window, metric)
     waiting: Deque[Tuple[int, Any, Any, Any]] = collections.deque()
 
@@ -76,7 +80,7 @@ def progressive_validation(model: Any, stream: Iterable[Tuple[Any, Any]], *, win
     def has_classes(target: Any) -> bool:
         if isinstance(model, Learner):
             return _is_label(target)
-        return hasattr(model, "predict_proba_one") or np.asarray(target).dtype.kind not in "iuf"
+        return hasattr(model, "predict_proba_one") or numbers(target, what="target").dtype.kind not in "iuf"
 
     def come(due: float) -> Iterator[Progress]:
         while waiting and waiting[0][0] <= due:
@@ -86,7 +90,11 @@ def progressive_validation(model: Any, stream: Iterable[Tuple[Any, Any]], *, win
             if every and scores.samples % every == 0:
                 yield scores.progress()
 
-    for number, (x, target) in enumerate(stream):
+    for number, sample in enumerate(each_of(stream, "stream")):
+        pair = listed(sample, "sample")
+        if len(pair) != 2:
+            raise refused("shape_mismatch", f"sample {number}: {len(pair)} things, where x and target are two")
+        x, target = pair
         yield from come(number)
         waiting.append((number + delay, x, target, predict(x, target)))
         if delay == 0:

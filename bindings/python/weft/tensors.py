@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._library import floats, is_a, items
+from . import _library
+from ._library import floats, is_a, items, json_text, listed, numbers
 from .errors import of_system, refused
 from .mesh import Mesh
 
@@ -39,6 +40,7 @@ def names(mesh: Mesh, prefixes: Optional[Sequence[str]] = None) -> "Dict[str, Tu
         for at, _ in layers:
             prefixes.append(str(place))
             place += 1 + _has_activation(mesh, at)
+    prefixes = listed(prefixes, "prefixes")
     if len(prefixes) != len(layers):
         raise refused("shape_mismatch", f"{len(prefixes)} prefixes for {len(layers)} layers with parameters")
     return {f"{prefix}.{spec['name']}": (at, number) for prefix, (at, parameters) in zip(prefixes, layers)
@@ -60,7 +62,7 @@ def load_state_dict(mesh: Mesh, state: Mapping[str, Any], prefixes: Optional[Seq
     known = names(mesh, prefixes)
     state = dict(items(state, "state"))
     if set(known) != set(state):
-        raise refused("unknown_name", f"parameters that the mesh lacks: {sorted(set(state) - set(known))}; "
+        raise refused("unknown_name", f"parameters that the mesh lacks: {sorted(set(state) - set(known), key=repr)}; "
                       f"that are missing: {sorted(set(known) - set(state))}")
     arrays = {name: _array(value) for name, value in state.items()}
     shapes = {(tuple(at), number): tuple(spec["shape"]) for at, parameters in _layers(mesh)
@@ -81,14 +83,17 @@ def _array(value: Any) -> np.ndarray:
 
 def to_torch(state: Mapping[str, np.ndarray]) -> Dict[str, Any]:
     """The same as torch tensors."""
+    arrays = {name: np.array(_known(name, numbers(array, what=name))) for name, array in items(state, "state")}
     import torch
-    return {name: torch.from_numpy(np.array(array)) for name, array in state.items()}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
 def save_file(state: Mapping[str, Any], path: "str | os.PathLike[str]",
               notes: Optional[Mapping[str, str]] = None) -> None:
     """A safetensors file of arrays or torch tensors; bfloat16 stays bfloat16."""
-    header: Dict[str, Any] = {"__metadata__": dict(notes)} if notes else {}
+    where = os.fsdecode(_library.path(path))
+    kept = {} if notes is None else dict(items(notes, "notes"))
+    header: Dict[str, Any] = {"__metadata__": kept} if kept else {}
     data: List[bytes] = []
     at = 0
     for name, value in items(state, "state"):
@@ -97,10 +102,10 @@ def save_file(state: Mapping[str, Any], path: "str | os.PathLike[str]",
         header[name] = {"dtype": type_name, "shape": list(array.shape), "data_offsets": [at, at + len(raw)]}
         data.append(raw)
         at += len(raw)
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = json_text(header, "names and notes", (",", ":"))
     text += b" " * (-len(text) % 8)
     try:
-        with open(path, "wb") as file:
+        with open(where, "wb") as file:
             file.write(len(text).to_bytes(8, "little") + text + b"".join(data))
     except OSError as error:
         raise of_system(error) from error
@@ -112,16 +117,21 @@ def _stored(name: str, value: Any) -> "Tuple[str, np.ndarray]":
         wide = value.detach().cpu().float().numpy() if hasattr(value, "detach") else value
         wide = np.asarray(wide, np.float32, order="C")
         return "BF16", (wide.view(np.uint32) >> 16).astype(np.uint16)
-    array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value, order="C")
+    array = np.asarray(numbers(value.detach().cpu().numpy() if hasattr(value, "detach") else value, what=name), order="C")
+    return _NAMES[_known(name, array).dtype], array
+
+
+def _known(name: str, array: np.ndarray) -> np.ndarray:
     if array.dtype not in _NAMES:
         raise refused("unknown_name", f"{name}: {array.dtype} is none of {', '.join([*_TYPES, 'BF16'])}")
-    return _NAMES[array.dtype], array
+    return array
 
 
 def load_file(path: "str | os.PathLike[str]") -> Dict[str, np.ndarray]:
     """Arrays of a safetensors file; bfloat16 comes as float32."""
+    where = os.fsdecode(_library.path(path))  # not the path itself: `open` takes, and closes, the file of a number too
     try:
-        with open(path, "rb") as file:
+        with open(where, "rb") as file:
             raw = file.read()
     except OSError as error:
         raise of_system(error) from error
