@@ -94,7 +94,7 @@ weft_status weft_next_log(uint64_t nanoseconds, int* out_level, char* buffer, si
     if (!has_some() && nanoseconds > 0)
       kept.has_some.wait_for(hold, std::chrono::nanoseconds(std::min(nanoseconds, kLongestWait)), has_some);
     if (!has_some()) return fail(Errc::timed_out, "no log line came in time");
-    // What is lost is told first, and is no line of the queue: until it has been read, more may be lost.
+    // The notice of lost lines comes first and is none of the queue: more may be lost until it has been read.
     const bool tells_lost = kept.lost > 0;
     const Line told = {WEFT_LOG_WARN, tells_lost ? std::to_string(kept.lost) + kLost : std::string()};
     const Line& first = tells_lost ? told : kept.lines.front();
