@@ -152,9 +152,14 @@ weft_status weft_model_generate(weft_model* model, const char* prompt, const wef
     WEFT_TRY(const std::string_view given, text_of(prompt, "prompt"));
     WEFT_TRY(models::GenerateOptions wanted, generate_options_of(options));
     const auto stopped = [] { return fail(Errc::interrupted, "generate: stopped by the function that gets the text"); };
-    wanted.is_stopped = [&] { return function && function(user, "") != 0; };
+    bool is_over = false;  // after that it is told nothing, a rest that a stop string held back neither
+    const auto stops = [&](const char* text) {
+      is_over = is_over || (function && function(user, text) != 0);
+      return is_over;
+    };
+    wanted.is_stopped = [&] { return stops(""); };
     WEFT_TRY(models::Generated made, models::generate(of.model, given, wanted, [&](std::string_view text) -> Status {
-               if (function && function(user, std::string(text).c_str()) != 0) return stopped();
+               if (stops(std::string(text).c_str())) return stopped();
                return {};
              }));
     if (made.end == "interrupted") return stopped();

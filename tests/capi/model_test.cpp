@@ -70,6 +70,21 @@ TEST(CModel, WritesTheTextOfTheReference) {
                         &first),
                     WEFT_INTERRUPTED, "stopped");
   EXPECT_EQ(first, "");
+  // And none after that, where a stop string that began has held back text.
+  const std::string held = streamed.substr(0, streamed.size() / 2) + "\1";
+  const char* const stop = held.c_str();
+  options.stops = &stop;
+  options.stop_count = 1;
+  int calls = 0;
+  WEFT_EXPECT_FAILS(weft_model_generate(
+                        model, "", &options,
+                        [](void* user, const char* text) {
+                          EXPECT_EQ(std::string(text), "");
+                          return ++*static_cast<int*>(user) >= 6 ? 1 : 0;
+                        },
+                        &calls),
+                    WEFT_INTERRUPTED, "stopped");
+  EXPECT_EQ(calls, 6);
   EXPECT_EQ(result_of(model)["text"].get<std::string>(), streamed);  // as it was
   WEFT_EXPECT_OK(weft_model_destroy(model));
   WEFT_EXPECT_FAILS(weft_model_destroy(model), WEFT_BAD_HANDLE, "destroyed");
