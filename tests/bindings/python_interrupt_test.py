@@ -166,10 +166,14 @@ class Interrupts(unittest.TestCase):
         with Signals() as signals, weft.LanguageModel(MODEL, threads=1) as model:
             gc.collect()  # what a signal raises in __del__ is lost, as everywhere in Python
             threads = len(os.listdir("/proc/self/task"))
+
+            def begin_and_generate(turn):
+                signals.come(0.002, 20e-6 + turn * 1e-6, 2 + turn % 3, within="begin_and_generate")
+                model.generate("Once upon a time", tokens=508, ignores_ends=True)
+
             for turn in range(200):
                 with self.assertRaises(KeyboardInterrupt):
-                    signals.come(0.002, 20e-6 + turn * 1e-6, 2 + turn % 3, within="generate")
-                    model.generate("Once upon a time", tokens=508, ignores_ends=True)
+                    begin_and_generate(turn)
                 while signals.left > 0:
                     pass
                 ids = model.generate("Once", tokens=1, ignores_ends=True)["ids"]  # not busy, as a thread that was left would be
