@@ -303,7 +303,7 @@ class Calls {
       name.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
     for (const [name, bytes] of given)
       if (!isRelative(name) || !(bytes instanceof Uint8Array))
-        throw new WeftError(2, 'invalid_argument', `file '${String(name)}': names are relative, and contents Uint8Arrays`);
+        throw new WeftError(2, 'invalid_argument', `file '${shown(name)}': names are relative, and contents Uint8Arrays`);
     for (const [name, bytes] of given) {
       const path = `${directory}/${name}`;
       this.args.begin(bytes.length + bytesOf(path));

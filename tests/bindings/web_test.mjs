@@ -463,7 +463,7 @@ function refusedFiles({ Agent, replay, module }) {
   module._weft_web_put = (...args) => (++puts === 2 ? 2 : put(...args));
   module._weft_web_forget = (...args) => (forgets++, forget(...args));
   const bytes = new Uint8Array(1);
-  for (const name of [5, null, undefined, Symbol('name'), {}, ['a'], 'a\0b', '', '../a', 'a//b'])
+  for (const name of [5, null, undefined, Symbol('name'), {}, Object.create(null), ['a'], 'a\0b', '', '../a', 'a//b'])
     for (const act of [(files) => new Agent(files, XOR), replay])
       throws(() => act(new Map([['good', bytes], [name, bytes]])), 'invalid_argument');
   assert.equal(puts, 0);
