@@ -15,8 +15,11 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 from package import ROOT, np, weft
+
+from weft import _threads
 
 MODEL = ROOT.parent / "shared/data/stories260K/derived"
 NETWORK = {"weft": 2, "inputs": {"x": [16]}, "chain": [{"type": "dense", "out": 256, "activation": "tanh"},
@@ -267,6 +270,57 @@ class Signals:
     def __exit__(self, *_):
         self.stop()
         signal.signal(signal.SIGALRM, self.before)
+
+
+class WithoutAThread(unittest.TestCase):
+    """Calls that call back where no other thread is needed, or where Python begins none as it ends."""
+
+    def check(self):
+        taken, told = [], []
+
+        def call(give):
+            for value in (b"a", b"", b"b", b"c"):
+                told.append(give(value))
+                if not told[-1]:
+                    raise weft.WeftError(17, "interrupted", "stopped")
+
+        def take(value):
+            taken.append(value)
+            if value == b"b" and len(taken) > 3:
+                raise KeyError("of take")
+
+        _threads.run(call, take)
+        self.assertEqual((taken, told), ([b"a", b"b", b"c"], [True] * 4))
+        with self.assertRaisesRegex(KeyError, "of take"):
+            _threads.run(call, take)
+        self.assertEqual((taken[3:], told[4:]), ([b"a", b"b"], [True, True, False]))
+        with self.assertRaisesRegex(ValueError, "of call"):
+            _threads.run(lambda give: int("of call"), take)
+        _threads.run_apart(lambda: taken.append("apart"))
+        self.assertEqual(taken[5:], ["apart"])
+
+    def test_a_thread_that_cannot_begin(self):
+        before = time.monotonic()
+        with unittest.mock.patch.object(_threads._thread, "start_new_thread", side_effect=RuntimeError("at shutdown")):
+            self.check()
+        self.assertLess(time.monotonic() - before, 0.9)  # nothing waits for it
+
+    def test_a_thread_that_is_waited_for_needs_no_other(self):
+        raised = []
+
+        def body():
+            try:
+                idents = []
+                _threads.run(lambda give: idents.append(threading.get_ident()), print)
+                self.assertEqual(idents, [threading.get_ident()])
+                self.check()
+            except BaseException as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=body)
+        thread.start()
+        thread.join()
+        self.assertEqual(raised, [])
 
 
 class Ends(unittest.TestCase):

@@ -54,8 +54,10 @@ _is_ending = [False]
 def run(call: Callable[[Callable[[Any], bool]], Any], take: Callable[[Any], Any]) -> None:
     """`call(give)` on a thread of its own; what it gives is taken on the caller's, where a signal raises. `give` is false
     where no more is wanted. Returns, or raises, when that thread has come to its end."""
-    work = _Work()
     is_daemon = threading.current_thread().daemon
+    if not is_daemon and threading.current_thread() is not threading.main_thread():
+        return _run_here(call, take)  # no signal is heard there, and the interpreter waits for it
+    work = _Work()
 
     def give(value: Any) -> bool:
         if not work.is_over and value:
@@ -78,14 +80,40 @@ def run(call: Callable[[Callable[[Any], bool]], Any], take: Callable[[Any], Any]
     # Eight times, for one more signal can come before each `finish` has begun.
     with work, work, work, work, work, work, work, work:
         work.may_begin = True
-        _thread.start_new_thread(body, ())
-        work.gate.put(True)
-        while (value := work.given.get()) is not None:
+        try:
+            _thread.start_new_thread(body, ())
+        except RuntimeError:  # while the interpreter ends, Python 3.12 begins no thread
+            work.may_begin = False
+        work.gate.put(work.may_begin)
+        while work.may_begin and (value := work.given.get()) is not None:
             take(value)
+    if not work.may_begin:
+        return _run_here(call, take)
     if is_daemon and _is_ending[0]:
         raise SystemExit  # of this thread: without a word
     if work.failed:
         raise work.failed[0]
+
+
+def _run_here(call: Callable[[Callable[[Any], bool]], Any], take: Callable[[Any], Any]) -> None:
+    """The same without a thread. What `take` raises ends the call, and is raised when it has returned."""
+    failed: List[BaseException] = []
+
+    def give(value: Any) -> bool:
+        try:
+            if value and not failed:
+                take(value)
+        except BaseException as error:
+            failed.append(error)
+        return not failed
+
+    try:
+        call(give)
+    except BaseException:
+        if not failed:
+            raise
+    if failed:
+        raise failed[0]
 
 
 def run_apart(call: Callable[[], Any]) -> None:
@@ -100,7 +128,10 @@ def run_apart(call: Callable[[], Any]) -> None:
         else:
             ended.put(None)
 
-    _thread.start_new_thread(body, ())
+    try:
+        _thread.start_new_thread(body, ())
+    except RuntimeError:  # while the interpreter ends
+        return call()
     failed = ended.get()
     if failed is not None:
         raise failed
