@@ -430,7 +430,7 @@ typedef struct weft_agent_options {
 
 /*
  * The agent in `directory`, to the bit where it stood, also after a crash; a new one of `network` where the directory
- * is empty or missing. `network` NULL: the one that the directory has.
+ * is empty or missing. `network` NULL: the one that the directory has. `no_learning` stays as the directory began.
  */
 WEFT_API weft_status weft_agent_open(const char* directory, weft_network* network, const weft_agent_options* options,
                                      weft_agent** out_agent);

@@ -270,7 +270,8 @@ class Agent(Handle):
         """`network` None: the one that the directory has.
 
         durability: tick, interval, interval=2s, checkpoint. keep: checkpoints, 0: 3. checkpoint_every: ticks,
-        checkpoint_bytes: of the journal, 0: 256 MiB. salvage: goes on where a damaged journal ends. The others: Mesh.
+        checkpoint_bytes: of the journal, 0: 256 MiB. salvage: goes on where a damaged journal ends. learns
+        False: although the network has a section "learning"; it stays as the directory began. The others: Mesh.
         """
         made = network if network is None or isinstance(network, Network) else Network(network)
         mesh = mesh_options(threads=threads, device=device, executor=executor, executor_seed=executor_seed,
