@@ -58,7 +58,7 @@ std::vector<ReinforcementTable::Field> learning_fields() {
                      {.is_needed = true, .is_always_written = true, .meaning = "what the agent acts in"}),
       option("environments", &O::environments,
              {.low = 1,
-              .high = 4096,
+              .high = 256,  // opening an agent of more takes seconds, by their square
               .meaning = "environments of that kind, which one network acts in and learns from together: each is a "
                          "session with traces of its own, and a step is one of each"}),
       option("algorithm", &O::algorithm,

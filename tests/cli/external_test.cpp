@@ -102,7 +102,7 @@ TEST(ExternalEnvironment, ThatFailsLeavesAGoodDataDirectory) {
            Fault{"killed", "storage", "signal 9"},
            Fault{"nan", "not_finite", "the answer has NaN"},
            Fault{"nan_reward", "not_finite", "the answer has Infinity"},
-           Fault{"huge", "not_finite", "answer.observation[3]: found 1e+39"},
+           Fault{"huge", "out_of_range", "answer.observation[3]: found 1e+39"},
            Fault{"size", "shape_mismatch", "answer.observation: 3 values, 4 are expected"},
            Fault{"text", "parse_failed", "is no JSON object: 'Traceback (most recent call last):'"},
            Fault{"list", "parse_failed", "is no JSON object: '[1, 2]'"},
