@@ -93,11 +93,13 @@ class HandleTable {
 
   // Inlined though the folder is compiled small: each call of the C ABI comes through here.
   [[gnu::always_inline]] Slot* slot_at(std::size_t place) noexcept {
+    if (place < kChunk) return &first_[place];  // most processes have no more, and a load less to wait for
     Slot* const chunk = chunks_[place >> kChunkBits].load(std::memory_order_acquire);  // pairs with the release in add
     return chunk ? chunk + (place & (kChunk - 1)) : nullptr;
   }
 
-  std::array<std::atomic<Slot*>, kPlaces / kChunk> chunks_{};
+  std::array<Slot, kChunk> first_{};
+  std::array<std::atomic<Slot*>, kPlaces / kChunk> chunks_{};  // the first is never made
   std::mutex mutex_;            // of what follows
   std::uint32_t free_ = kNone;  // a list through next_free
   std::size_t used_ = 0;
