@@ -100,8 +100,8 @@ class HandleTable {
 
   std::array<Slot, kChunk> first_{};
   std::array<std::atomic<Slot*>, kPlaces / kChunk> chunks_{};  // the first is never made
-  std::mutex mutex_;            // of what follows
-  std::uint32_t free_ = kNone;  // a list through next_free
+  std::mutex mutex_;                                           // of what follows
+  std::uint32_t free_ = kNone;                                 // a list through next_free
   std::size_t used_ = 0;
   BusyFlag* free_flags_ = nullptr;
 };
