@@ -422,7 +422,7 @@ typedef struct weft_agent_options {
   const char* durability;    /* tick, interval, interval=2s, checkpoint; NULL: interval */
   const char* identity;      /* must be the same whenever the directory is opened */
   size_t keep;               /* checkpoints; 0: 3 */
-  uint64_t checkpoint_every; /* ticks; 0: by bytes of the journal */
+  uint64_t checkpoint_every; /* ticks; 0: by bytes of the journal, and each 100,000 of an agent that acts */
   uint64_t checkpoint_bytes; /* 0: 256 MiB */
   int no_learning;           /* 1: although the network has a section "learning" */
   int salvage;               /* 1: goes on where a damaged journal ends */

@@ -7,6 +7,8 @@
 
 #include "mesh/network/network_json.hpp"
 
+#include <gtest/gtest.h>
+
 #include "tests/agent/scripted.hpp"
 #include "tests/agent/worlds.hpp"
 #include "tests/mesh/testing.hpp"
@@ -140,5 +142,24 @@ struct Acting {
     while (counter.calls < until) mesh::testing_support::must(calls[counter.calls++](*agent));
   }
 };
+
+/// Killed after every so many calls and gone on with, an agent ends as the one that was never killed.
+inline void expect_same_end_from_any_call(const mesh::NetworkSpec& spec, const std::vector<Call>& calls,
+                                          Agent& unbroken, std::size_t every) {
+  for (std::size_t cut = 1; cut < calls.size(); cut += every) {
+    storage::MemoryFileSystem files;
+    {
+      Acting acting(files, spec);
+      acting.run(cut, calls);
+      files.process_crash();
+    }
+    Acting acting(files, spec);
+    ASSERT_EQ(acting.counter.calls, cut);
+    acting.run(calls.size(), calls);
+    EXPECT_EQ(acting.agent->hash(), unbroken.hash()) << "cut at " << cut;
+    EXPECT_EQ(acting.agent->loop()->mean_return(), unbroken.loop()->mean_return());
+    EXPECT_EQ(acting.agent->loop()->steps(), unbroken.loop()->steps());
+  }
+}
 
 }  // namespace weft::agent::test

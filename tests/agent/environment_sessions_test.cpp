@@ -194,19 +194,7 @@ TEST(EnvironmentSessions, GoOnFromAnyCallToTheSameEnd) {
   Acting unbroken(whole, spec);
   unbroken.run(calls.size(), calls);
   ASSERT_GT(unbroken.agent->loop()->episodes(), 8u);
-  for (std::size_t cut = 1; cut < calls.size(); cut += 5) {
-    MemoryFileSystem files;
-    {
-      Acting acting(files, spec);
-      acting.run(cut, calls);
-      files.process_crash();
-    }
-    Acting acting(files, spec);
-    ASSERT_EQ(acting.counter.calls, cut);
-    acting.run(calls.size(), calls);
-    EXPECT_EQ(acting.agent->hash(), unbroken.agent->hash()) << "cut at " << cut;
-    EXPECT_EQ(acting.agent->loop()->mean_return(), unbroken.agent->loop()->mean_return());
-  }
+  expect_same_end_from_any_call(spec, calls, *unbroken.agent, 5);
   Replay replay = open_verifying(whole);
   must(replay.run());
   EXPECT_GT(replay.compared(), 5u);

@@ -269,8 +269,8 @@ class Agent(Handle):
                  executor_seed: int = 0, max_memory: int = 0, sessions: int = 1, pin: bool = True) -> None:
         """`network` None: the one that the directory has.
 
-        durability: tick, interval, interval=2s, checkpoint. keep: checkpoints, 0: 3. checkpoint_every: ticks,
-        checkpoint_bytes: of the journal, 0: 256 MiB. salvage: goes on where a damaged journal ends. learns
+        durability: tick, interval, interval=2s, checkpoint. keep: checkpoints, 0: 3. checkpoint_every: ticks, 0: by
+        checkpoint_bytes, and each 100,000 of an agent that acts. checkpoint_bytes: of the journal, 0: 256 MiB. salvage: goes on where a damaged journal ends. learns
         False: although the network has a section "learning"; it stays as the directory began. The others: Mesh.
         """
         made = network if network is None or isinstance(network, Network) else Network(network)
