@@ -12,7 +12,9 @@
 namespace weft::gpu {
 namespace {
 
-constexpr std::size_t kLanes = 64, kRing = 16, kHeader = 16;
+constexpr std::size_t kLanes = 64, kRing = 16, kHeader = 16, kStateThreads = 256;
+/// Parts of attention_state.comp where a state lies over the one before it.
+constexpr std::uint32_t kAppended = 1, kPosition = 2;
 /// Bytes of probabilities and slopes that backward keeps at once.
 constexpr std::size_t kMostKept = std::size_t{64} << 20;
 
@@ -61,9 +63,8 @@ std::uint32_t features(const AttentionShape& shape) {
 }
 std::size_t rows_of_job(const AttentionShape& shape) { return shape.tokens * (shape.heads / shape.kv_heads); }
 Groups state_groups(const AttentionShape& shape, const Call& call) {
-  constexpr std::size_t kThreads = 256;
   const std::size_t ring = (kernels::attention_state_size(shape) - kHeader) / shape.kv_heads;
-  return {groups_of(std::max<std::size_t>(ring, 1), kThreads), call.jobs};
+  return {groups_of(std::max<std::size_t>(ring, 1), kStateThreads), call.jobs};
 }
 
 }  // namespace
@@ -79,8 +80,17 @@ void Stream::lower(const ops::Attention& op) {
                       {range(op.y), range(op.statistics)});
   if (op.shape.context == 0) return;
   call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
-  recorder_->dispatch(append, {false}, placed(*recorder_, call), state_groups(op.shape, call),
+  if (op.next_state.data != op.from.state.data) {
+    recorder_->dispatch(append, {false, 0u}, placed(*recorder_, call), state_groups(op.shape, call),
+                        {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
+    return;
+  }
+  const std::size_t added = std::min<std::size_t>(op.shape.tokens, call.slots) * round_up(op.shape.head_dim, kRing);
+  recorder_->dispatch(append, {false, kAppended}, placed(*recorder_, call),
+                      {groups_of(std::max<std::size_t>(added, 1), kStateThreads), call.jobs},
                       {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
+  recorder_->dispatch(append, {false, kPosition}, placed(*recorder_, call), {groups_of(op.y.rows, kStateThreads), 1},
+                      {state}, {range(op.next_state)});
 }
 
 void Stream::lower(const ops::AttentionBackward& op) {
@@ -100,7 +110,8 @@ void Stream::lower(const ops::AttentionBackward& op) {
     call.dstate = address(op.gradients.dstate.data), call.dstate_stride = word(op.gradients.dstate.stride);
   }
   if (call.dstate != 0)
-    recorder_->dispatch(pass, {true}, placed(*recorder_, call), state_groups(op.shape, call), {state, dnext}, {dstate});
+    recorder_->dispatch(pass, {true, 0u}, placed(*recorder_, call), state_groups(op.shape, call), {state, dnext},
+                        {dstate});
 
   // Number of kv heads of sessions at once, chosen to bound the memory for them.
   const std::size_t all = call.jobs, bytes = rows_of_job(op.shape) * call.most_keys * sizeof(float);

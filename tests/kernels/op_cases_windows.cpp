@@ -249,7 +249,8 @@ void attend(Table& t, const Make& make, std::optional<std::size_t> first = std::
 }
 void attention(Table& t) {
   attend(t, [](Operands& o, const AttentionShape& shape, const Attended& a) {
-    return o.make("", ops::Attention{shape, a.from, a.y, a.statistics, a.next, a.workspace});
+    return o.make("", ops::Attention{shape, a.from, a.y, a.statistics, a.next, a.workspace}, a.next.data,
+                  a.from.state.data);
   });
 }
 void attention_backward(Table& t) {
