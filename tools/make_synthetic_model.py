@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A language model with the shape of SmolLM2-135M and noise for weights, to measure speed with: what it writes means
-nothing. A folder as Hugging Face keeps it, in bfloat16, about 270 MB.
+"""A language model with noise for weights, to measure speed with: what it writes means nothing. A folder as Hugging
+Face keeps it, in bfloat16, two bytes a weight.
 
-  tools/make_synthetic_model.py FOLDER [LAYERS]        30 layers by default
+  tools/make_synthetic_model.py FOLDER [SHAPE] [LAYERS]
+
+SHAPE: smollm2-135m, tinyllama-1.1b (with a head that is the embedding's, 1.03 billion weights) or bitnet-2b (without
+its norms inside). LAYERS: the shape's by default.
 """
 import json
 import pathlib
@@ -11,8 +14,9 @@ import random
 import struct
 import sys
 
-WIDTH, HEADS, KEY_HEADS, INNER, TOKENS = 576, 9, 3, 1536, 49152
-HEAD = WIDTH // HEADS
+SHAPES = {"smollm2-135m": {"width": 576, "heads": 9, "key_heads": 3, "inner": 1536, "tokens": 49152, "layers": 30},
+          "tinyllama-1.1b": {"width": 2048, "heads": 32, "key_heads": 4, "inner": 5632, "tokens": 32000, "layers": 22},
+          "bitnet-2b": {"width": 2560, "heads": 20, "key_heads": 5, "inner": 6912, "tokens": 128256, "layers": 30}}
 
 
 def noise(count, seed):
@@ -24,18 +28,20 @@ def noise(count, seed):
     return bytes(values)
 
 
-def tensors(layers):
+def tensors(shape):
     """Names, shapes; norms have one dimension."""
-    yield "model.embed_tokens.weight", (TOKENS, WIDTH)
-    for i in range(layers):
+    width, inner = shape["width"], shape["inner"]
+    keys = width // shape["heads"] * shape["key_heads"]
+    yield "model.embed_tokens.weight", (shape["tokens"], width)
+    for i in range(shape["layers"]):
         at = f"model.layers.{i}."
-        yield at + "input_layernorm.weight", (WIDTH,)
-        yield at + "post_attention_layernorm.weight", (WIDTH,)
-        for name, rows in (("q_proj", WIDTH), ("k_proj", KEY_HEADS * HEAD), ("v_proj", KEY_HEADS * HEAD), ("o_proj", WIDTH)):
-            yield f"{at}self_attn.{name}.weight", (rows, WIDTH)
-        for name, shape in (("gate_proj", (INNER, WIDTH)), ("up_proj", (INNER, WIDTH)), ("down_proj", (WIDTH, INNER))):
-            yield f"{at}mlp.{name}.weight", shape
-    yield "model.norm.weight", (WIDTH,)
+        yield at + "input_layernorm.weight", (width,)
+        yield at + "post_attention_layernorm.weight", (width,)
+        for name, rows in (("q_proj", width), ("k_proj", keys), ("v_proj", keys), ("o_proj", width)):
+            yield f"{at}self_attn.{name}.weight", (rows, width)
+        for name, of in (("gate_proj", (inner, width)), ("up_proj", (inner, width)), ("down_proj", (width, inner))):
+            yield f"{at}mlp.{name}.weight", of
+    yield "model.norm.weight", (width,)
 
 
 def byte_letters():
@@ -45,10 +51,10 @@ def byte_letters():
     return [chr(byte) for byte in plain] + [chr(256 + i) for i in range(len(others))]
 
 
-def tokenizer():
+def tokenizer(tokens):
     letters = byte_letters()
     vocabulary = {"<|endoftext|>": 0, **{letter: 1 + i for i, letter in enumerate(letters)}}
-    for i in range(len(vocabulary), TOKENS):
+    for i in range(len(vocabulary), tokens):
         vocabulary[f"w{i}"] = i
     special = {"id": 0, "content": "<|endoftext|>", "single_word": False, "lstrip": False, "rstrip": False,
                "normalized": False, "special": True}
@@ -60,33 +66,35 @@ def tokenizer():
                       "merges": []}}
 
 
-def config(layers):
-    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": WIDTH,
-            "intermediate_size": INNER, "num_hidden_layers": layers, "num_attention_heads": HEADS,
-            "num_key_value_heads": KEY_HEADS, "vocab_size": TOKENS, "max_position_embeddings": 8192,
+def config(shape):
+    return {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": shape["width"],
+            "intermediate_size": shape["inner"], "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "num_key_value_heads": shape["key_heads"], "vocab_size": shape["tokens"], "max_position_embeddings": 8192,
             "rms_norm_eps": 1e-05, "rope_theta": 100000, "hidden_act": "silu", "tie_word_embeddings": True,
             "attention_bias": False, "mlp_bias": False, "bos_token_id": 0, "eos_token_id": 0, "torch_dtype": "bfloat16"}
 
 
-def main(folder, layers):
+def main(folder, shape):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(config(layers)))
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer()))
-    header, parts, at = {}, [], 0
-    for seed, (name, shape) in enumerate(tensors(layers)):
-        count = shape[0] * (shape[1] if len(shape) == 2 else 1)
-        parts.append(noise(count, seed) if len(shape) == 2 else struct.pack("<H", 0x3F80) * count)
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [at, at + 2 * count]}
-        at += 2 * count
+    (folder / "config.json").write_text(json.dumps(config(shape)))
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer(shape["tokens"])))
+    header, at = {}, 0
+    for name, of in tensors(shape):
+        size = 2 * of[0] * (of[1] if len(of) == 2 else 1)
+        header[name] = {"dtype": "BF16", "shape": list(of), "data_offsets": [at, at + size]}
+        at += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
-        for part in parts:
-            file.write(part)
+        for seed, (_, of) in enumerate(tensors(shape)):
+            file.write(noise(of[0] * of[1], seed) if len(of) == 2 else struct.pack("<H", 0x3F80) * of[0])
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
+    arguments = sys.argv[2:]
+    name = arguments.pop(0) if arguments and not arguments[0].isdigit() else "smollm2-135m"
+    if len(sys.argv) < 2 or name not in SHAPES or len(arguments) > 1:
         sys.exit(__doc__)
-    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) == 3 else 30)
+    main(pathlib.Path(sys.argv[1]), {**SHAPES[name], **({"layers": int(arguments[0])} if arguments else {})})
