@@ -172,9 +172,12 @@ weft_status weft_model_result(weft_model* model, char* buffer, size_t capacity, 
   return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
     if (!of.result) return fail(Errc::not_found, "model: nothing was generated yet");
     const models::Generated& made = *of.result;
-    const Json json{{"text", made.text},         {"ids", made.ids},
-                    {"prompt_ids", made.prompt}, {"end", std::string(made.end)},
-                    {"seconds", made.seconds},   {"prompt_seconds", made.prompt_seconds}};
+    const Json json{{"text", made.text},
+                    {"ids", made.ids},
+                    {"prompt_ids", made.prompt},
+                    {"end", std::string(made.end)},
+                    {"seconds", made.times.seconds},
+                    {"prompt_seconds", made.times.prompt_seconds}};
     return copy_text(json.dump(), buffer, capacity, out_needed);
   });
 }

@@ -112,7 +112,7 @@ class Chat {
     if (json) {
       WritingTimes own;
       own.add(made);
-      Json object{{"text", made.text}, {"ids", made.ids}, {"end", std::string(made.end)}, {"kept", made.reused}};
+      Json object{{"text", made.text}, {"ids", made.ids}, {"end", std::string(made.end)}, {"kept", made.times.cached}};
       own.add_to(object);
       print_json(object);
     } else {
@@ -195,10 +195,8 @@ Status chat_with(ChatRequest& request) {
   // A model without a template is told before its memory is taken.
   text::ChatInput first;
   if (!format.chat) return fail(models::encode_chat(format, *model.tokenizer, first).error().within("--template"));
-  const std::size_t usual = model.context ? std::min(model.context, kUsualContext) : kUsualContext;
-  WEFT_TRY(models::TextWriter writer,
-           models::TextWriter::begin(model, flags.options.context ? flags.options.context : usual,
-                                     flags.options.max_memory));
+  WEFT_TRY(const auto draft, load_draft(flags));
+  WEFT_TRY(models::TextWriter writer, models::TextWriter::begin(model, flags.options));
   watch_interrupts();
   Chat chat(request, model, std::move(writer), std::move(format));
   const bool is_interactive =
@@ -221,7 +219,7 @@ Verb add_chat(CLI::App& program) {
              "A chat template: a built-in one's name or a file; the model's own")
       .type_name("NAME|FILE");
   add_option(*app, "context", request->flags.options.context,
-             "Tokens that are remembered; the model's, at most " + std::to_string(kUsualContext))
+             "Tokens that are remembered; the model's, at most " + std::to_string(models::TextEngine::kUsualContext))
       .within(std::uint64_t{1}, models::GenerateOptions::kMostTokens);
   add_flag(*app, "json", request->flags.json, "One JSON object for each answer on stdout");
   return {app, [request] { return chat_with(*request); }};

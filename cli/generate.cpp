@@ -25,6 +25,7 @@ Status generate_text(GenerateRequest& request) {
   WritingFlags& flags = request.flags;
   WEFT_CHECK(read_writing_flags(flags));
   WEFT_TRY(const models::LanguageModel model, load_model(flags));
+  WEFT_TRY(const auto draft, load_draft(flags));
   if (!flags.json) print_written(request.prompt);
   WEFT_TRY(const models::Generated made,
            models::generate(model, request.prompt, flags.options, [&](std::string_view text) -> Status {

@@ -6,6 +6,7 @@
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
 #include "cli/verb.hpp"
+#include "cli/writing_flags.hpp"
 
 #include "server/page.hpp"
 #include "server/service.hpp"
@@ -44,11 +45,13 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::string prefix_cache, scheduling = "fcfs", draft;
+  models::DraftOptions drafts;
   std::string tokenizer, chat_template, any_model = "auto", numa = "off", device, io_priority = "high";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
-  bool bridge = false, insecure = false, allow_weight_update = false, json = false;
+  bool bridge = false, insecure = false, allow_weight_update = false, isolate_keys = false, json = false;
 };
 
 bool is_loopback(const std::string& address) {
@@ -112,6 +115,15 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.meshes.mesh.device = request.device;
   options.models.serving.queue = request.queue;
   options.models.serving.engine = {.slots = request.slots, .context = request.context};
+  if (request.prefix_cache == "0") {
+    options.models.serving.engine.prefix_cache = 0;
+  } else if (!request.prefix_cache.empty()) {
+    WEFT_TRY(options.models.serving.engine.prefix_cache, parse_byte_size(request.prefix_cache));
+  }
+  options.models.serving.engine.drafts = request.drafts;
+  options.models.serving.by_priority = request.scheduling == "priority";
+  options.models.serving.isolates_keys = request.isolate_keys;
+  options.models.draft = request.draft;
   options.models.tokenizer = request.tokenizer;
   options.models.threads = request.threads;
   if (!request.chat_template.empty()) {
@@ -334,6 +346,14 @@ Verb add_serve(CLI::App& program) {
       .within(std::uint64_t{1}, std::uint64_t{1024});
   add_option(*app, "context", r.context, "Tokens of each text, prompt included; 0: the model's, at most 4096")
       .within(std::uint64_t{0}, models::GenerateOptions::kMostTokens);
+  add_option(*app, "prefix-cache", r.prefix_cache,
+             "Memory for beginnings of texts that others begin with too, of each language model; 256MiB, 0: none")
+      .type_name("SIZE");
+  add_flag(*app, "isolate-keys", r.isolate_keys, "Texts never go on from those that another key began");
+  one_of(add_option(*app, "scheduling-policy", r.scheduling,
+                    "Requests for texts get slots in their order, or by their priority: then texts give theirs away"),
+         {"fcfs", "priority"});
+  add_draft_flags(*app, r.draft, r.drafts);
   add_option(*app, "tokenizer", r.tokenizer, "Where the tokenizer of language models is; the model's own");
   add_option(*app, "chat-template", r.chat_template,
              "How conversations are spelled, a file or a built-in name; the model's")

@@ -102,6 +102,14 @@ std::uint64_t peak_memory() {
 
 }  // namespace
 
+void add_draft_flags(CLI::App& verb, std::string& model, models::DraftOptions& to) {
+  add_option(verb, "draft", model, "A smaller model of the same vocabulary that guesses tokens: faster, the same text")
+      .type_name("MODEL");
+  add_flag(verb, "draft-lookup", to.looks_up, "Guess tokens by what followed the last ones before in the text");
+  add_option(verb, "draft-tokens", to.most, or_number("Guesses in a pass, at most", to.most))
+      .within(std::uint64_t{1}, std::uint64_t{models::DraftOptions::kMost});
+}
+
 void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
   GenerateOptions& to = flags.options;
   add_argument(verb, "MODEL", flags.model, "What weft import made, or a folder or GGUF file that it takes").required();
@@ -113,6 +121,7 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
   add_option(verb, "grammar", flags.grammar, "A GBNF file that the text follows").type_name("FILE");
   add_option(verb, "json-schema", flags.schema, "A JSON schema's file; the text is JSON that it takes")
       .type_name("FILE");
+  add_draft_flags(verb, flags.draft, to.drafts);
   add_option(verb, "threads", flags.threads, "Threads that compute; 0: all cores");
   add_option(verb, "tokenizer", flags.tokenizer, "Where the tokenizer is; the model's own");
   add_flag(verb, "ignore-end", to.ignores_ends, "Go on after the token that ends a text");
@@ -147,6 +156,18 @@ Result<models::LanguageModel> load_model(const WritingFlags& flags) {
   return models::load_language_model(storage::real_file_system(), flags.model, flags.tokenizer, mesh);
 }
 
+Result<std::unique_ptr<models::LanguageModel>> load_draft(WritingFlags& flags) {
+  if (flags.draft.empty()) return std::unique_ptr<models::LanguageModel>();
+  mesh::MeshOptions mesh;
+  mesh.threads = flags.threads;
+  mesh.max_memory = flags.options.max_memory;
+  WEFT_TRY(models::LanguageModel loaded,
+           models::load_language_model(storage::real_file_system(), flags.draft, {}, std::move(mesh)));
+  auto draft = std::make_unique<models::LanguageModel>(std::move(loaded));
+  flags.options.drafts.model = draft.get();
+  return draft;
+}
+
 void print_written(std::string_view text) {
   if (!Terminal::of(STDOUT_FILENO).is_terminal) {
     std::fwrite(text.data(), 1, text.size(), stdout);
@@ -162,25 +183,33 @@ void print_written(std::string_view text) {
 }
 
 void WritingTimes::add(const models::Generated& made) {
-  prompt += made.prompt.size();
-  reused += made.reused;
-  written += made.ids.size();
-  prompt_seconds += made.prompt_seconds;
-  seconds += made.seconds;
+  all.prompt += made.prompt.size();
+  all.cached += made.times.cached;
+  all.written += made.ids.size();
+  all.guessed += made.times.guessed;
+  all.guessed_right += made.times.guessed_right;
+  all.prompt_seconds += made.times.prompt_seconds;
+  all.seconds += made.times.seconds;
 }
 
 std::string WritingTimes::shown() const {
   char rates[64];
-  std::snprintf(rates, sizeof rates, "%.0f and %.0f a second, ", rate_of(prompt - reused, prompt_seconds),
-                rate_of(written, seconds));
-  return std::to_string(prompt) + (reused > 0 ? " (" + std::to_string(reused) + " kept)" : "") + " + " +
-         std::to_string(written) + " tokens, " + rates + byte_size(peak_memory()) + " at most";
+  std::snprintf(rates, sizeof rates, "%.0f and %.0f a second, ", rate_of(all.prompt - all.cached, all.prompt_seconds),
+                rate_of(all.written, all.seconds));
+  std::string guesses;
+  if (all.guessed > 0)
+    guesses = std::to_string(all.guessed_right) + " of " + std::to_string(all.guessed) + " guesses right, ";
+  return std::to_string(all.prompt) + (all.cached > 0 ? " (" + std::to_string(all.cached) + " kept)" : "") + " + " +
+         std::to_string(all.written) + " tokens, " + rates + guesses + byte_size(peak_memory()) + " at most";
 }
 
 void WritingTimes::add_to(Json& object) const {
-  object["prompt_tokens_per_second"] = rate_of(prompt - reused, prompt_seconds);
-  object["tokens_per_second"] = rate_of(written, seconds);
+  object["prompt_tokens_per_second"] = rate_of(all.prompt - all.cached, all.prompt_seconds);
+  object["tokens_per_second"] = rate_of(all.written, all.seconds);
   object["peak_memory_bytes"] = peak_memory();
+  if (all.guessed == 0) return;
+  object["guessed_tokens"] = all.guessed;
+  object["guessed_right"] = all.guessed_right;
 }
 
 }  // namespace weft::cli

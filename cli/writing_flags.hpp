@@ -10,14 +10,12 @@
 #include "core/result.hpp"
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace weft::cli {
-
-/// Context of a conversation where neither user nor model say less.
-inline constexpr std::size_t kUsualContext = 4096;
 
 /// Options of the verbs that write texts with a language model.
 struct WritingFlags {
@@ -25,9 +23,13 @@ struct WritingFlags {
   models::GenerateOptions options;
   std::vector<std::string> biases;
   std::string grammar, schema;
+  std::string draft;
   std::size_t threads = 0;
   bool json = false;
 };
+
+/// Options of guesses of the next tokens: --draft, --draft-lookup, --draft-tokens.
+void add_draft_flags(CLI::App& verb, std::string& model, models::DraftOptions& to);
 
 /// Declares them, MODEL included.
 void add_writing_flags(CLI::App& verb, WritingFlags& flags);
@@ -35,20 +37,21 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags);
 Status read_writing_flags(WritingFlags& flags);
 /// The model, to be computed on as many threads.
 Result<models::LanguageModel> load_model(const WritingFlags& flags);
+/// The draft model, which `options` then names; null: there is none. @error as load_model
+Result<std::unique_ptr<models::LanguageModel>> load_draft(WritingFlags& flags);
 
 /// Text as it is into a file or a pipe; on a terminal without what it would obey, line ends and tabs aside.
 void print_written(std::string_view text);
 
 /// Tokens and times of texts, to be told at the end.
 struct WritingTimes {
-  std::size_t prompt = 0, reused = 0, written = 0;
-  double prompt_seconds = 0, seconds = 0;
+  models::TextTimes all;
 
   void add(const models::Generated& made);
   /// "12 + 34 tokens, 210 and 35 a second, 61.4 MiB at most": tokens a second of prompts and texts, and the largest
-  /// memory of the process.
+  /// memory of the process; with guesses also "18 of 40 guesses right".
   std::string shown() const;
-  /// prompt_tokens_per_second, tokens_per_second, peak_memory_bytes.
+  /// prompt_tokens_per_second, tokens_per_second, peak_memory_bytes; with guesses guessed_tokens and guessed_right.
   void add_to(Json& object) const;
 };
 

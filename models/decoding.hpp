@@ -34,6 +34,10 @@ class Decoding {
   Result<std::span<const float>> accept(std::span<const text::TokenId> ids);
   /// Forgets all that it has taken, after a failure too.
   void restart() noexcept;
+  /// Forgets all tokens but the first `length`. @error as DecodingBatch::roll_back
+  Status roll_back(std::size_t length) { return batch_.roll_back(0, length); }
+  /// Digest of what it remembers.
+  Hash128 state_hash() const { return batch_.state_hash(0); }
   /// Tokens that it has taken, and those that it can take.
   std::size_t position() const noexcept;
   std::size_t context() const noexcept;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,18 +26,19 @@ using internal::DecodingPass;
 /// Tokens of a prompt that pass the layers at once, and of what is left of it: each pass reads all weights.
 constexpr std::size_t kBlock = 32, kSmallBlock = 8;
 
-Status check_finite(std::span<const float> logits, std::size_t position) {
-  if (std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) return {};
-  return fail(Errc::not_finite, "a logit after token " + std::to_string(position - 1) + " is not finite");
-}
-
 }  // namespace
+
+Status check_logits(std::span<const float> logits, std::size_t position) {
+  if (std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) return {};
+  return fail(Errc::not_finite, "a logit after token " + std::to_string(position) + " is not finite");
+}
 
 /// A pass as a program of one region, whose operations the threads of the mesh's executor share.
 class SharedPass final : public scheduler::TickProgram {
  public:
-  SharedPass(DecodingPass& pass, const mesh::Mesh& mesh, const DecodingPass::Memory& memory) noexcept
-      : pass_(pass), mesh_(mesh), memory_(memory) {}
+  SharedPass(DecodingPass& pass, const mesh::Mesh& mesh, const DecodingPass::Memory& memory,
+             DecodingPass::Layers layers) noexcept
+      : pass_(pass), mesh_(mesh), memory_(memory), layers_(layers) {}
 
   std::size_t region_count() const noexcept override { return 1; }
   std::span<const std::uint32_t> neighbours(std::size_t) const noexcept override { return {}; }
@@ -44,13 +46,14 @@ class SharedPass final : public scheduler::TickProgram {
   void use_team(scheduler::Team* team) noexcept override { team_ = team; }
   void run_interior(std::size_t, std::uint64_t) noexcept override {}
   void run_boundary(std::size_t, std::uint64_t) noexcept override {
-    pass_.run(team_, mesh::MeshAccess::weights(mesh_), memory_);
+    pass_.run(team_, mesh::MeshAccess::weights(mesh_), memory_, layers_);
   }
 
  private:
   DecodingPass& pass_;
   const mesh::Mesh& mesh_;
   const DecodingPass::Memory& memory_;
+  const DecodingPass::Layers layers_;
   scheduler::Team* team_ = nullptr;
 };
 
@@ -64,23 +67,37 @@ struct DecodingBatch::Parts {
 
   const mesh::Mesh& mesh;
   std::size_t context = 0;
+  DecodingPass::Sharing sharing{};
+  std::map<std::size_t, DecodingPass> wide{};  // of one sequence, by tokens, for accept_each
   std::vector<DecodingPass> passes{};  // blocks of one sequence; a token of each of several; small blocks of one
   std::vector<Sequence> sequences{};
   internal::SequenceStates states{};
-  std::size_t last_pass = 0;  // of `accept`
+  DecodingPass* last_pass = nullptr;  // of `accept` and `accept_each`; null: none ran
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
 
   /// Runs sequences that have the same side, from `first` on, in rows from `row` on.
-  void run(DecodingPass& pass, std::size_t first, std::size_t rows, std::size_t row) {
+  void run(DecodingPass& pass, std::size_t first, std::size_t rows, std::size_t row,
+           DecodingPass::Layers layers = DecodingPass::Layers::all) {
     const std::size_t side = sequences[first].side;
     const DecodingPass::Memory memory{states, side, first, rows, row};
-    SharedPass program(pass, mesh, memory);
+    SharedPass program(pass, mesh, memory, layers);
     mesh::MeshAccess::executor(mesh).run(program, 1);
+    if (layers == DecodingPass::Layers::head) return;
     for (std::size_t i = first; i < first + rows; ++i) {
       sequences[i].side = 1 - side;
       sequences[i].position += pass.tokens();
     }
+  }
+
+  /// The pass for exactly so many tokens of one sequence.
+  Result<DecodingPass*> pass_of(std::size_t tokens) {
+    for (const std::size_t known : {std::size_t{1}, std::size_t{2}, std::size_t{0}})
+      if (passes[known].tokens() == tokens) return &passes[known];
+    const auto found = wide.find(tokens);
+    if (found != wide.end()) return &found->second;
+    WEFT_TRY(DecodingPass made, DecodingPass::make(mesh.spec(), tokens, context, 1, sharing));
+    return &wide.emplace(tokens, std::move(made)).first->second;
   }
 
   /// Copies the state of a sequence to the other side, where it does not stand on this one.
@@ -103,7 +120,8 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   parts->context = context;
   parts->sequences.resize(sequences);
   const std::size_t block = std::min(kBlock, context);
-  const DecodingPass::Sharing sharing{mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
+  const DecodingPass::Sharing sharing =
+      parts->sharing = {mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
   const std::size_t small = std::min(kSmallBlock, context);
   for (const auto& [tokens, rows] :
        {std::pair(block, std::size_t{1}), std::pair(std::size_t{1}, sequences), std::pair(small, std::size_t{1})}) {
@@ -123,7 +141,7 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
 std::size_t DecodingBatch::context() const noexcept { return parts_->context; }
 std::size_t DecodingBatch::vocabulary() const noexcept { return parts_->vocabulary(); }
 std::span<const float> DecodingBatch::features() const noexcept {
-  const DecodingPass& pass = parts_->passes[parts_->last_pass];
+  const DecodingPass& pass = parts_->last_pass ? *parts_->last_pass : parts_->passes[0];
   const std::span<const float> all = pass.features(0);
   return all.last(all.size() / pass.tokens());
 }
@@ -133,14 +151,57 @@ std::size_t DecodingBatch::position(std::size_t sequence) const noexcept {
 
 void DecodingBatch::restart(std::size_t sequence) noexcept {
   parts_->sequences[sequence] = {};
-  parts_->states.clear(0, sequence);
+  if (parts_->states.are_tokenwise())
+    parts_->states.cut(sequence, 0);
+  else
+    parts_->states.clear(0, sequence);
+}
+
+Status DecodingBatch::can_roll_back() const {
+  if (parts_->states.are_tokenwise()) return {};
+  return fail(Errc::unsupported, "network '" + parts_->mesh.spec().name + "': the state of a layer of type '" +
+                                     parts_->states.not_tokenwise() +
+                                     "' cannot be rolled back to fewer tokens; that of attention can");
+}
+
+Status DecodingBatch::roll_back(std::size_t sequence, std::size_t length) {
+  WEFT_CHECK(check_sequence(sequence));
+  std::size_t& position = parts_->sequences[sequence].position;
+  if (length > position)
+    return fail(Errc::out_of_range, "sequence " + std::to_string(sequence) + ": cannot be rolled back to " +
+                                        std::to_string(length) + " tokens, it has taken " + std::to_string(position));
+  WEFT_CHECK(can_roll_back());
+  position = length;
+  parts_->states.cut(sequence, length);
+  return {};
+}
+
+std::size_t DecodingBatch::part_size(std::size_t tokens) const noexcept { return parts_->states.saved_size(tokens); }
+
+void DecodingBatch::save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept {
+  parts_->states.save(sequence, first, tokens, to);
+}
+
+void DecodingBatch::load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept {
+  parts_->states.load(from, sequence, first, tokens);
+  parts_->sequences[sequence].position = first + tokens;
+  parts_->states.cut(sequence, first + tokens);
+}
+
+Hash128 DecodingBatch::state_hash(std::size_t sequence) const {
+  const Parts::Sequence& of = parts_->sequences[sequence];
+  return parts_->states.hash(of.side, sequence, of.position);
+}
+
+Status DecodingBatch::check_sequence(std::size_t sequence) const {
+  if (sequence < parts_->sequences.size()) return {};
+  return fail(Errc::out_of_range, "sequence " + std::to_string(sequence) + ", the batch has " +
+                                      std::to_string(parts_->sequences.size()) + ", counted from 0");
 }
 
 Status DecodingBatch::check(std::size_t sequence, std::span<const text::TokenId> ids) const {
+  WEFT_CHECK(check_sequence(sequence));
   const Parts& p = *parts_;
-  if (sequence >= p.sequences.size())
-    return fail(Errc::out_of_range, "sequence " + std::to_string(sequence) + ", the batch has " +
-                                        std::to_string(p.sequences.size()) + ", counted from 0");
   const std::size_t position = p.sequences[sequence].position;
   if (ids.empty()) return fail(Errc::invalid_argument, "no tokens to go on from");
   if (ids.size() > p.context - position)
@@ -153,22 +214,46 @@ Status DecodingBatch::check(std::size_t sequence, std::span<const text::TokenId>
   return {};
 }
 
-Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::span<const text::TokenId> ids) {
+Status DecodingBatch::take(std::size_t sequence, std::span<const text::TokenId> ids) {
   WEFT_CHECK(check(sequence, ids));
   Parts& p = *parts_;
   const kernels::FlushSubnormals exact;
-  std::span<const float> logits;
   while (!ids.empty()) {
-    p.last_pass = ids.size() >= p.passes[0].tokens() ? 0 : ids.size() >= p.passes[2].tokens() ? 2 : 1;
-    DecodingPass& pass = p.passes[p.last_pass];
+    DecodingPass& pass = p.passes[ids.size() >= p.passes[0].tokens() ? 0 : ids.size() >= p.passes[2].tokens() ? 2 : 1];
     const auto now = ids.first(pass.tokens());
     std::copy(now.begin(), now.end(), pass.ids(0).begin());
-    p.run(pass, sequence, 1, 0);
+    p.last_pass = &pass;
+    p.run(pass, sequence, 1, 0, DecodingPass::Layers::body);
     ids = ids.subspan(pass.tokens());
-    logits = pass.logits(0).last(p.vocabulary());
   }
-  WEFT_CHECK(check_finite(logits, position(sequence)));
+  return {};
+}
+
+Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::span<const text::TokenId> ids) {
+  WEFT_CHECK(take(sequence, ids));
+  Parts& p = *parts_;
+  const kernels::FlushSubnormals exact;
+  // Logits of one token, whatever came in the same pass: the head is the largest matrix of small models.
+  DecodingPass& head = p.last_pass->splits_head() ? p.passes[1] : *p.last_pass;
+  if (&head != p.last_pass) head.take_features(*p.last_pass);
+  if (head.splits_head()) p.run(head, sequence, 1, 0, DecodingPass::Layers::head);
+  const std::span<const float> logits = head.logits(0).last(p.vocabulary());
+  WEFT_CHECK(check_logits(logits, position(sequence) - 1));
   return logits;
+}
+
+Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, std::span<const text::TokenId> ids) {
+  WEFT_CHECK(check(sequence, ids));
+  if (ids.size() > kMostEach)
+    return fail(Errc::invalid_argument,
+                std::to_string(ids.size()) + " tokens at once are more than " + std::to_string(kMostEach));
+  Parts& p = *parts_;
+  WEFT_TRY(DecodingPass* const pass, p.pass_of(ids.size()));
+  const kernels::FlushSubnormals exact;
+  std::copy(ids.begin(), ids.end(), pass->ids(0).begin());
+  p.last_pass = pass;
+  p.run(*pass, sequence, 1, 0);
+  return pass->logits(0);
 }
 
 Status DecodingBatch::step(std::span<Step> steps) {
@@ -194,7 +279,7 @@ Status DecodingBatch::step(std::span<Step> steps) {
     i += rows;
   }
   for (Step& each : steps) {
-    each.outcome = check_finite(pass.logits(each.sequence), position(each.sequence));
+    each.outcome = check_logits(pass.logits(each.sequence), position(each.sequence) - 1);
     each.logits = each.outcome ? pass.logits(each.sequence) : std::span<const float>();
   }
   return {};

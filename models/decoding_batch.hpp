@@ -7,6 +7,7 @@
 #include "text/tokenizer.hpp"
 
 #include "core/result.hpp"
+#include "core/state_hash.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,9 @@
 #include <span>
 
 namespace weft::models {
+
+/// Success where all logits after the token at `position` are finite. @error not_finite
+Status check_logits(std::span<const float> logits, std::size_t position);
 
 /// Several sequences of tokens through one language model, in binary32. A step takes a token of each of some of them in
 /// one pass, so that weights are read once for all. Sequences begin, go on and end independently of one another.
@@ -44,7 +48,34 @@ class DecodingBatch {
   ///        both before anything is computed; not_finite: a logit, the tokens are taken
   Result<std::span<const float>> accept(std::size_t sequence, std::span<const text::TokenId> ids);
 
-  /// Input of the layer that makes the logits, for the last token of `accept`; until the next call of anything.
+  /// As `accept`, without logits: for tokens that more will follow.
+  Status take(std::size_t sequence, std::span<const text::TokenId> ids);
+  /// Takes up to kMostEach tokens of one sequence in one pass and gives the logits after each, [ids, vocabulary]; they
+  /// stay until the next call and may be not finite (check_logits): tokens that were only guessed can have any.
+  /// @error as `accept`, but for logits; invalid_argument: more than kMostEach
+  Result<std::span<const float>> accept_each(std::size_t sequence, std::span<const text::TokenId> ids);
+  static constexpr std::size_t kMostEach = 32;
+
+  /// Success where sequences can be rolled back. @error unsupported: a layer whose state is not what each token left
+  /// (mesh::TokenwiseState), naming its type
+  Status can_roll_back() const;
+  /// Forgets all tokens of a sequence but the first `length`, with the bits as if the others had never been taken. No
+  /// key or value is lost by tokens that were taken since, of layers with a window neither. Costs nothing.
+  /// @error as `can_roll_back`; out_of_range: no such sequence, fewer tokens than `length`
+  Status roll_back(std::size_t sequence, std::size_t length);
+  /// Floats of what `tokens` tokens left in all layers: their keys and values. @pre can_roll_back()
+  std::size_t part_size(std::size_t tokens) const noexcept;
+  /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one, which has then taken these
+  /// tokens and those before, with the bits as if it had computed them.
+  /// @pre can_roll_back(); `first` is a multiple of 16; the position, or for `load_part` the context, is at least first
+  ///      + tokens, and first is no more than the position; memory of part_size(tokens) floats
+  void save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
+  void load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept;
+  /// Digest of a sequence's state: that of its tokens, whatever was rolled back. @pre sequence < sequences
+  Hash128 state_hash(std::size_t sequence) const;
+
+  /// Input of the layer that makes the logits, for the last token of `accept` or `accept_each`; until the next call of
+  /// anything.
   std::span<const float> features() const noexcept;
 
   /// A token that a sequence takes. `step` sets the rest: `logits` [vocabulary], which stay until the next call, or
@@ -63,6 +94,7 @@ class DecodingBatch {
  private:
   struct Parts;
   explicit DecodingBatch(std::unique_ptr<Parts> parts);
+  Status check_sequence(std::size_t sequence) const;
   Status check(std::size_t sequence, std::span<const text::TokenId> ids) const;
   std::unique_ptr<Parts> parts_;
 };

@@ -154,9 +154,10 @@ Result<Generated> generate(const LanguageModel& model, std::string_view prompt, 
   WEFT_TRY(std::vector<text::TokenId> ids, model.tokenizer->encode(prompt));
   if (ids.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give it a text");
   const std::size_t wanted = ids.size() + options.most_tokens, most = model.context ? model.context : wanted;
-  const std::size_t context = options.context ? options.context : std::min(wanted, most);
-  WEFT_TRY(TextWriter writer, TextWriter::begin(model, context, options.max_memory));
-  return writer.write(std::move(ids), options, give);
+  GenerateOptions own = options;
+  if (own.context == 0) own.context = std::min(wanted, most);
+  WEFT_TRY(TextWriter writer, TextWriter::begin(model, own));
+  return writer.write(std::move(ids), own, give);
 }
 
 }  // namespace weft::models

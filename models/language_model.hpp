@@ -4,6 +4,7 @@
 
 #include "models/chat_format.hpp"
 #include "models/decoding.hpp"
+#include "models/draft.hpp"
 #include "models/sampler.hpp"
 
 #include "mesh/mesh.hpp"
@@ -51,15 +52,22 @@ struct GenerateOptions {
       grammar;  // that the text follows; a text that is cut off by most_tokens may be unfinished
   bool ignores_ends = false;
   std::uint64_t max_memory = 0;
+  DraftOptions drafts{};
   std::function<bool()> is_stopped{};  // asked before each token: true ends the text
 };
-/// Text that was written, and the time that it took.
+/// Tokens of a text and the time that they took.
+struct TextTimes {
+  std::size_t prompt = 0, cached = 0, written = 0;  ///< tokens; cached: of the prompt, that were taken before
+  std::size_t guessed = 0, guessed_right = 0;       ///< tokens that were guessed, and of them those that were written
+  double prompt_seconds = 0, seconds = 0;
+};
+
+/// Text that was written.
 struct Generated {
   std::vector<text::TokenId> prompt, ids;
-  std::size_t reused = 0;  // tokens of the prompt that were taken before
   std::string text;
   std::string_view end;  // "end", a token that ends a text; "stop", a stop string; "length"; "interrupted", is_stopped
-  double prompt_seconds = 0, seconds = 0;
+  TextTimes times;
 };
 
 /// Writes on from a prompt; `give` gets the text as it becomes certain, whole characters only.

@@ -3,27 +3,28 @@
 #pragma once
 
 #include "models/language_model.hpp"
+#include "models/text_engine.hpp"
 
 #include "core/result.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace weft::models {
 
-/// Texts one after another. Where a prompt begins with all tokens that were taken before, as the next turn of a
-/// conversation does, their keys and values stay; else they are forgotten, and the prompt is computed from its
-/// beginning.
+/// Texts one after another, by an engine of one slot. Tokens that a prompt begins with and that the last text had too
+/// stay, as in the next turn of a conversation; the rest is computed.
 /// @exact  texts are those of `generate`, whatever was written before
-/// @thread one at a time; the model outlives it
+/// @thread one at a time; the model and the draft model outlive it
 class TextWriter {
  public:
-  /// @error as Decoding::begin; full: a context above the model's
-  static Result<TextWriter> begin(const LanguageModel& model, std::size_t context, std::uint64_t max_memory = 0);
-  std::size_t context() const noexcept { return decoding_.context(); }
+  /// Of `options` its context, memory and drafts are looked at; a context of 0 is the model's, as TextEngine has it.
+  /// @error as TextEngine::make
+  static Result<TextWriter> begin(const LanguageModel& model, const GenerateOptions& options);
+  std::size_t context() const noexcept { return engine_.context(); }
 
   /// Writes on from tokens; `give` gets the text as it becomes certain, whole characters only.
   /// @error as `generate`
@@ -31,15 +32,9 @@ class TextWriter {
                           const std::function<Status(std::string_view)>& give);
 
  private:
-  TextWriter(const LanguageModel& model, Decoding decoding) : model_(&model), decoding_(std::move(decoding)) {}
-  Status take_prompt(Generated& made, const GenerateOptions& options);
-  Status take(std::span<const text::TokenId> ids);
-  bool ends(text::TokenId id) const;
+  explicit TextWriter(TextEngine engine) : engine_(std::move(engine)) {}
 
-  const LanguageModel* model_;
-  Decoding decoding_;
-  std::vector<text::TokenId> taken_;
-  std::span<const float> logits_;
+  TextEngine engine_;
 };
 
 }  // namespace weft::models

@@ -85,10 +85,13 @@ bool Access::has_keys() const {
   return !keys_.empty();
 }
 
-bool Access::has_key(const HttpRequest& head) const {
-  std::string_view given = head.header("x-api-key");
+std::string_view shown_key(const HttpRequest& head) {
   const std::string_view authorization = head.header("authorization");
-  if (lowered(authorization.substr(0, 7)) == "bearer ") given = authorization.substr(7);
+  return lowered(authorization.substr(0, 7)) == "bearer " ? authorization.substr(7) : head.header("x-api-key");
+}
+
+bool Access::has_key(const HttpRequest& head) const {
+  const std::string_view given = shown_key(head);
   bool found = false;
   const std::lock_guard hold(mutex_);
   for (const std::string& key : keys_) found |= equal_in_constant_time(given, key);

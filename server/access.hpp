@@ -51,6 +51,9 @@ class Access {
   std::vector<std::string> keys_;
 };
 
+/// The key that a request shows; empty: none.
+std::string_view shown_key(const HttpRequest& head);
+
 /// Equality in a time that depends on neither content nor the place of a difference, up to 256 bytes.
 bool equal_in_constant_time(std::string_view a, std::string_view b) noexcept;
 

@@ -181,9 +181,18 @@ void add_model(Families& to, const ServedModel& served) {
   to.gauge("weft_weight_bytes", "Bytes of weights", as_double(served.description().bytes), model);
   to.counter("weft_prompt_tokens_total", "Tokens of prompts that were computed", as_double(counters.prompt_tokens),
              model);
-  to.counter("weft_prompt_tokens_cached_total", "Tokens of prompts that a slot had taken before",
+  to.counter("weft_prompt_tokens_cached_total", "Tokens of prompts that were taken before",
              as_double(counters.cached_tokens), model);
   to.counter("weft_generated_tokens_total", "Tokens that were written", as_double(counters.generated_tokens), model);
+  to.counter("weft_draft_tokens_total", "Tokens that were guessed", as_double(counters.guessed_tokens), model);
+  to.counter("weft_draft_tokens_accepted_total", "Guessed tokens that were written", as_double(counters.guessed_right),
+             model);
+  to.counter("weft_preemptions_total", "Texts that gave their slots to more urgent ones", as_double(counters.suspended),
+             model);
+  const models::TextEngine::CacheUse cache = served.statistics()->cache;
+  to.gauge("weft_prefix_cache_bytes", "Bytes of beginnings of texts that are kept", as_double(cache.bytes), model);
+  to.counter("weft_prefix_cache_evicted_total", "Blocks of 64 tokens that made room for others",
+             as_double(cache.evicted), model);
   to.histogram("weft_time_to_first_token_seconds", "From a request to its first token", counters.first_token, model);
   to.histogram("weft_inter_token_seconds", "Between two tokens of a text", counters.between_tokens, model);
 }

@@ -86,10 +86,15 @@ Result<std::shared_ptr<ServedModel>> ModelTable::make(storage::FileSystem& files
       model.chat.chat = model.chat.tools = options_.chat_template;
       model.chat.refused.clear();
     }
+    ServedModel::Loaded loaded{std::move(model)};
+    if (!options_.draft.empty()) {
+      WEFT_TRY(models::LanguageModel draft, models::load_language_model(files, options_.draft, {}, mesh));
+      loaded.draft = std::make_unique<models::LanguageModel>(std::move(draft));
+    }
     ServedModel::Options serving = options_.serving;
     serving.node = node;
     const std::string file = std::filesystem::path(path).filename().string();
-    auto served = ServedModel::make(name, file, std::move(model), std::move(serving));
+    auto served = ServedModel::make(name, file, std::move(loaded), std::move(serving));
     if (!served) return fail(std::move(served).error().within(path));
     return *served;
   };

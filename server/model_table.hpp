@@ -29,6 +29,7 @@ class ModelTable {
     ServedModel::Options serving{};
     Fallback fallback = Fallback::automatic;
     std::string tokenizer{};                            ///< file or folder of the tokenizer; empty: the model's own
+    std::string draft{};                                ///< file or folder of a model that guesses; empty: none
     std::optional<text::ChatTemplate> chat_template{};  ///< instead of the models' own
     NumaPlacement numa{};
     std::size_t threads = 1;  ///< of each engine; 0: all cores, of its node where it has one

@@ -2,6 +2,8 @@
 
 #include "server/served_model.hpp"
 
+#include "server/access.hpp"
+
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -57,11 +59,13 @@ ModelDescription describe(std::string name, std::string file, const models::Lang
 
 }  // namespace
 
-Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::string file, models::LanguageModel model,
+Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::string file, Loaded loaded,
                                                        Options options) {
-  ModelDescription description = describe(std::move(name), std::move(file), model);
-  std::shared_ptr<ServedModel> made(new ServedModel(std::move(description), std::move(model), std::move(options)));
-  WEFT_TRY(auto engine, models::TextEngine::make(made->model_, made->options_.engine));
+  ModelDescription description = describe(std::move(name), std::move(file), loaded.model);
+  std::shared_ptr<ServedModel> made(new ServedModel(std::move(description), std::move(loaded), std::move(options)));
+  models::TextEngine::Options with = made->options_.engine;
+  with.drafts.model = made->loaded_.draft.get();
+  WEFT_TRY(auto engine, models::TextEngine::make(made->model(), with));
   made->description_.context = engine.context();
   made->description_.slots = engine.slots();
   made->description_.width = engine.features();
@@ -76,8 +80,8 @@ Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::st
   return made;
 }
 
-ServedModel::ServedModel(ModelDescription description, models::LanguageModel model, Options options)
-    : options_(std::move(options)), description_(std::move(description)), model_(std::move(model)) {}
+ServedModel::ServedModel(ModelDescription description, Loaded loaded, Options options)
+    : options_(std::move(options)), description_(std::move(description)), loaded_(std::move(loaded)) {}
 
 ServedModel::~ServedModel() { stop(); }
 
@@ -93,6 +97,10 @@ std::size_t ServedModel::waiting() const {
 
 void ServedModel::submit(TextJob job) {
   std::optional<HttpResponse> refusal;
+  if (!job.texts.empty()) job.priority = job.texts.front().priority;
+  if (options_.isolates_keys)
+    for (models::TextRequest& each : job.texts)
+      each.tenant = std::string(shown_key(job.exchange->request)) + '\n' + each.tenant;
   {
     const std::lock_guard hold(mutex_);
     if (stops_)
@@ -177,13 +185,19 @@ void ServedModel::work() {
 /// False: it is the end.
 bool ServedModel::wait_for_work() {
   std::unique_lock hold(mutex_);
-  const auto is_news = [this] { return stops_ || !aborted_.empty() || forgets_ || (!queue_.empty() && !is_paused_); };
-  const auto is_ready = [](const Running& each) { return !each.is_full; };
-  const bool can_write = !is_paused_ && std::any_of(running_.begin(), running_.end(), is_ready);
-  if (!can_write && !running_.empty())
+  const auto is_news = [this] { return stops_ || !aborted_.empty() || forgets_; };
+  const auto is_wanted = [&] { return is_news() || (!queue_.empty() && !is_paused_); };
+  const bool has_room = engine_->free_slots() > 0;
+  const bool can_write = !is_paused_ && std::any_of(places_.begin(), places_.end(), [](const Place& each) {
+    return each.request && !each.request->is_full;
+  });
+  // Requests in the queue wait while readers that are too slow have all slots.
+  if (!can_write && !running_.empty() && !has_room)
     changed_.wait_for(hold, kFullPause, is_news);
+  else if (!can_write && !running_.empty())
+    changed_.wait_for(hold, kFullPause, is_wanted);
   else if (!can_write && !queue_.empty())
-    changed_.wait_for(hold, kLookAtQueue, is_news);
+    changed_.wait_for(hold, kLookAtQueue, is_wanted);
   else if (!can_write)
     changed_.wait(hold, [&] { return is_news() || !queue_.empty(); });
   return !stops_;
@@ -243,17 +257,62 @@ void ServedModel::look_at_queue() {
   queue_.splice(queue_.begin(), kept);
 }
 
-/// The request whose next text gets the next free slot; null: there is none.
+/// The first of the lowest priority number, or the first. @pre mutex_ is held
+std::list<ServedModel::Running>::iterator ServedModel::first_of_queue() {
+  if (!options_.by_priority) return queue_.begin();
+  return std::min_element(queue_.begin(), queue_.end(),
+                          [](const Running& a, const Running& b) { return a.priority() < b.priority(); });
+}
+
+/// The request whose next text gets the next free slot; null: there is none. Those that were begun come before others
+/// of their priority.
 ServedModel::Running* ServedModel::next_to_begin() {
+  Running* best = nullptr;
+  const auto precedes = [&](const Running& each) {
+    return !best || (options_.by_priority && each.priority() < best->priority());
+  };
   for (Running& each : running_)
-    if (!each.is_ended && each.next_text < each.job.texts.size()) return &each;
+    if (each.waits() && precedes(each)) best = &each;
   const std::lock_guard hold(mutex_);
-  if (queue_.empty() || is_paused_) return nullptr;
-  running_.splice(running_.end(), queue_, queue_.begin());
+  const auto first = first_of_queue();
+  if (first == queue_.end() || is_paused_ || !precedes(*first)) return best;
+  running_.splice(running_.end(), queue_, first);
   return &running_.back();
 }
 
+/// Takes the slot of the text of the highest priority number for a request of a lower one, of several that of the
+/// request that was begun last. False: no slot is free then either.
+bool ServedModel::make_room() {
+  if (!options_.by_priority) return false;
+  std::optional<int> wanted;
+  const auto want = [&](const Running& each) { wanted = std::min(wanted.value_or(each.priority()), each.priority()); };
+  for (const Running& each : running_)
+    if (each.waits()) want(each);
+  {
+    const std::lock_guard hold(mutex_);
+    if (!queue_.empty() && !is_paused_) want(*first_of_queue());
+  }
+  const auto rank = [&](const Place& place) { return std::pair(place.request->priority(), place.request->number); };
+  Place* last = nullptr;
+  for (Place& each : places_)
+    if (each.request && wanted && each.request->priority() > *wanted && (!last || rank(each) > rank(*last)))
+      last = &each;
+  if (!last) return false;
+  last->request->suspended.emplace_back(last->text, engine_->suspend(static_cast<std::size_t>(last - places_.data())));
+  *last = {};
+  counters_.suspended.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
 void ServedModel::begin_text(Running& request) {
+  if (!request.suspended.empty()) {
+    auto [text, suspended] = std::move(request.suspended.back());
+    request.suspended.pop_back();
+    const std::size_t slot = engine_->resume(std::move(suspended));
+    engine_->pause(slot, request.is_full);
+    places_[slot] = {&request, text, Clock::now()};
+    return;
+  }
   const std::size_t text = request.next_text++;
   const auto slot = engine_->begin(std::move(request.job.texts[text]));
   if (!slot) {
@@ -270,7 +329,7 @@ void ServedModel::begin_text(Running& request) {
 }
 
 void ServedModel::admit() {
-  while (engine_->free_slots() > 0) {
+  while (engine_->free_slots() > 0 || make_room()) {
     Running* const next = next_to_begin();
     if (!next) return;
     begin_text(*next);
@@ -325,6 +384,8 @@ void ServedModel::give(std::size_t slot, models::TextChunk part) {
   if (end != models::TextChunk::End::none) {
     counters_.prompt_tokens.fetch_add(part.times.prompt - part.times.cached, std::memory_order_relaxed);
     counters_.cached_tokens.fetch_add(part.times.cached, std::memory_order_relaxed);
+    counters_.guessed_tokens.fetch_add(part.times.guessed, std::memory_order_relaxed);
+    counters_.guessed_right.fetch_add(part.times.guessed_right, std::memory_order_relaxed);
     --request.open;
   }
   const std::size_t text = place.text;
@@ -357,7 +418,7 @@ void ServedModel::remove_ended() {
 /// A step reads all weights once, for all texts that it goes on with.
 void ServedModel::count_bytes() {
   if (!options_.node) return;
-  counters_.weights_read.add(description_.bytes, local_share(model_.mesh->plan(), *options_.node));
+  counters_.weights_read.add(description_.bytes, local_share(model().mesh->plan(), *options_.node));
 }
 
 void ServedModel::publish() {
@@ -367,6 +428,7 @@ void ServedModel::publish() {
     made->busy += places_[slot].request != nullptr;
   }
   made->request_seconds = request_seconds_;
+  made->cache = engine_->cache_use();
   const std::lock_guard hold(mutex_);
   statistics_ = std::move(made);
 }

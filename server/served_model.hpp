@@ -42,6 +42,7 @@ struct ModelStatistics {
   std::vector<Slot> slots;
   std::size_t busy = 0;
   double request_seconds = 0;  ///< that requests took lately, from their first slot on
+  models::TextEngine::CacheUse cache{};
 };
 
 /// Counts of a model's requests since it is served. @thread any
@@ -50,6 +51,8 @@ struct ModelCounters {
   std::atomic<std::uint64_t> cancelled_queued{0}, cancelled_prompt{0}, cancelled_decode{0};
   NumaBytes weights_read;  ///< by steps, of one that is on a node; by the weights' size
   std::atomic<std::uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0};
+  std::atomic<std::uint64_t> guessed_tokens{0}, guessed_right{0};
+  std::atomic<std::uint64_t> suspended{0};  ///< texts that gave their slots to more urgent ones
   LatencyHistogram first_token, between_tokens;
 };
 
@@ -76,10 +79,12 @@ struct TextJob {
   std::vector<models::TextRequest> texts;
   std::shared_ptr<TextReceiver> receiver;
   std::string label;  ///< under which it can be ended; empty: the exchange's id
+  int priority = 0;   ///< lower ones come first; `submit` sets that of the texts
 };
 
 /// A language model with a thread and a bounded queue. The texts of all requests that have a slot are written together;
-/// requests get slots in the order in which they came.
+/// requests get slots in the order in which they came, or by priority: then a text gives its slot to one of a lower
+/// number, and goes on when one is free again.
 /// @exact a text is a function of model and request, whatever else is served
 /// @thread any
 class ServedModel {
@@ -89,19 +94,26 @@ class ServedModel {
     std::size_t queue = 64;                          ///< requests that may wait
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
     std::optional<NumaNode> node{};                  ///< that its thread stays on
+    bool by_priority = false;
+    bool isolates_keys = false;  ///< texts never go on from those that another key began
+  };
+  /// The model, and one that guesses what it will write, where there is one.
+  struct Loaded {
+    models::LanguageModel model;
+    std::unique_ptr<const models::LanguageModel> draft{};
   };
 
   /// @error as TextEngine::make
-  static Result<std::shared_ptr<ServedModel>> make(std::string name, std::string file, models::LanguageModel model,
-                                                   Options options);
+  static Result<std::shared_ptr<ServedModel>> make(std::string name, std::string file, Loaded loaded, Options options);
   ~ServedModel();
   ServedModel(const ServedModel&) = delete;
   ServedModel& operator=(const ServedModel&) = delete;
 
   const std::string& name() const noexcept { return description_.name; }
   const ModelDescription& description() const noexcept { return description_; }
-  const models::LanguageModel& model() const noexcept { return model_; }
-  const text::Tokenizer& tokenizer() const noexcept { return *model_.tokenizer; }
+  const models::LanguageModel& model() const noexcept { return loaded_.model; }
+  const text::Tokenizer& tokenizer() const noexcept { return *model().tokenizer; }
+  bool takes_priorities() const noexcept { return options_.by_priority; }
   const ModelCounters& counters() const noexcept { return counters_; }
   const std::optional<NumaNode>& node() const noexcept { return options_.node; }
   std::shared_ptr<const ModelStatistics> statistics() const;
@@ -128,9 +140,14 @@ class ServedModel {
     TextJob job;
     std::uint64_t number = 0;
     Clock::time_point queued{}, begun{};
-    std::size_t next_text = 0, open = 0;  // texts that have no slot yet; that are being written
+    std::size_t next_text = 0, open = 0;  // the first text that had no slot yet; those that are being written
+    /// Texts that gave their slots away, by their numbers in the job.
+    std::vector<std::pair<std::size_t, models::TextEngine::Suspended>> suspended{};
     bool has_begun = false, is_full = false, is_written = false, is_ended = false;  // written: all texts
     Clock::time_point heard{};
+
+    int priority() const { return job.priority; }
+    bool waits() const { return !is_ended && (next_text < job.texts.size() || !suspended.empty()); }
   };
   /// The text that a slot writes.
   struct Place {
@@ -139,13 +156,15 @@ class ServedModel {
     Clock::time_point last_token{};
   };
 
-  ServedModel(ModelDescription description, models::LanguageModel model, Options options);
+  ServedModel(ModelDescription description, Loaded loaded, Options options);
   void work();
   bool wait_for_work();
   void look_at_queue();
   bool is_gone(Running& request);
   void admit();
+  bool make_room();
   Running* next_to_begin();
+  std::list<Running>::iterator first_of_queue();
   void begin_text(Running& request);
   void look_after();
   void count_cancelled(const Running& request);
@@ -156,7 +175,7 @@ class ServedModel {
 
   const Options options_;
   ModelDescription description_;  // stays as it is once the thread runs
-  const models::LanguageModel model_;
+  const Loaded loaded_;
   std::unique_ptr<models::TextEngine> engine_;  // of the thread, but for `check`
   ModelCounters counters_;
   mutable std::mutex mutex_;  // of the six below

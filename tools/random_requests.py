@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random requests to `weft serve`, first one after another, each alone, then many at once: every answer must be the
-same, to the byte. The loaded runs have other numbers of threads, replicas on pretended NUMA nodes, and end by kill -9
-in the middle; the next one goes on from the data directories.
+same, to the byte. The loaded runs have other numbers of threads, replicas on pretended NUMA nodes, beginnings of texts
+that are shared, guesses, texts that give their slots away, and end by kill -9 in the middle; the next one goes on from
+the data directories.
 
   tools/random_requests.py WEFT [REQUESTS] [RUNS] [SEED]     10,000 requests, 6 runs, seed 1
 
@@ -68,9 +69,11 @@ class Plan:
     def stateless(self, draw):
         kind = draw.random()
         if kind < 0.12 and self.has_texts:
-            return "POST", "/v1/completions", {"model": "story", "prompt": draw.choice(["Once", "The dog", "Lily and Tom"]),
+            start = draw.choice(["", "", "Once upon a time there was a little girl who had a red ball. " * draw.randrange(1, 5)])
+            return "POST", "/v1/completions", {"model": "story", "prompt": start + draw.choice(["Once", "The dog", "Lily and Tom"]),
                                                "max_tokens": draw.randrange(1, 12), "temperature": draw.choice([0, 0.7, 1.3]),
-                                               "top_p": draw.choice([1, 0.9]), "seed": draw.randrange(1000)}
+                                               "top_p": draw.choice([1, 0.9]), "seed": draw.randrange(1000), "priority": draw.choice([0, 0, 0, 5, -5]),
+                                               "cache_salt": draw.choice(["", "", "salt"])}
         if kind < 0.18 and self.has_texts:
             return "POST", "/v1/embeddings", {"model": "story", "input": draw.choice(["a cat", "the sun", "red ball"])}
         rows = [vector(draw) for _ in range(draw.randrange(1, 5))]
@@ -227,8 +230,8 @@ class Loaded:
             self.compare(("alone", i), self.plan.alone[i], status, body)
 
 
-def words_of(plan, threads, numa, state):
-    models = [f"story={STORIES}", "--slots", "4"] if plan.has_texts else []
+def words_of(plan, threads, numa, state, writing=("--prefix-cache", "0")):
+    models = [f"story={STORIES}", "--slots", "4", "--scheduling-policy", "priority", *writing] if plan.has_texts else []
     return [*models, "--threads", threads, "--numa", numa, "--state", state, "--durability", "tick"]
 
 
@@ -270,7 +273,8 @@ def main(weft, count, runs, seed):
         for number in range(100 * runs):
             threads, nodes = [1, 2, 7][number % 3], NODES[number % len(NODES)]
             numa = ["off", "replicas", "distribute"][number % 3] if nodes else "off"
-            server = Server(weft, words_of(plan, threads, numa, pathlib.Path(scratch, "loaded")),
+            writing = [["--draft-lookup"], ["--prefix-cache", "1MiB", "--draft", STORIES], []][number // 2 % 3]
+            server = Server(weft, words_of(plan, threads, numa, pathlib.Path(scratch, "loaded"), writing),
                             {"HWLOC_SYNTHETIC": nodes} if nodes else {},
                             (fresh if number == 0 else []) + [("fixed", False, False)])
             run = Loaded(server, plan, expected, states, done, begun)

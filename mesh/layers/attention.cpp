@@ -4,8 +4,11 @@
 
 #include "mesh/layers/init.hpp"
 #include "mesh/layers/tokens.hpp"
+#include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
+
+#include "kernels/attention_state.hpp"
 
 #include "core/size_limit.hpp"
 
@@ -40,7 +43,7 @@ struct Settings {
 // Parameters in order: four matrices, then those of biases and gains that exist.
 constexpr std::size_t kQuery = 0, kKey = 1, kValue = 2, kOutput = 3, kProjections = 4;
 
-class Attention final : public Layer {
+class Attention final : public Layer, public TokenwiseState {
  public:
   Attention(const Shape& in, std::size_t out, const Settings& settings, std::vector<ParameterSpec> parameters)
       : Layer(in, with_features(in, out)),
@@ -65,6 +68,18 @@ class Attention final : public Layer {
     return state_size() == 0 ? StateErrors::none : StateErrors::gradients;
   }
   bool updates_state_in_place() const noexcept override { return true; }
+  void cut(std::size_t tokens, float* state) const noexcept override {
+    if (shape_.context) kernels::attention_cut(tokens, state);
+  }
+  std::size_t saved_size(std::size_t tokens) const noexcept override {
+    return kernels::attention_saved_size(shape_, tokens);
+  }
+  void save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept override {
+    kernels::attention_save(shape_, state, first, tokens, to);
+  }
+  void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept override {
+    kernels::attention_load(shape_, from, first, tokens, state);
+  }
   std::size_t cache_size() const noexcept override { return place(kEnd); }
   // Errors of the heads' results, q, k and v, and what one of the three sends to the input.
   std::size_t scratch_size() const noexcept override {

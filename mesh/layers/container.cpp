@@ -281,6 +281,43 @@ bool Container::updates_state_in_place() const noexcept {
   });
 }
 
+bool Container::is_tokenwise() const noexcept {
+  return std::all_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.layer->state_size() == 0 || tokenwise_state(*step.layer) != nullptr;
+  });
+}
+
+/// Calls visit(state, offset) for each inner state. @pre is_tokenwise()
+template <class Visit>
+void Container::for_states(const Visit& visit) const noexcept {
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    if (steps_[i].layer->state_size() != 0) visit(*tokenwise_state(*steps_[i].layer), places_[i].state.offset);
+}
+
+void Container::cut(std::size_t tokens, float* state) const noexcept {
+  for_states([&](const TokenwiseState& inner, std::size_t offset) { inner.cut(tokens, state + offset); });
+}
+
+std::size_t Container::saved_size(std::size_t tokens) const noexcept {
+  std::size_t size = 0;
+  for_states([&](const TokenwiseState& inner, std::size_t) { size += inner.saved_size(tokens); });
+  return size;
+}
+
+void Container::save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept {
+  for_states([&](const TokenwiseState& inner, std::size_t offset) {
+    inner.save(state + offset, first, tokens, to);
+    to += inner.saved_size(tokens);
+  });
+}
+
+void Container::load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept {
+  for_states([&](const TokenwiseState& inner, std::size_t offset) {
+    inner.load(from, first, tokens, state + offset);
+    from += inner.saved_size(tokens);
+  });
+}
+
 double Container::multiply_adds() const noexcept {
   double sum = 0;
   for (const Step& step : steps_) sum += step.layer->multiply_adds();

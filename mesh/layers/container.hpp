@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/layer.hpp"
 #include "mesh/network/option_reader.hpp"
 #include "mesh/network/source_combine.hpp"
@@ -26,7 +27,7 @@ inline constexpr unsigned kMaxContainerDepth = 16;
 /// Errors come back step by step, last first; where a value has several readers their errors add, the last reader's
 /// first.
 /// @thread const calls from any thread
-class Container : public Layer {
+class Container : public Layer, public TokenwiseState {
  public:
   static constexpr std::int32_t kInput = -1;  // as a source: what the container reads
 
@@ -37,6 +38,11 @@ class Container : public Layer {
   bool learns_forward() const noexcept final;
   StateErrors state_errors() const noexcept final;
   bool updates_state_in_place() const noexcept final;
+  bool is_tokenwise() const noexcept final;
+  void cut(std::size_t tokens, float* state) const noexcept final;
+  std::size_t saved_size(std::size_t tokens) const noexcept final;
+  void save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept final;
+  void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept final;
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
   std::size_t vocabulary_size() const noexcept final { return vocabulary_size_; }
   double multiply_adds() const noexcept final;
@@ -107,6 +113,8 @@ class Container : public Layer {
   explicit Container(Builder&& builder);
   void place_values();
   void place_parameters();
+  template <class Visit>
+  void for_states(const Visit& visit) const noexcept;
 
   template <class View>
   static View part(const View& rows, const Columns& columns) noexcept {

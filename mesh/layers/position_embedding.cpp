@@ -3,6 +3,7 @@
 #include "mesh/layers/position_embedding.hpp"
 
 #include "mesh/layers/init.hpp"
+#include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/option.hpp"
 #include "mesh/network/option_reader.hpp"
 
@@ -18,7 +19,7 @@ using kernels::BinaryOp;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-class PositionEmbedding final : public Layer {
+class PositionEmbedding final : public Layer, public TokenwiseState {
  public:
   PositionEmbedding(const Shape& shape, std::size_t tokens, std::size_t positions, bool is_stateful, Initializer init)
       : Layer(shape, shape), tokens_(tokens), is_stateful_(is_stateful) {
@@ -29,6 +30,12 @@ class PositionEmbedding final : public Layer {
   std::size_t state_size() const noexcept override { return is_stateful_ ? 1 : 0; }
   StateErrors state_errors() const noexcept override { return StateErrors::none; }
   bool updates_state_in_place() const noexcept override { return true; }
+  void cut(std::size_t tokens, float* state) const noexcept override {
+    if (is_stateful_) *state = static_cast<float>(tokens);
+  }
+  std::size_t saved_size(std::size_t) const noexcept override { return 0; }
+  void save(const float*, std::size_t, std::size_t, float*) const noexcept override {}
+  void load(const float*, std::size_t, std::size_t, float*) const noexcept override {}
   // The tokens' positions, then how many tokens there are, and their entries.
   std::size_t cache_size() const noexcept override { return tokens_ + 1 + out(); }
 

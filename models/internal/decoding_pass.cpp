@@ -17,12 +17,16 @@ constexpr std::size_t kLine = AlignedBuffer<float>::kAlignment / sizeof(float);
 
 constexpr std::size_t whole_lines(std::size_t width) { return (width + kLine - 1) / kLine * kLine; }
 
-/// The node that the layer of the logits reads. That layer may have a bound of its values behind it.
-mesh::NodeId head_input(const mesh::Graph& graph) {
+/// Nodes that make the logits: a layer, and a bound of its values that it may have behind it. The last is read by none
+/// but the output; before the first comes the node that it reads.
+std::vector<mesh::NodeId> head_of(const mesh::Graph& graph) {
   const auto source = [&](mesh::NodeId of) { return graph.edges()[graph.nodes()[of].sources[0]].from; };
-  mesh::NodeId head = graph.outputs().front();
-  while (!graph.nodes()[head].is_port() && graph.layer_spec(head).type == "soft_cap") head = source(head);
-  return graph.nodes()[head].is_port() ? head : source(head);
+  std::vector<mesh::NodeId> head{graph.outputs().front()};
+  while (!graph.nodes()[head.back()].is_port() && graph.layer_spec(head.back()).type == "soft_cap")
+    head.push_back(source(head.back()));
+  if (!graph.nodes()[head.back()].is_port()) head.push_back(source(head.back()));
+  std::reverse(head.begin(), head.end());
+  return head;
 }
 
 }  // namespace
@@ -37,9 +41,12 @@ kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
 }
 
 SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) {
-  for (const mesh::Node& node : graph.nodes()) {
+  for (mesh::NodeId id = 0; id < graph.nodes().size(); ++id) {
+    const mesh::Node& node = graph.nodes()[id];
     const std::size_t size = node.is_port() ? 0 : node.layer->state_size();
     in_place_.push_back(size == 0 || node.layer->updates_state_in_place());
+    tokenwise_.push_back(size == 0 || !in_place_.back() ? nullptr : mesh::tokenwise_state(*node.layer));
+    if (size != 0 && !tokenwise_.back()) not_tokenwise_ = graph.layer_spec(id).type;
     sides_[0].emplace_back(sequences, size);
     sides_[1].emplace_back(sequences, in_place_.back() ? 0 : size);
   }
@@ -68,6 +75,50 @@ void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
   }
 }
 
+void SequenceStates::cut(std::size_t sequence, std::size_t tokens) noexcept {
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node)
+    if (tokenwise_[node]) tokenwise_[node]->cut(tokens, sides_[0][node].row(sequence).data());
+}
+
+std::size_t SequenceStates::saved_size(std::size_t tokens) const noexcept {
+  std::size_t size = 0;
+  for (const mesh::TokenwiseState* const each : tokenwise_) size += each ? each->saved_size(tokens) : 0;
+  return size;
+}
+
+void SequenceStates::save(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept {
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node) {
+    if (!tokenwise_[node]) continue;
+    tokenwise_[node]->save(sides_[0][node].row(sequence).data(), first, tokens, to);
+    to += tokenwise_[node]->saved_size(tokens);
+  }
+}
+
+void SequenceStates::load(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept {
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node) {
+    if (!tokenwise_[node]) continue;
+    tokenwise_[node]->load(from, first, tokens, sides_[0][node].row(sequence).data());
+    from += tokenwise_[node]->saved_size(tokens);
+  }
+}
+
+Hash128 SequenceStates::hash(std::size_t side, std::size_t sequence, std::size_t tokens) {
+  StateHasher hasher;
+  std::vector<float> part;
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node) {
+    const auto row = sides_[in_place_[node] ? 0 : side][node].row(sequence);
+    if (tokenwise_[node]) {
+      part.resize(tokenwise_[node]->saved_size(tokens));
+      tokenwise_[node]->save(row.data(), 0, tokens, part.data());
+      hasher.add(std::span<const float>(part));
+    } else {
+      hasher.add(std::span<const float>(row));
+    }
+  }
+  hasher.add(std::uint64_t{tokens});
+  return hasher.digest();
+}
+
 Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text) {
   return fail(Errc::shape_mismatch,
               "network '" + spec.name + "': " + text + "; weft import makes networks that texts can be generated with");
@@ -89,7 +140,19 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
     if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
     own.cache = Rows(rows, node.layer->cache_size());
   }
-  head_input_ = head_input(*graph_);
+  const std::vector<mesh::NodeId> head = head_of(*graph_);
+  head_input_ = head.front();
+  is_head_.resize(buffers_.size());
+  for (std::size_t i = 1; i < head.size(); ++i) is_head_[head[i]] = true;
+  // Other heads are computed with the rest: those with a state, several sources, or readers of their own.
+  const auto stands_alone = [&](mesh::NodeId id) {
+    const mesh::Node& node = graph_->nodes()[id];
+    return node.layer->state_size() == 0 && node.sources.size() == 1;
+  };
+  splits_head_ = head.size() > 1 && std::all_of(head.begin() + 1, head.end(), stands_alone) &&
+                 std::none_of(graph_->edges().begin(), graph_->edges().end(),
+                              [&](const mesh::Edge& edge) { return is_head_[edge.from] && !is_head_[edge.to]; });
+  if (!splits_head_) is_head_.assign(buffers_.size(), false);
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
@@ -108,7 +171,13 @@ std::span<const float> DecodingPass::logits(std::size_t row) const noexcept {
   return buffers_[graph_->outputs().front()].y.row(row);
 }
 
-void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory) {
+void DecodingPass::take_features(const DecodingPass& from) noexcept {
+  const auto to = buffers_[head_input_].y.row(0);
+  const auto all = from.features(0);
+  std::copy(all.end() - static_cast<std::ptrdiff_t>(to.size()), all.end(), to.begin());
+}
+
+void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory, Layers layers) {
   const std::size_t row = memory.row, rows = memory.rows;
   std::optional<kernels::ParallelOptions> parallel;
   if (team) {
@@ -118,7 +187,8 @@ void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, 
   stream_.set_parallel(parallel ? &*parallel : nullptr);
   for (const mesh::NodeId id : graph_->order()) {
     const mesh::Node& node = graph_->nodes()[id];
-    if (node.is_port()) continue;
+    if (node.is_port() || (layers == Layers::body && is_head_[id]) || (layers == Layers::head && !is_head_[id]))
+      continue;
     Buffers& own = buffers_[id];
     mesh::ForwardArgs args;
     args.weights = weights.view(id);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
 
@@ -11,6 +12,7 @@
 
 #include "core/aligned_buffer.hpp"
 #include "core/result.hpp"
+#include "core/state_hash.hpp"
 
 #include <array>
 #include <cstddef>
@@ -51,9 +53,24 @@ class SequenceStates {
   /// To zeros on one side.
   void clear(std::size_t side, std::size_t sequence) noexcept;
 
+  /// True where all states are what each token left (mesh::TokenwiseState): then the calls below may be made.
+  bool are_tokenwise() const noexcept { return not_tokenwise_.empty(); }
+  /// The type of a layer whose state is of another kind; empty where there is none.
+  const std::string& not_tokenwise() const noexcept { return not_tokenwise_; }
+  /// A sequence's states as they are after its first `tokens` tokens.
+  void cut(std::size_t sequence, std::size_t tokens) noexcept;
+  /// Floats of what so many tokens left, and copies of it out of a sequence's states and back (TokenwiseState).
+  std::size_t saved_size(std::size_t tokens) const noexcept;
+  void save(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
+  void load(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept;
+  /// Digest of a sequence's states after `tokens` tokens: of what they left, and of whole states of other kinds.
+  Hash128 hash(std::size_t side, std::size_t sequence, std::size_t tokens);
+
  private:
   std::array<std::vector<Rows>, 2> sides_{};
   std::vector<bool> in_place_{};
+  std::vector<const mesh::TokenwiseState*> tokenwise_{};  // by node; null where there is no state or another kind
+  std::string not_tokenwise_{};
 };
 
 /// A failure (shape_mismatch) that names the network and says that texts cannot be generated with it.
@@ -88,8 +105,14 @@ class DecodingPass {
     SequenceStates& states;
     std::size_t side = 0, first = 0, rows = 1, row = 0;
   };
-  /// Every layer once, in topological order, each operation by the team's threads (null: by the caller alone).
-  void run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory);
+  /// Layers of a run: all; all but those that make the logits; or these alone, from the features of `take_features`.
+  enum class Layers { all, body, head };
+  /// False where the layers that make the logits cannot be run apart: then the body is all.
+  bool splits_head() const noexcept { return splits_head_; }
+  /// These layers once, in topological order, each operation by the team's threads (null: by the caller alone).
+  void run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory, Layers layers = Layers::all);
+  /// Copies the features of the last token of another pass's row 0 to row 0 of this one. @pre tokens() == 1
+  void take_features(const DecodingPass& from) noexcept;
 
  private:
   struct Buffers {
@@ -101,7 +124,9 @@ class DecodingPass {
   std::size_t tokens_, workspace_stride_;
   Sharing sharing_;
   kernels::CpuStream stream_{};
-  mesh::NodeId head_input_ = 0;     // the node that the layer of the logits reads
+  mesh::NodeId head_input_ = 0;  // the node that the layer of the logits reads
+  std::vector<bool> is_head_;    // by node: it makes the logits, or bounds them
+  bool splits_head_ = false;
   std::vector<Buffers> buffers_;    // by node
   AlignedBuffer<float> workspace_;  // a part of workspace_stride_ for each thread
 };

@@ -134,6 +134,15 @@ Status read_penalties(JsonReader& body, Dialect dialect, models::SamplerOptions&
   return is_openai ? Status() : read_window(body, draw);
 }
 
+/// A whole number; lower ones come first, as vLLM has it.
+Status read_priority(JsonReader& body, int& to) {
+  constexpr double kMost = 2147483647;
+  WEFT_TRY(const double priority, number_or(body, "priority", 0, -kMost, kMost));
+  to = static_cast<int>(priority);
+  if (static_cast<double>(to) == priority) return {};
+  return fail(Errc::out_of_range, "priority: expected a whole number");
+}
+
 }  // namespace
 
 Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, models::TextRequest& to) {
@@ -149,6 +158,9 @@ Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, 
   WEFT_TRY(draw.seed, read_seed(body));
   WEFT_TRY(to.ignores_ends, boolean_or(body, "ignore_eos", to.ignores_ends));
   WEFT_TRY(to.reuses, boolean_or(body, "cache_prompt", to.reuses));
+  constexpr std::size_t kLongestSalt = 256;
+  WEFT_TRY(to.tenant, string_or(body, "cache_salt", "", kLongestSalt));
+  WEFT_CHECK(read_priority(body, to.priority));
   return read_stops(body, to.stops);
 }
 

@@ -181,6 +181,11 @@ std::shared_ptr<ServedModel> model_of_query(const LanguageContext& context, cons
 }
 
 std::optional<HttpResponse> unfit(const ServedModel& model, const models::TextRequest& request) {
+  if (request.priority != 0 && !model.takes_priorities())
+    return response_of({400,
+                        "priority: this server takes requests in the order in which they come; start it with " +
+                            std::string("--scheduling-policy priority"),
+                        "priority"});
   const Status fine = model.check(request);
   if (fine) return std::nullopt;
   if (fine.error().code() != Errc::full) return refusal_of(fine.error());
@@ -207,15 +212,19 @@ Json timings_of(const models::TextTimes& times) {
     return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   };
   const std::size_t read = times.prompt - times.cached;
-  return {{"cache_n", times.cached},
-          {"prompt_n", read},
-          {"prompt_ms", times.prompt_seconds * 1000},
-          {"prompt_per_token_ms", each(times.prompt_seconds, read)},
-          {"prompt_per_second", rate(times.prompt_seconds, read)},
-          {"predicted_n", times.written},
-          {"predicted_ms", times.seconds * 1000},
-          {"predicted_per_token_ms", each(times.seconds, times.written)},
-          {"predicted_per_second", rate(times.seconds, times.written)}};
+  Json all{{"cache_n", times.cached},
+           {"prompt_n", read},
+           {"prompt_ms", times.prompt_seconds * 1000},
+           {"prompt_per_token_ms", each(times.prompt_seconds, read)},
+           {"prompt_per_second", rate(times.prompt_seconds, read)},
+           {"predicted_n", times.written},
+           {"predicted_ms", times.seconds * 1000},
+           {"predicted_per_token_ms", each(times.seconds, times.written)},
+           {"predicted_per_second", rate(times.seconds, times.written)}};
+  if (times.guessed == 0) return all;
+  all["draft_n"] = times.guessed;
+  all["draft_n_accepted"] = times.guessed_right;
+  return all;
 }
 
 std::string fresh_id(std::string_view prefix) {

@@ -138,28 +138,28 @@ TEST(TextWriter, KeepsWhatAPromptBeginsWith) {
   options.most_tokens = 20;
   options.context = 256;
   const auto nothing = [](std::string_view) { return Status(); };
-  auto writer = TextWriter::begin(*model, 256);
+  auto writer = TextWriter::begin(*model, options);
   ASSERT_TRUE(writer) << writer.error().text();
   std::vector<text::TokenId> ids = *model->tokenizer->encode("Once upon a time, there was a");
   for (int turn = 0; turn < 3; ++turn) {
     const auto made = writer->write(ids, options, nothing);
     ASSERT_TRUE(made) << made.error().text();
-    auto alone = TextWriter::begin(*model, 256);
+    auto alone = TextWriter::begin(*model, options);
     const auto wanted = alone->write(ids, options, nothing);
     EXPECT_EQ(made->ids, wanted->ids) << "turn " << turn;
-    EXPECT_EQ(wanted->reused, 0u);
-    EXPECT_GE(made->reused, turn > 0 ? 20u : 0u) << "turn " << turn;
+    EXPECT_EQ(wanted->times.cached, 0u);
+    EXPECT_GE(made->times.cached, turn > 0 ? 20u : 0u) << "turn " << turn;
     ids.insert(ids.end(), made->ids.begin(), made->ids.end());
     const auto more = model->tokenizer->encode(" And then", {.add_special = false});
     ASSERT_TRUE(more) << more.error().text();
     ids.insert(ids.end(), more->begin(), more->end());
   }
-  // Another beginning: nothing is kept.
+  // Another fourth token: three are kept.
   ids[3] = ids[3] + 1;
   const auto other = writer->write(ids, options, nothing);
   ASSERT_TRUE(other) << other.error().text();
-  EXPECT_EQ(other->reused, 0u);
-  EXPECT_EQ(other->ids, TextWriter::begin(*model, 256)->write(ids, options, nothing)->ids);
+  EXPECT_EQ(other->times.cached, 3u);
+  EXPECT_EQ(other->ids, TextWriter::begin(*model, options)->write(ids, options, nothing)->ids);
 
   int asked = 0;
   options.is_stopped = [&] { return ++asked > 5; };

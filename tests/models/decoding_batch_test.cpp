@@ -5,6 +5,8 @@
 #include "models/decoding.hpp"
 #include "models/language_model.hpp"
 
+#include "mesh/network/network_json.hpp"
+
 #include "kernels/isa.hpp"
 
 #include "tests/models/imported.hpp"
@@ -12,11 +14,14 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 namespace weft::models::decoding_batch_test {
 namespace {
 
 using Bits = std::vector<std::uint32_t>;
+
+const char* const kFamilies[] = {"llama", "llama-yarn", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2", "bitnet"};
 
 Bits bits_of(std::span<const float> logits) {
   Bits bits;
@@ -144,7 +149,7 @@ void expect_same_bits(const mesh::Mesh& mesh, std::size_t vocabulary, std::size_
 
 TEST(DecodingBatch, GivesEachSequenceTheBitsThatItHasAlone) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : {"llama", "llama-yarn", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2", "bitnet"}) {
+  for (const char* family : kFamilies) {
     const std::string folder = shared_data("language/families/" + std::string(family));
     const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
     const auto mesh = imported_mesh(folder, {.tokens = 12});
@@ -181,6 +186,150 @@ TEST(DecodingBatch, GivesTheseBitsOnAnyNumberOfThreads) {
             << "text " << number << ", " << threads << " threads, " << kernels::name(isa);
     }
   ASSERT_TRUE(kernels::set_active_isa(before));
+}
+
+/// Tokens of another sequence for each number.
+std::vector<text::TokenId> ids_of(std::size_t number, std::size_t count, std::size_t vocabulary) {
+  std::vector<text::TokenId> ids;
+  for (std::size_t i = 0; i < count; ++i)
+    ids.push_back(static_cast<text::TokenId>((7 + number * 31 + i * 13 + i * i * number) % vocabulary));
+  return ids;
+}
+
+/// Takes tokens one by one; the logits after each.
+std::vector<Bits> one_by_one(DecodingBatch& batch, std::size_t sequence, std::span<const text::TokenId> ids) {
+  std::vector<Bits> all;
+  for (const text::TokenId id : ids) {
+    const auto logits = batch.accept(sequence, {&id, 1});
+    EXPECT_TRUE(logits) << logits.error().text();
+    all.push_back(logits ? bits_of(*logits) : Bits());
+  }
+  return all;
+}
+
+/// Rolls sequence 0 of a batch back to many lengths, and compares it with one that never took the other tokens.
+void expect_roll_back(const mesh::Mesh& mesh, std::size_t vocabulary, const std::string& name) {
+  constexpr std::size_t kContext = 60;
+  auto batch = DecodingBatch::begin(mesh, 2, kContext), plain = DecodingBatch::begin(mesh, 1, kContext);
+  ASSERT_TRUE(batch && plain) << name;
+  const auto beside = ids_of(9, 30, vocabulary);
+  ASSERT_TRUE(batch->accept(1, beside));
+  const Hash128 other = batch->state_hash(1);
+  const auto good = ids_of(1, kContext, vocabulary), bad = ids_of(2, kContext, vocabulary);
+  // Tokens that are taken in vain, the length to go back to, and the one to go on to.
+  for (const auto& [wrong, length, right] : {std::tuple<std::size_t, std::size_t, std::size_t>{20, 0, 17},
+                                             {5, 17, 22},
+                                             {31, 20, 25},
+                                             {32, 3, 19},
+                                             {3, 19, 60}}) {
+    ASSERT_TRUE(batch->accept(0, std::span(bad).first(1)));
+    std::vector<DecodingBatch::Step> step{{0, bad[5]}};
+    ASSERT_TRUE(batch->step(step)) << name;
+    ASSERT_TRUE(batch->accept_each(0, std::span(bad).first(wrong))) << name;
+    const Status back = batch->roll_back(0, length);
+    ASSERT_TRUE(back) << name << ": " << back.error().text();
+    EXPECT_EQ(batch->position(0), length);
+    plain->restart(0);
+    if (length > 0) {
+      ASSERT_TRUE(plain->accept(0, std::span(good).first(length)));
+    }
+    EXPECT_EQ(to_string(batch->state_hash(0)), to_string(plain->state_hash(0))) << name << ", back to " << length;
+    const auto rest = std::span(good).subspan(length, right - length);
+    EXPECT_TRUE(one_by_one(*batch, 0, rest) == one_by_one(*plain, 0, rest)) << name << ", back to " << length;
+    EXPECT_EQ(to_string(batch->state_hash(0)), to_string(plain->state_hash(0))) << name << ", on to " << right;
+  }
+  EXPECT_EQ(to_string(batch->state_hash(1)), to_string(other)) << name;
+  EXPECT_EQ(batch->roll_back(0, kContext + 1).error().code(), Errc::out_of_range);
+  EXPECT_EQ(batch->roll_back(2, 0).error().code(), Errc::out_of_range);
+}
+
+TEST(DecodingBatch, RollsBackToTheBitsOfTokensThatWereNeverTaken) {
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family : kFamilies) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    expect_roll_back(*mesh, vocabulary, family);
+  }
+}
+
+TEST(DecodingBatch, GivesTheLogitsAfterEachTokenOfAPass) {
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family : kFamilies) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    auto batch = DecodingBatch::begin(*mesh, 2, 60), plain = DecodingBatch::begin(*mesh, 1, 60);
+    ASSERT_TRUE(batch && plain);
+    const auto ids = ids_of(4, 59, vocabulary);
+    const std::vector<Bits> wanted = one_by_one(*plain, 0, ids);
+    std::size_t taken = 0;
+    for (const std::size_t tokens : {1u, 2u, 3u, 8u, 5u, 32u, 8u}) {
+      const auto logits = batch->accept_each(1, std::span(ids).subspan(taken, tokens));
+      ASSERT_TRUE(logits) << logits.error().text();
+      ASSERT_EQ(logits->size(), tokens * vocabulary);
+      for (std::size_t i = 0; i < tokens; ++i)
+        EXPECT_TRUE(bits_of(logits->subspan(i * vocabulary, vocabulary)) == wanted[taken + i])
+            << family << ", token " << taken + i;
+      taken += tokens;
+    }
+    EXPECT_EQ(batch->accept_each(1, std::span(ids).first(2)).error().code(), Errc::full);
+    EXPECT_EQ(batch->accept_each(0, std::span(ids).first(33)).error().code(), Errc::invalid_argument);
+  }
+}
+
+TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family : kFamilies) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    auto batch = DecodingBatch::begin(*mesh, 2, 60);
+    ASSERT_TRUE(batch);
+    const auto ids = ids_of(5, 60, vocabulary);
+    ASSERT_TRUE(batch->accept(0, std::span(ids).first(50)));
+    ASSERT_TRUE(batch->accept(1, ids_of(6, 41, vocabulary)));
+    ASSERT_TRUE(batch->roll_back(1, 0));
+    for (const auto& [first, tokens] : {std::pair<std::size_t, std::size_t>{0, 32}, {32, 16}}) {
+      std::vector<float> part(batch->part_size(tokens));
+      batch->save_part(0, first, tokens, part.data());
+      batch->load_part(part.data(), 1, first, tokens);
+      EXPECT_EQ(batch->position(1), first + tokens);
+    }
+    ASSERT_TRUE(batch->roll_back(0, 48));
+    EXPECT_EQ(to_string(batch->state_hash(1)), to_string(batch->state_hash(0))) << family;
+    const auto rest = std::span(ids).subspan(48);
+    EXPECT_TRUE(one_by_one(*batch, 1, rest) == one_by_one(*batch, 0, rest)) << family;
+  }
+}
+
+TEST(DecodingBatch, SaysThatARecurrentLayerCannotBeRolledBack) {
+  const auto spec = mesh::read_network(R"({"weft": 2, "name": "recurrent", "seed": 3,
+    "grid": {"z": 1, "y": 1, "x": 3, "layers": 1}, "inputs": {"tokens": [1]}, "layers": [
+      {"at": [0,0,0,0], "type": "embedding", "out": 8, "vocabulary": 20, "from": ["tokens"]},
+      {"at": [0,0,1,0], "type": "gru", "out": 8, "stateful": true},
+      {"at": [0,0,2,0], "type": "dense", "out": 20}], "outputs": {"logits": [0,0,2,0]}})",
+                                       "test");
+  ASSERT_TRUE(spec) << spec.error().text();
+  const auto mesh = mesh::Mesh::build(*spec);
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  auto batch = DecodingBatch::begin(*mesh, 2, 40);
+  ASSERT_TRUE(batch) << batch.error().text();
+  const auto ids = ids_of(3, 12, 20);
+  const std::vector<Bits> wanted = one_by_one(*batch, 0, ids);
+  const Status back = batch->roll_back(0, 5);
+  ASSERT_FALSE(back);
+  EXPECT_EQ(back.error().code(), Errc::unsupported);
+  EXPECT_NE(back.error().text().find("'gru'"), std::string::npos) << back.error().text();
+  EXPECT_EQ(batch->position(0), 12u);
+  // It begins anew and writes what it wrote.
+  const Hash128 hash = batch->state_hash(0);
+  batch->restart(0);
+  EXPECT_TRUE(one_by_one(*batch, 0, ids) == wanted);
+  EXPECT_EQ(to_string(batch->state_hash(0)), to_string(hash));
 }
 
 TEST(DecodingBatch, RefusesWhatDoesNotFitAndGoesOn) {

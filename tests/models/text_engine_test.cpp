@@ -2,6 +2,8 @@
 
 #include "models/text_engine.hpp"
 
+#include "mesh/network/network_json.hpp"
+
 #include "formats/safetensors/safetensors_shards.hpp"
 
 #include "tests/models/imported.hpp"
@@ -131,6 +133,155 @@ TEST(TextEngine, GoesOnFromWhatASlotHasTaken) {
   EXPECT_EQ(alone(*engine, second).times.cached, 0u);
 }
 
+/// A request of `tokens` tokens that shares the first `same` with others of no number.
+TextRequest long_request(std::size_t tokens, std::size_t same, text::TokenId number) {
+  TextRequest request;
+  for (std::size_t i = 0; i < tokens; ++i)
+    request.prompt.push_back(static_cast<text::TokenId>(3 + (i * 37 + (i < same ? 0 : number * 11)) % 500));
+  request.sampler.temperature = 0;
+  request.ignores_ends = true;
+  request.most_tokens = 4;
+  return request;
+}
+
+TEST(TextEngine, SharesBeginningsBetweenSlots) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 3, .context = 256}),
+       plain = TextEngine::make(*model, {.slots = 1, .context = 256, .prefix_cache = 0});
+  ASSERT_TRUE(engine && plain);
+  EXPECT_EQ(alone(*engine, long_request(200, 150, 1)).times.cached, 0u);
+  const std::uint64_t block = engine->cache_use().bytes / 3;  // 64, 128 and 192 tokens
+  EXPECT_EQ(block, std::uint64_t{5} * 4 * 64 * (8 + 16) * sizeof(float));
+  EXPECT_EQ(plain->cache_use().bytes, 0u);
+  // The first slot is busy with the same beginning; the others have nothing of it but by the cache.
+  ASSERT_TRUE(engine->begin(long_request(200, 150, 1)));
+  Written written;
+  const auto slot = engine->begin(long_request(180, 150, 2));
+  ASSERT_TRUE(slot);
+  while (engine->step([&](std::size_t at, TextChunk part) {
+    if (at == *slot) written.take(std::move(part));
+  })) {
+  }
+  EXPECT_EQ(written.times.cached, 128u);
+  TextRequest request = long_request(180, 150, 2);
+  request.reuses = false;
+  EXPECT_EQ(written.ids, alone(*plain, request).ids);
+  engine->forget();
+  EXPECT_EQ(engine->cache_use().bytes, 0u);
+  EXPECT_EQ(alone(*engine, long_request(180, 150, 2)).times.cached, 0u);
+  // Of another tenant, or where it is not wanted, nothing is taken, and nothing is left.
+  request = long_request(192, 150, 2);
+  request.tenant = "another";
+  EXPECT_EQ(alone(*engine, request).times.cached, 0u);
+  EXPECT_EQ(alone(*engine, request).times.cached, 191u);  // the last one's logits are wanted
+  const std::uint64_t before = engine->cache_use().bytes;
+  request = long_request(200, 0, 3);
+  request.reuses = false;
+  EXPECT_EQ(alone(*engine, request).times.cached, 0u);
+  EXPECT_EQ(engine->cache_use().bytes, before);
+  request.reuses = true;
+  EXPECT_EQ(alone(*engine, request).times.cached, 0u);
+}
+
+TEST(TextEngine, GoesBackToWhereAPromptDiffers) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 1, .context = 256, .prefix_cache = 0});
+  ASSERT_TRUE(engine) << engine.error().text();
+  for (const std::size_t same : {150u, 77u, 3u}) {
+    alone(*engine, long_request(200, 199, 1));
+    const Written again = alone(*engine, long_request(180, same, 2));
+    EXPECT_EQ(again.times.cached, same);
+    TextRequest request = long_request(180, same, 2);
+    request.reuses = false;
+    EXPECT_EQ(again.ids, alone(*engine, request).ids) << same;
+  }
+  // The same prompt once more: all but its last token.
+  alone(*engine, long_request(100, 0, 3));
+  EXPECT_EQ(alone(*engine, long_request(100, 0, 3)).times.cached, 99u);
+}
+
+TEST(TextEngine, RefusesCachesAndDraftsThatCannotBe) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  auto model = stories();
+  const auto other = load_language_model(storage::real_file_system(), shared_data("language/tinystories-656k"));
+  ASSERT_TRUE(model && other);
+  const auto refused = [&](const TextEngine::Options& options) {
+    const auto made = TextEngine::make(*model, options);
+    EXPECT_FALSE(made);
+    return made ? Error(Errc::internal, "") : made.error();
+  };
+  const Error small = refused({.slots = 1, .context = 64, .prefix_cache = 1000});
+  EXPECT_EQ(small.code(), Errc::out_of_range);
+  EXPECT_NE(small.text().find("a prefix cache of 1000 bytes has no room"), std::string::npos) << small.text();
+  EXPECT_EQ(refused({.slots = 1, .context = 64, .drafts = {.model = &*other}}).code(), Errc::shape_mismatch);
+  EXPECT_EQ(refused({.slots = 1, .drafts = {.looks_up = true, .most = 0}}).code(), Errc::invalid_argument);
+  EXPECT_EQ(refused({.slots = 1, .drafts = {.looks_up = true, .most = 32}}).code(), Errc::invalid_argument);
+  EXPECT_EQ(refused({.slots = 1, .block = 0}).code(), Errc::invalid_argument);
+  // A model that cannot be rolled back writes without both.
+  const auto spec = mesh::read_network(R"({"weft": 2, "name": "recurrent", "seed": 3,
+    "grid": {"z": 1, "y": 1, "x": 3, "layers": 1}, "inputs": {"tokens": [1]}, "layers": [
+      {"at": [0,0,0,0], "type": "embedding", "out": 8, "vocabulary": 512, "from": ["tokens"]},
+      {"at": [0,0,1,0], "type": "gru", "out": 8, "stateful": true},
+      {"at": [0,0,2,0], "type": "dense", "out": 512}], "outputs": {"logits": [0,0,2,0]}})",
+                                       "test");
+  ASSERT_TRUE(spec) << spec.error().text();
+  auto mesh = mesh::Mesh::build(*spec);
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  model->mesh = std::make_unique<mesh::Mesh>(*std::move(mesh));
+  EXPECT_EQ(refused({.slots = 1, .context = 64, .prefix_cache = 1 << 20}).code(), Errc::unsupported);
+  EXPECT_EQ(refused({.slots = 1, .context = 64, .drafts = {.looks_up = true}}).code(), Errc::unsupported);
+  auto engine = TextEngine::make(*model, {.slots = 1, .context = 64});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request = long_request(20, 0, 1);
+  request.wants_state = true;
+  const Written written = alone(*engine, request);
+  request.prompt.insert(request.prompt.end(), written.ids.begin(), written.ids.end());
+  request.prompt.push_back(9);
+  const Written more = alone(*engine, request);
+  EXPECT_EQ(more.times.cached, 23u);  // it goes on from all that the slot has taken
+  request.reuses = false;
+  const Written anew = alone(*engine, request);
+  EXPECT_EQ(anew.ids, more.ids);
+  EXPECT_EQ(anew.times.cached, 0u);
+  request.reuses = true;
+  request.prompt[3] += 1;
+  EXPECT_EQ(alone(*engine, request).times.cached, 0u);
+}
+
+TEST(TextEngine, GuessesTokensOfTextsThatRepeat) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  TextRequest request;
+  request.prompt = *model->tokenizer->encode("Once upon a time");
+  request.sampler.temperature = 0;
+  request.ignores_ends = true;
+  request.most_tokens = 100;
+  auto plain = TextEngine::make(*model, {.slots = 1, .context = 128});
+  ASSERT_TRUE(plain) << plain.error().text();
+  const Written wanted = alone(*plain, request);
+  EXPECT_EQ(wanted.times.guessed, 0u);
+  // The model as its own draft is always right.
+  for (const bool looks_up : {false, true}) {
+    TextEngine::Options options{.slots = 1, .context = 128};
+    options.drafts = {.looks_up = looks_up, .model = looks_up ? nullptr : &*model, .most = 7};
+    auto engine = TextEngine::make(*model, options);
+    ASSERT_TRUE(engine) << engine.error().text();
+    const Written guessed = alone(*engine, request);
+    EXPECT_EQ(guessed.ids, wanted.ids);
+    EXPECT_EQ(guessed.text, wanted.text);
+    EXPECT_EQ(guessed.times.written, 100u);
+    if (!looks_up) {
+      EXPECT_GT(guessed.times.guessed, 70u);
+      EXPECT_EQ(guessed.times.guessed_right, guessed.times.guessed);
+    }
+  }
+}
+
 TEST(TextEngine, TellsLogarithmsOfProbabilities) {
   if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
   const auto model = stories();
@@ -201,6 +352,31 @@ TEST(TextEngine, GivesWhatTheLogitsAreMadeOf) {
   }
 }
 
+TEST(TextEngine, ScoresAPromptInWhicheverSlotsItIsRead) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 2, .context = 256});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request = long_request(150, 0, 5);
+  request.scores = request.scores_prompt = true;
+  const Written wanted = alone(*engine, request);
+  ASSERT_EQ(wanted.scores.size(), 154u);
+  Written written;
+  auto slot = engine->begin(request);
+  ASSERT_TRUE(slot);
+  for (std::size_t steps = 0; engine->step([&](std::size_t, TextChunk part) { written.take(std::move(part)); });
+       ++steps) {
+    if (steps % 2 != 0 || !engine->slot(*slot).is_busy) continue;
+    auto suspended = engine->suspend(*slot);
+    if (steps % 4 == 0) alone(*engine, long_request(90, 0, 6));
+    slot = engine->resume(std::move(suspended));
+  }
+  EXPECT_EQ(written.ids, wanted.ids);
+  ASSERT_EQ(written.scores.size(), wanted.scores.size());
+  for (std::size_t i = 1; i < wanted.scores.size(); ++i) EXPECT_EQ(written.scores[i].logprob, wanted.scores[i].logprob);
+}
+
 TEST(TextEngine, RefusesWhatDoesNotFit) {
   if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
   const auto model = stories();
@@ -218,6 +394,9 @@ TEST(TextEngine, RefusesWhatDoesNotFit) {
   request.prompt = {1, 99999};
   EXPECT_EQ(engine->check(request).error().code(), Errc::out_of_range);
   request.prompt = {1, 2};
+  request.sampler.logit_bias = {{512, 1.0f}};
+  EXPECT_EQ(engine->check(request).error().code(), Errc::out_of_range);
+  request.sampler.logit_bias.clear();
   request.most_tokens = 100;
   request.ignores_ends = true;
   ASSERT_TRUE(engine->begin(request));

@@ -52,8 +52,8 @@ TEST(Chat, GoesOnFromTheTemplatesText) {
 TEST(Chat, StreamsWhatItWouldAnswer) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories(with_template());
-  Json request{{"messages", kMessages}, {"seed", 5},        {"max_tokens", 30}, {"n", 2},
-               {"logprobs", true},      {"top_logprobs", 2}};
+  Json request{{"messages", kMessages}, {"seed", 5},         {"max_tokens", 30},     {"n", 2},
+               {"logprobs", true},      {"top_logprobs", 2}, {"cache_prompt", false}};
   const Json whole = stories.ask("/v1/chat/completions", request);
   EXPECT_EQ(stories.ask("/v1/chat/completions", request)["choices"], whole["choices"]);
   request["stream"] = true;

@@ -202,7 +202,7 @@ TEST(Completions, FollowPenaltiesAndBiases) {
 TEST(Completions, StreamWhatTheyWouldAnswer) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
-  Json request{{"prompt", "Lily"}, {"seed", 9}, {"max_tokens", 40}, {"n", 2}, {"logprobs", 1}};
+  Json request{{"prompt", "Lily"}, {"seed", 9}, {"max_tokens", 40}, {"n", 2}, {"logprobs", 1}, {"cache_prompt", false}};
   const Json whole = stories.complete(request);
   request["stream"] = true;
   request["stream_options"] = {{"include_usage", true}};

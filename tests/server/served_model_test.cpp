@@ -135,6 +135,98 @@ TEST(ServedModel, WaitsForSlowReadersAlone) {
   EXPECT_EQ(all.text(40), expected);
 }
 
+TEST(ServedModel, GivesSlotsToMoreUrgentRequests) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  Stories plain;
+  Json urgent = kShort, patient = kLong;
+  const Json wanted = plain.complete(urgent)["choices"];
+  patient["seed"] = 5;
+  const Json all = plain.complete(patient)["choices"];
+  patient["priority"] = 7;
+  const Reply refused = plain.serving().ask("POST", "/v1/completions", patient.dump());
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json()["error"]["param"].text(), "priority");
+  patient["priority"] = 1.5;
+  EXPECT_EQ(plain.serving().ask("POST", "/v1/completions", patient.dump()).status, 400);
+
+  auto options = Stories::usual();
+  options.by_priority = true;
+  Stories stories(options);
+  patient["priority"] = 7;
+  urgent["priority"] = -2;
+  Client client(stories.serving().address());
+  client.send(http("/v1/completions", patient));
+  ASSERT_TRUE(becomes([&] { return stories.model().statistics()->busy == 3; }));
+  std::size_t answers = 0;
+  while (stories.model().counters().suspended == 0 && stories.model().statistics()->busy > 0 && answers < 1000) {
+    EXPECT_EQ(stories.complete(urgent)["choices"], wanted);
+    ++answers;
+  }
+  EXPECT_GT(stories.model().counters().suspended, 0u) << "after " << answers << " urgent requests";
+  const auto reply = client.read();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 200);
+  EXPECT_EQ(reply->json()["choices"], all);
+  // One of the same priority waits for its turn, and one that was suspended ends with its client.
+  Client gone(stories.serving().address());
+  gone.send(http("/v1/completions", patient));
+  ASSERT_TRUE(becomes([&] { return stories.model().statistics()->busy == 3; }));
+  const auto before = stories.model().counters().suspended.load();
+  Client other(stories.serving().address());
+  Json same = urgent;
+  same["priority"] = 7;
+  other.send(http("/v1/completions", same));
+  gone.abort();
+  EXPECT_EQ(other.read()->json()["choices"], wanted);
+  EXPECT_EQ(stories.model().counters().suspended, before);
+  EXPECT_TRUE(becomes([&] { return stories.model().statistics()->busy == 0; }));
+}
+
+TEST(ServedModel, KeepsBeginningsForTheSameKeyAndSaltAlone) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  auto options = Stories::usual();
+  options.isolates_keys = true;
+  Stories stories(options);
+  std::string prompt = "Once upon a time there was a little girl";
+  for (int i = 0; i < 4; ++i) prompt += " and she said yes";
+  const auto cached = [&](const std::string& key, const std::string& salt) {
+    Json request{{"prompt", prompt}, {"max_tokens", 2}, {"temperature", 0}};
+    if (!salt.empty()) request["cache_salt"] = salt;
+    const Reply reply =
+        stories.serving().ask("POST", "/v1/completions", request.dump(), {{"Authorization", "Bearer " + key}});
+    EXPECT_EQ(reply.status, 200) << reply.body;
+    return reply.json()["usage"]["prompt_tokens_details"]["cached_tokens"].get<std::size_t>();
+  };
+  EXPECT_EQ(cached("one", ""), 0u);
+  EXPECT_GT(cached("one", ""), 20u);
+  EXPECT_EQ(cached("two", ""), 0u);
+  EXPECT_GT(cached("two", ""), 20u);
+  EXPECT_EQ(cached("one", "salt"), 0u);
+  EXPECT_GT(cached("one", "salt"), 20u);
+}
+
+TEST(ServedModel, TellsHowManyGuessesWereRight) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  const Json request{{"prompt", "Once upon a time"}, {"max_tokens", 60}, {"temperature", 0}, {"ignore_eos", true}};
+  Stories plain;
+  const Json wanted = plain.complete(request);
+  EXPECT_FALSE(wanted["timings"].contains("draft_n"));
+  server::ModelTable::Options options;
+  options.serving = Stories::usual();
+  options.serving.engine.drafts.most = 6;
+  options.draft = shared_data("stories260K/derived");
+  Stories stories(std::move(options));
+  const Json answer = stories.complete(request);
+  EXPECT_EQ(answer["choices"], wanted["choices"]);
+  EXPECT_GT(answer["timings"]["draft_n"].get<std::size_t>(), 30u);
+  EXPECT_EQ(answer["timings"]["draft_n"], answer["timings"]["draft_n_accepted"]);
+  const std::string metrics = stories.serving().ask("GET", "/metrics").body;
+  EXPECT_NE(metrics.find("\nweft_draft_tokens_accepted_total{mesh=\"stories\"} " + answer["timings"]["draft_n"].dump() +
+                         "\n"),
+            std::string::npos)
+      << metrics;
+}
+
 TEST(ServedModel, TellsAStreamThatTheServerStops) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
@@ -166,6 +258,9 @@ TEST(ServedModel, CountsForMetrics) {
   has("weft_time_to_first_token_seconds_count" + model + " 1");
   has("weft_inter_token_seconds_count" + model + " 4");
   has("weft_inter_token_seconds_bucket{mesh=\"stories\",le=\"+Inf\"} 4");
+  has("weft_preemptions_total" + model + " 0");
+  has("weft_prefix_cache_bytes" + model + " 0");
+  has("weft_draft_tokens_total" + model + " 0");
   has("weft_requests_cancelled_total{mesh=\"stories\",stage=\"queued\"} 0");
 }
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "models/draft.hpp"
+
+#include "models/language_model.hpp"
+
+#include "tests/models/imported.hpp"
+#include <vector>
+
+namespace weft::models::draft_test {
+namespace {
+
+using Ids = std::vector<text::TokenId>;
+
+TEST(RepeatedAfter, GivesWhatFollowedTheLongestRun) {
+  EXPECT_EQ(repeated_after(Ids{1, 2, 3, 4, 9, 2, 3}, 3), (Ids{4, 9, 2}));
+  EXPECT_EQ(repeated_after(Ids{1, 2, 3, 4, 9, 2, 3}, 1), (Ids{4}));
+  // The longer run, not the nearer one.
+  EXPECT_EQ(repeated_after(Ids{1, 2, 3, 4, 7, 2, 3, 5, 1, 2, 3}, 2), (Ids{4, 7}));
+  // Of equal ones the last.
+  EXPECT_EQ(repeated_after(Ids{2, 3, 4, 7, 2, 3, 5, 9, 2, 3}, 2), (Ids{5, 9}));
+  // Tokens up to the last one come again and again.
+  EXPECT_EQ(repeated_after(Ids{8, 5, 6, 7, 5, 6, 7}, 5), (Ids{5, 6, 7, 5, 6}));
+  EXPECT_EQ(repeated_after(Ids{4, 4, 4}, 4), (Ids{4, 4, 4, 4}));
+}
+
+TEST(RepeatedAfter, GivesNothingWhereNoTwoTokensCameBefore) {
+  EXPECT_TRUE(repeated_after(Ids{}, 4).empty());
+  EXPECT_TRUE(repeated_after(Ids{1}, 4).empty());
+  EXPECT_TRUE(repeated_after(Ids{1, 1}, 4).empty());
+  EXPECT_TRUE(repeated_after(Ids{1, 2, 3, 1}, 4).empty());
+  EXPECT_TRUE(repeated_after(Ids{1, 2, 1, 2}, 0).empty());
+}
+
+TEST(DraftLength, GrowsWithRightGuessesAndPausesAfterWrongOnes) {
+  DraftLength length(10);
+  EXPECT_EQ(length.next(), 4u);
+  length.tell(4, 4);
+  EXPECT_EQ(length.next(), 8u);
+  length.tell(8, 8);
+  EXPECT_EQ(length.next(), 10u);
+  length.tell(10, 3);
+  EXPECT_EQ(length.next(), 4u);
+  length.tell(2, 2);  // no more were found
+  EXPECT_EQ(length.next(), 4u);
+  length.tell(4, 0);
+  EXPECT_EQ(length.next(), 1u);
+  length.tell(1, 0);
+  EXPECT_EQ(length.next(), 0u);
+  EXPECT_EQ(length.next(), 0u);
+  EXPECT_EQ(length.next(), 1u);
+  length.tell(1, 1);
+  EXPECT_EQ(length.next(), 2u);
+  for (int i = 0; i < 40; ++i) length.tell(1, 0);
+  int waits = 0;
+  while (length.next() == 0) ++waits;
+  EXPECT_EQ(waits, 30);
+  EXPECT_EQ(DraftLength(2).next(), 2u);
+}
+
+Result<LanguageModel> model_of(const std::string& folder) {
+  return load_language_model(storage::real_file_system(), shared_data(folder));
+}
+
+TEST(DraftModel, GuessesWhatTheSameModelWrites) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = model_of("stories260K/derived");
+  ASSERT_TRUE(model) << model.error().text();
+  auto draft = DraftModel::make(*model, *model, 2, 64, 0);
+  ASSERT_TRUE(draft) << draft.error().text();
+  for (const double temperature : {0.0, 0.9}) {
+    SamplerOptions options{.temperature = temperature, .repetition_penalty = 1.1, .seed = 7};
+    Sampler sampler(options);
+    auto decoding = Decoding::begin(*model->mesh, 64);
+    ASSERT_TRUE(decoding);
+    Ids all = *model->tokenizer->encode("Once upon a time");
+    const std::size_t prompt = all.size();
+    auto logits = decoding->accept(all);
+    for (int i = 0; i < 12; ++i) {
+      ASSERT_TRUE(logits);
+      const auto id = sampler.pick(*logits, {all, prompt});
+      ASSERT_TRUE(id);
+      // In another slot each other time, and in the same one after other tokens.
+      const Ids guesses = draft->guess(static_cast<std::size_t>(i % 2), {all, prompt}, options, 3);
+      ASSERT_EQ(guesses.size(), 3u);
+      EXPECT_EQ(guesses[0], *id) << i << ", temperature " << temperature;
+      all.push_back(*id);
+      logits = decoding->accept({&*id, 1});
+    }
+  }
+  // Its context ends sooner or later.
+  const Ids full(64, 5), over(65, 5);
+  EXPECT_EQ(draft->guess(0, {full, 64}, {}, 3).size(), 1u);
+  EXPECT_TRUE(draft->guess(0, {over, 65}, {}, 3).empty());
+  EXPECT_EQ(draft->guess(0, {std::span(full).first(10), 10}, {}, 3).size(), 3u);
+}
+
+TEST(DraftModel, IsRefusedWithAnotherVocabulary) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = model_of("stories260K/derived"), other = model_of("language/tinystories-656k");
+  ASSERT_TRUE(model && other);
+  const auto draft = DraftModel::make(*other, *model, 1, 64, 0);
+  ASSERT_FALSE(draft);
+  EXPECT_EQ(draft.error().code(), Errc::shape_mismatch);
+  EXPECT_NE(draft.error().text().find("another vocabulary"), std::string::npos) << draft.error().text();
+}
+
+}  // namespace
+}  // namespace weft::models::draft_test
