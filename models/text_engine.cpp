@@ -59,7 +59,7 @@ struct TextEngine::Parts {
   void finish(std::size_t at, TextChunk& part, TextChunk::End end);
   void fail_text(std::size_t at, const Status& outcome, const Give& give);
   void write(std::size_t at, std::span<const float> logits, const Give& give);
-  void read(std::size_t at, const Give& give);
+  void read(std::size_t at, bool is_alone, const Give& give);
   void decode(std::span<const std::size_t> writers, const Give& give);
   std::vector<text::TokenId> guess(std::size_t at, std::size_t writers);
   void verify(std::size_t at, const std::vector<text::TokenId>& guesses, const Give& give);
@@ -208,15 +208,17 @@ void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, con
   give(at, std::move(part));
 }
 
-/// The next block of a prompt, or of all that a text has so far where it lost its slot.
-void TextEngine::Parts::read(std::size_t at, const Give& give) {
+/// The next block of a prompt, or of all that a text has so far where it lost its slot; `is_alone`: nobody waits for
+/// it.
+void TextEngine::Parts::read(std::size_t at, bool is_alone, const Give& give) {
   EngineText& text = *places[at].text;
   const TextRequest& request = text.request;
   const std::size_t taken = places[at].taken.size(), all = request.prompt.size();
   // Scores are told once: what was read before is read again without.
   const bool is_again = request.scores_prompt && taken < text.read;
   const bool scores = request.scores_prompt && !is_again && taken < all;
-  std::size_t end = std::min(taken + options.block, is_again ? text.read : text.to_take());
+  std::size_t end =
+      std::min(taken + options.block.value_or(is_alone ? kWideBlock : kBlock), is_again ? text.read : text.to_take());
   if (scores) end = std::min(end, taken + DecodingBatch::kMostEach);
   const std::vector<text::TokenId> tokens = text.tokens(end);
   const auto now = std::span(tokens).subspan(taken);
@@ -337,8 +339,8 @@ Result<TextEngine> TextEngine::make(const LanguageModel& model, const Options& o
     return fail(Errc::full, "a context of " + std::to_string(context) + " tokens is above the " +
                                 std::to_string(model.context) + " that the model was made for");
   const DraftOptions& drafts = options.drafts;
-  if (options.block == 0 || (drafts.is_on() && (drafts.most == 0 || drafts.most > DraftOptions::kMost)))
-    return fail(Errc::invalid_argument, "blocks of " + std::to_string(options.block) + " tokens and " +
+  if (options.block == 0u || (drafts.is_on() && (drafts.most == 0 || drafts.most > DraftOptions::kMost)))
+    return fail(Errc::invalid_argument, "blocks of " + std::to_string(options.block.value_or(kBlock)) + " tokens and " +
                                             std::to_string(drafts.most) +
                                             " guesses a pass: expected at least 1 of each, and at most " +
                                             std::to_string(DraftOptions::kMost) + " guesses");
@@ -466,7 +468,7 @@ bool TextEngine::step(const std::function<void(std::size_t, TextChunk)>& give) {
   }
   const std::uint64_t number = reading < p.places.size() ? p.places[reading].text->number : 0;
   if (!writers.empty()) p.decode(writers, give);
-  if (reading < p.places.size() && p.has(reading, number)) p.read(reading, give);
+  if (reading < p.places.size() && p.has(reading, number)) p.read(reading, writers.empty(), give);
   return !writers.empty() || reading < p.places.size();
 }
 

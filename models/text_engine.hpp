@@ -82,13 +82,14 @@ class TextEngine {
     std::size_t slots = 4;    ///< texts at once
     std::size_t context = 0;  ///< tokens of each; 0: those that the model was made for, at most 4096
     std::uint64_t max_memory = 0;
-    std::size_t block = kBlock;  ///< tokens of a prompt that a step reads, above 0
+    /// Tokens of a prompt that a step reads, above 0. Not given: kBlock, while no other text is written kWideBlock.
+    std::optional<std::size_t> block{};
     /// Bytes of beginnings of texts that are kept for others; 0: none. Not given: kUsualCache, less where memory is
     /// short, none for a model that cannot be rolled back.
     std::optional<std::uint64_t> prefix_cache{};
     DraftOptions drafts{};
   };
-  static constexpr std::size_t kUsualContext = 4096, kBlock = 32;
+  static constexpr std::size_t kUsualContext = 4096, kBlock = 32, kWideBlock = 128;
   static constexpr std::uint64_t kUsualCache = std::uint64_t{256} << 20;
 
   /// @error as DecodingBatch::begin, DraftModel::make; full: a context above the model's; invalid_argument: no block,

@@ -124,22 +124,14 @@ Failure no_language_model(const mesh::NetworkSpec& spec, const std::string& text
               "network '" + spec.name + "': " + text + "; weft import makes networks that texts can be generated with");
 }
 
-DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing)
+DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing,
+                           Logits logits)
     : graph_(std::make_unique<mesh::Graph>(std::move(graph))),
       tokens_(tokens),
       workspace_stride_(whole_lines(graph_->workspace_size())),
       sharing_(sharing),
       buffers_(graph_->nodes().size()),
       workspace_(workspace_stride_ * sharing.threads) {
-  for (std::size_t id = 0; id < buffers_.size(); ++id) {
-    const mesh::Node& node = graph_->nodes()[id];
-    Buffers& own = buffers_[id];
-    own.y = Rows(rows, node.width);
-    if (node.is_port()) continue;
-    if (!node.reads_directly()) own.x = Rows(rows, node.in);
-    if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
-    own.cache = Rows(rows, node.layer->cache_size());
-  }
   const std::vector<mesh::NodeId> head = head_of(*graph_);
   head_input_ = head.front();
   is_head_.resize(buffers_.size());
@@ -153,14 +145,24 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
                  std::none_of(graph_->edges().begin(), graph_->edges().end(),
                               [&](const mesh::Edge& edge) { return is_head_[edge.from] && !is_head_[edge.to]; });
   if (!splits_head_) is_head_.assign(buffers_.size(), false);
+  for (std::size_t id = 0; id < buffers_.size(); ++id) {
+    const mesh::Node& node = graph_->nodes()[id];
+    if (logits == Logits::none_apart && is_head_[id]) continue;
+    Buffers& own = buffers_[id];
+    own.y = Rows(rows, node.width);
+    if (node.is_port()) continue;
+    if (!node.reads_directly()) own.x = Rows(rows, node.in);
+    if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
+    own.cache = Rows(rows, node.layer->cache_size());
+  }
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
-                                        std::size_t rows, const Sharing& sharing) {
+                                        std::size_t rows, const Sharing& sharing, Logits logits) {
   WEFT_TRY(const mesh::NetworkSpec own, with_context(spec, tokens, context));
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(own));
   if (!graph.loops().empty()) return no_language_model(spec, "has links backwards");
-  return DecodingPass(std::move(graph), tokens, rows, sharing);
+  return DecodingPass(std::move(graph), tokens, rows, sharing, logits);
 }
 
 std::span<const float> DecodingPass::features(std::size_t row) const noexcept {

@@ -86,9 +86,12 @@ class DecodingPass {
     std::size_t threads = 1;
     double grain_size = kernels::ParallelOptions::kGrainSize;
   };
+  /// Tokens whose logits there is memory for: each, or none where their layers can be run apart (splits_head), so that
+  /// the body alone may be run.
+  enum class Logits { each, none_apart };
   /// @error as `with_context` and Graph::build; shape_mismatch: links backwards
   static Result<DecodingPass> make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
-                                   std::size_t rows, const Sharing& sharing);
+                                   std::size_t rows, const Sharing& sharing, Logits logits = Logits::each);
 
   std::size_t tokens() const noexcept { return tokens_; }
   const mesh::Graph& graph() const noexcept { return *graph_; }
@@ -118,7 +121,7 @@ class DecodingPass {
   struct Buffers {
     Rows y, x, z, cache;
   };
-  DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing);
+  DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing, Logits logits);
 
   std::unique_ptr<mesh::Graph> graph_;
   std::size_t tokens_, workspace_stride_;

@@ -318,7 +318,7 @@ TEST_F(TextEquality, HoldsWhateverIsSharedGuessedSuspendedOrEnded) {
       way.engine.drafts.model = guesses == 2 ? &*draft : nullptr;
       way.engine.drafts.most = 1 + 3 * (seed % 5);
       const std::string how = std::to_string(way.engine.slots) + " slots, blocks of " +
-                              std::to_string(way.engine.block) + ", cache of " + std::to_string(cache) + ", guesses " +
+                              std::to_string(way.engine.block.value_or(0)) + ", cache of " + std::to_string(cache) + ", guesses " +
                               std::to_string(guesses) + " up to " + std::to_string(way.engine.drafts.most);
       const Counts counts = write(*model_, way, how);
       EXPECT_GT(counts.suspended, 100u) << how;
