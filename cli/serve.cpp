@@ -45,13 +45,14 @@ namespace {
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
-  std::string prefix_cache, scheduling = "fcfs", draft;
+  std::string prefix_cache, kv_memory, scheduling = "fcfs", draft;
   models::DraftOptions drafts;
   std::string tokenizer, chat_template, any_model = "auto", numa = "off", device, io_priority = "high";
   std::optional<std::uint64_t> port;
   std::uint64_t queue = 64, threads = 0, io_threads = 1, slots = 4, context = 0;
   double drain_delay = 0, drain_timeout = 30;
-  bool bridge = false, insecure = false, allow_weight_update = false, isolate_keys = false, json = false;
+  bool bridge = false, insecure = false, allow_weight_update = false, isolate_keys = false, overcommit = false,
+       json = false;
 };
 
 bool is_loopback(const std::string& address) {
@@ -120,6 +121,12 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   } else if (!request.prefix_cache.empty()) {
     WEFT_TRY(options.models.serving.engine.prefix_cache, parse_byte_size(request.prefix_cache));
   }
+  if (!request.kv_memory.empty()) {
+    WEFT_TRY(options.models.serving.engine.state_memory, parse_byte_size(request.kv_memory));
+  } else if (request.overcommit) {
+    return fail(Errc::invalid_argument, "--overcommit: give --kv-memory, the memory that texts share");
+  }
+  options.models.serving.engine.overcommits = request.overcommit;
   options.models.serving.engine.drafts = request.drafts;
   options.models.serving.by_priority = request.scheduling == "priority";
   options.models.serving.isolates_keys = request.isolate_keys;
@@ -349,6 +356,11 @@ Verb add_serve(CLI::App& program) {
   add_option(*app, "prefix-cache", r.prefix_cache,
              "Memory for beginnings of texts that others begin with too, of each language model; 256MiB, 0: none")
       .type_name("SIZE");
+  add_option(*app, "kv-memory", r.kv_memory,
+             "Memory for keys and values of all slots of a language model together; whole contexts")
+      .type_name("SIZE");
+  add_flag(*app, "overcommit", r.overcommit,
+           "With --kv-memory: texts begin before all that they can write has room, and may be computed again");
   add_flag(*app, "isolate-keys", r.isolate_keys, "Texts never go on from those that another key began");
   one_of(add_option(*app, "scheduling-policy", r.scheduling,
                     "Requests for texts get slots in their order, or by their priority: then texts give theirs away"),

@@ -115,7 +115,7 @@ DecodingBatch& DecodingBatch::operator=(DecodingBatch&&) noexcept = default;
 DecodingBatch::~DecodingBatch() = default;
 
 Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t sequences, std::size_t context,
-                                           std::uint64_t max_memory) {
+                                           std::uint64_t max_memory, std::uint64_t most_states) {
   if (sequences == 0 || context == 0)
     return fail(Errc::invalid_argument, std::to_string(sequences) + " sequences of " + std::to_string(context) +
                                             " tokens: both must be at least 1");
@@ -136,8 +136,9 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   const mesh::Graph& graph = parts->passes.back().graph();
   mesh::MemoryEstimate estimate;
   const std::string of = sequences == 1 ? "" : " of " + std::to_string(sequences) + " sequences each";
+  const std::uint64_t states = internal::SequenceStates::bytes(graph, sequences);
   estimate.add("keys and values of " + std::to_string(context) + " tokens" + of,
-               internal::SequenceStates::bytes(graph, sequences));
+               most_states == 0 ? states : std::min(states, most_states));
   WEFT_CHECK(mesh::check_memory("the context", estimate, max_memory));
   parts->states = internal::SequenceStates(graph, sequences);
   return DecodingBatch(std::move(parts));
@@ -179,6 +180,11 @@ Status DecodingBatch::roll_back(std::size_t sequence, std::size_t length) {
   position = length;
   parts_->states.cut(sequence, length);
   return {};
+}
+
+void DecodingBatch::release(std::size_t sequence) noexcept {
+  parts_->sequences[sequence] = {};
+  parts_->states.release(sequence);
 }
 
 std::size_t DecodingBatch::part_size(std::size_t tokens) const noexcept { return parts_->states.saved_size(tokens); }
@@ -250,11 +256,17 @@ Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::
   return logits;
 }
 
+Status DecodingBatch::prepare(std::size_t tokens) {
+  if (tokens > kMostEach)
+    return fail(Errc::invalid_argument,
+                std::to_string(tokens) + " tokens at once are more than " + std::to_string(kMostEach));
+  WEFT_CHECK(parts_->pass_of(tokens));
+  return {};
+}
+
 Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, std::span<const text::TokenId> ids) {
   WEFT_CHECK(check(sequence, ids));
-  if (ids.size() > kMostEach)
-    return fail(Errc::invalid_argument,
-                std::to_string(ids.size()) + " tokens at once are more than " + std::to_string(kMostEach));
+  WEFT_CHECK(prepare(ids.size()));
   Parts& p = *parts_;
   WEFT_TRY(DecodingPass* const pass, p.pass_of(ids.size()));
   const kernels::FlushSubnormals exact;

@@ -25,11 +25,12 @@ Status check_logits(std::span<const float> logits, std::size_t position);
 /// @thread one at a time; the mesh lends its weights, outlives the batch and stays as it is
 class DecodingBatch {
  public:
-  /// `context`: tokens that each sequence can take. Memory of all sequences is taken at once. `max_memory`: bytes, 0:
-  /// no bound of its own.
+  /// `context`: tokens that each sequence can take. Memory is taken with the tokens. `max_memory`: bytes that it may
+  /// take, 0: no bound of its own. `most_states`: bytes of keys and values that the caller lets sequences have
+  /// together, 0: whole contexts.
   /// @error as `with_context`; invalid_argument: no sequences, no context; too_large: its memory, by estimate
   static Result<DecodingBatch> begin(const mesh::Mesh& mesh, std::size_t sequences, std::size_t context,
-                                     std::uint64_t max_memory = 0);
+                                     std::uint64_t max_memory = 0, std::uint64_t most_states = 0);
   DecodingBatch(DecodingBatch&&) noexcept;
   DecodingBatch& operator=(DecodingBatch&&) noexcept;
   ~DecodingBatch();
@@ -55,6 +56,9 @@ class DecodingBatch {
   /// @error as `accept`, but for logits; invalid_argument: more than kMostEach
   Result<std::span<const float>> accept_each(std::size_t sequence, std::span<const text::TokenId> ids);
   static constexpr std::size_t kMostEach = 32;
+  /// Makes the pass of `accept_each` for so many tokens, else it is made when it is needed first.
+  /// @error as `with_context`; invalid_argument: more than kMostEach
+  Status prepare(std::size_t tokens);
 
   /// Success where sequences can be rolled back. @error unsupported: a layer whose state is not what each token left
   /// (mesh::TokenwiseState), naming its type
@@ -63,6 +67,8 @@ class DecodingBatch {
   /// key or value is lost by tokens that were taken since, of layers with a window neither. Costs nothing.
   /// @error as `can_roll_back`; out_of_range: no such sequence, fewer tokens than `length`
   Status roll_back(std::size_t sequence, std::size_t length);
+  /// As `roll_back` to none, and gives the memory of keys and values back. @pre can_roll_back()
+  void release(std::size_t sequence) noexcept;
   /// Floats of what `tokens` tokens left in all layers: their keys and values. @pre can_roll_back()
   std::size_t part_size(std::size_t tokens) const noexcept;
   /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one, which has then taken these

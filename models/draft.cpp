@@ -56,6 +56,11 @@ Result<DraftModel> DraftModel::make(const LanguageModel& model, const LanguageMo
   return DraftModel(*std::move(batch), slots);
 }
 
+void DraftModel::release(std::size_t slot) noexcept {
+  taken_[slot].clear();
+  batch_.release(slot);
+}
+
 std::vector<text::TokenId> DraftModel::guess(std::size_t slot, const TokenHistory& before,
                                              const SamplerOptions& options, std::size_t most) {
   std::vector<text::TokenId>& taken = taken_[slot];

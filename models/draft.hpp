@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,17 +27,20 @@ struct DraftOptions {
   static constexpr std::size_t kMost = DecodingBatch::kMostEach - 1;
   bool looks_up = false;                 ///< what followed the last tokens where they stood before in the text
   const LanguageModel* model = nullptr;  ///< a smaller model of the same vocabulary; where nothing was looked up
-  std::size_t most = 8;                  ///< guesses in a pass, at most; 1 to kMost
+  std::size_t most = 7;                  ///< guesses in a pass, at most; 1 to kMost
 
   bool is_on() const noexcept { return looks_up || model; }
+  /// Of so many guesses, those that a pass takes: with the token before them 2, 4, 8, 16 or 32, so that few kinds of
+  /// passes are made.
+  static std::size_t in_pass(std::size_t guesses) noexcept { return std::bit_floor(guesses + 1) - 1; }
 };
 
 /// The tokens that followed the last ones of `ids` where the longest run of them, of 2 to 16, stood before; of several
 /// such places the last. `most` of them, over and over where fewer stand there; none where there is no such place.
 std::vector<text::TokenId> repeated_after(std::span<const text::TokenId> ids, std::size_t most);
 
-/// Guesses for the next pass, by how many of the last ones were right: twice as many after those that all were, one
-/// more than were right after others; after two and more passes without any, none for a while.
+/// Guesses for the next pass, by how many of the last ones were right: twice as many and one after those that all were,
+/// one more than were right after others; after two and more passes without any, none for a while.
 class DraftLength {
  public:
   explicit DraftLength(std::size_t most) noexcept : most_(most), next_(std::min(most, kFirst)) {}
@@ -46,13 +50,13 @@ class DraftLength {
     return 0;
   }
   void tell(std::size_t guessed, std::size_t right) noexcept {
-    next_ = std::min(most_, right == guessed ? std::max(next_, 2 * guessed) : right + 1);
+    next_ = std::min(most_, right == guessed ? std::max(next_, 2 * guessed + 1) : right + 1);
     misses_ = right > 0 ? 0 : std::min(misses_ + 1, kMostMisses);
     waits_ = misses_ > 0 ? (std::size_t{1} << misses_) - 2 : 0;
   }
 
  private:
-  static constexpr std::size_t kFirst = 4, kMostMisses = 5;
+  static constexpr std::size_t kFirst = 3, kMostMisses = 5;
   std::size_t most_, next_, misses_ = 0, waits_ = 0;
 };
 
@@ -71,6 +75,8 @@ class DraftModel {
   /// finite.
   std::vector<text::TokenId> guess(std::size_t slot, const TokenHistory& before, const SamplerOptions& options,
                                    std::size_t most);
+  /// Gives the memory of a slot's keys and values back.
+  void release(std::size_t slot) noexcept;
 
  private:
   DraftModel(DecodingBatch batch, std::size_t slots) : batch_(std::move(batch)), taken_(slots) {}

@@ -88,6 +88,12 @@ class TextEngine {
     /// short, none for a model that cannot be rolled back.
     std::optional<std::uint64_t> prefix_cache{};
     DraftOptions drafts{};
+    /// Bytes of keys and values of all slots together; 0: whole contexts. Texts for which there is no room wait in
+    /// their slots: those of the highest priority number, and of these the last ones. One that is paused keeps its own.
+    std::uint64_t state_memory = 0;
+    /// False: a text begins when all that it can write has room. True: when its tokens so far have, and it loses its
+    /// keys and values where others grow; they are computed again later, with the same bits.
+    bool overcommits = false;
   };
   static constexpr std::size_t kUsualContext = 4096, kBlock = 32, kWideBlock = 128;
   static constexpr std::uint64_t kUsualCache = std::uint64_t{256} << 20;
@@ -95,7 +101,8 @@ class TextEngine {
   /// @error as DecodingBatch::begin, DraftModel::make; full: a context above the model's; invalid_argument: no block,
   /// no
   ///        guesses or too many; out_of_range: a prefix cache without room for a block of 64 tokens; unsupported: a
-  ///        prefix cache or guesses with a model that cannot be rolled back
+  ///        prefix cache, guesses or a bound of `state_memory` with a model that cannot be rolled back, or one below a
+  ///        context
   static Result<TextEngine> make(const LanguageModel& model, const Options& options);
   TextEngine(TextEngine&&) noexcept;
   TextEngine& operator=(TextEngine&&) noexcept;
@@ -109,6 +116,7 @@ class TextEngine {
   /// State of a slot. @pre slot < slots()
   struct Slot {
     bool is_busy = false, is_reading = false;  ///< reading: its prompt
+    bool is_parked = false;                    ///< it waits for memory
     std::size_t position = 0, prompt = 0, written = 0, most_tokens = 0;
   };
   Slot slot(std::size_t slot) const noexcept;
@@ -150,6 +158,8 @@ class TextEngine {
     std::uint64_t bytes = 0, evicted = 0;
   };
   CacheUse cache_use() const noexcept;
+  /// Texts that lost their keys and values to others, since it was made.
+  std::uint64_t parked() const noexcept;
 
   /// A token of each text, with guesses several, and a block of the prompt that comes first: of the lowest priority
   /// number, and of these the one that was begun first. `give` gets what came of each; once it ended, the slot is free.

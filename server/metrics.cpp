@@ -187,8 +187,8 @@ void add_model(Families& to, const ServedModel& served) {
   to.counter("weft_draft_tokens_total", "Tokens that were guessed", as_double(counters.guessed_tokens), model);
   to.counter("weft_draft_tokens_accepted_total", "Guessed tokens that were written", as_double(counters.guessed_right),
              model);
-  to.counter("weft_preemptions_total", "Texts that gave their slots to more urgent ones", as_double(counters.suspended),
-             model);
+  to.counter("weft_preemptions_total", "Texts that gave their slots or memory to others",
+             as_double(counters.suspended + counters.parked), model);
   const models::TextEngine::CacheUse cache = served.statistics()->cache;
   to.gauge("weft_prefix_cache_bytes", "Bytes of beginnings of texts that are kept", as_double(cache.bytes), model);
   to.counter("weft_prefix_cache_evicted_total", "Blocks of 64 tokens that made room for others",

@@ -167,8 +167,10 @@ void ServedModel::work() {
     const bool writes = !is_paused();
     if (writes) admit();
     look_after();
-    if (writes && engine_->step([this](std::size_t slot, models::TextChunk part) { give(slot, std::move(part)); }))
-      count_bytes();
+    if (writes) {
+      is_stuck_ = !engine_->step([this](std::size_t slot, models::TextChunk part) { give(slot, std::move(part)); });
+      if (!is_stuck_) count_bytes();
+    }
     remove_ended();
     publish();
   }
@@ -188,9 +190,12 @@ bool ServedModel::wait_for_work() {
   const auto is_news = [this] { return stops_ || !aborted_.empty() || forgets_; };
   const auto is_wanted = [&] { return is_news() || (!queue_.empty() && !is_paused_); };
   const bool has_room = engine_->free_slots() > 0;
-  const bool can_write = !is_paused_ && std::any_of(places_.begin(), places_.end(), [](const Place& each) {
-    return each.request && !each.request->is_full;
-  });
+  // Texts that wait for memory, where a step found nothing to do, wait for readers that are too slow.
+  const auto can_go_on = [this](const Place& each) {
+    const auto slot = static_cast<std::size_t>(&each - places_.data());
+    return each.request && !each.request->is_full && !(is_stuck_ && engine_->slot(slot).is_parked);
+  };
+  const bool can_write = !is_paused_ && std::any_of(places_.begin(), places_.end(), can_go_on);
   // Requests in the queue wait while readers that are too slow have all slots.
   if (!can_write && !running_.empty() && !has_room)
     changed_.wait_for(hold, kFullPause, is_news);
@@ -429,6 +434,7 @@ void ServedModel::publish() {
   }
   made->request_seconds = request_seconds_;
   made->cache = engine_->cache_use();
+  counters_.parked.store(engine_->parked(), std::memory_order_relaxed);
   const std::lock_guard hold(mutex_);
   statistics_ = std::move(made);
 }

@@ -53,6 +53,7 @@ struct ModelCounters {
   std::atomic<std::uint64_t> prompt_tokens{0}, cached_tokens{0}, generated_tokens{0};
   std::atomic<std::uint64_t> guessed_tokens{0}, guessed_right{0};
   std::atomic<std::uint64_t> suspended{0};  ///< texts that gave their slots to more urgent ones
+  std::atomic<std::uint64_t> parked{0};     ///< texts that gave their keys and values to others
   LatencyHistogram first_token, between_tokens;
 };
 
@@ -189,6 +190,7 @@ class ServedModel {
   std::vector<Place> places_;
   std::uint64_t next_number_ = 1;
   double request_seconds_ = 0;
+  bool is_stuck_ = false;  // the last step found nothing to do
   std::thread thread_;
 };
 

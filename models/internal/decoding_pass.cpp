@@ -40,6 +40,13 @@ kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
   return {width_ ? memory_.data() + first * stride_ : nullptr, rows, width_, stride_};
 }
 
+LazyRows::LazyRows(std::size_t rows, std::size_t width)
+    : memory_(rows * whole_lines(width) * sizeof(float)), width_(width), stride_(whole_lines(width)) {}
+
+kernels::MatrixView LazyRows::view(std::size_t first, std::size_t rows) noexcept {
+  return {width_ ? data() + first * stride_ : nullptr, rows, width_, stride_};
+}
+
 SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) {
   for (mesh::NodeId id = 0; id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
@@ -78,6 +85,11 @@ void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
 void SequenceStates::cut(std::size_t sequence, std::size_t tokens) noexcept {
   for (std::size_t node = 0; node < tokenwise_.size(); ++node)
     if (tokenwise_[node]) tokenwise_[node]->cut(tokens, sides_[0][node].row(sequence).data());
+}
+
+void SequenceStates::release(std::size_t sequence) noexcept {
+  for (LazyRows& each : sides_[0]) each.release(sequence);
+  cut(sequence, 0);
 }
 
 std::size_t SequenceStates::saved_size(std::size_t tokens) const noexcept {

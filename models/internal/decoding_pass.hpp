@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "models/internal/zeroed_pages.hpp"
+
 #include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/graph.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -39,6 +41,22 @@ class Rows {
   std::size_t width_ = 0, stride_ = 0;
 };
 
+/// The same in memory that is taken when it is written, and can be given back row by row.
+class LazyRows {
+ public:
+  LazyRows() = default;
+  LazyRows(std::size_t rows, std::size_t width);
+  std::span<float> row(std::size_t i) noexcept { return {data() + i * stride_, width_}; }
+  kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
+  /// Gives the whole pages of a row back. What the others hold may be anything then.
+  void release(std::size_t i) noexcept { memory_.release(i * stride_ * sizeof(float), width_ * sizeof(float)); }
+
+ private:
+  float* data() noexcept { return static_cast<float*>(memory_.data()); }
+  ZeroedPages memory_;
+  std::size_t width_ = 0, stride_ = 0;
+};
+
 /// Hidden states of several sequences, by node, [sequences, state_size()]: on two sides, before and after a run, or but
 /// one where the layer updates it in place, as attention does, whose keys and values would take long to copy.
 class SequenceStates {
@@ -47,7 +65,7 @@ class SequenceStates {
   SequenceStates(const mesh::Graph& graph, std::size_t sequences);
   static std::uint64_t bytes(const mesh::Graph& graph, std::size_t sequences) noexcept;
 
-  Rows& at(std::size_t side, mesh::NodeId node) noexcept { return sides_[in_place_[node] ? 0 : side][node]; }
+  LazyRows& at(std::size_t side, mesh::NodeId node) noexcept { return sides_[in_place_[node] ? 0 : side][node]; }
   /// From one side to the other.
   void copy(std::size_t from, std::size_t to, std::size_t sequence) noexcept;
   /// To zeros on one side.
@@ -59,6 +77,8 @@ class SequenceStates {
   const std::string& not_tokenwise() const noexcept { return not_tokenwise_; }
   /// A sequence's states as they are after its first `tokens` tokens.
   void cut(std::size_t sequence, std::size_t tokens) noexcept;
+  /// As `cut` to none, and gives their memory back.
+  void release(std::size_t sequence) noexcept;
   /// Floats of what so many tokens left, and copies of it out of a sequence's states and back (TokenwiseState).
   std::size_t saved_size(std::size_t tokens) const noexcept;
   void save(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
@@ -67,7 +87,7 @@ class SequenceStates {
   Hash128 hash(std::size_t side, std::size_t sequence, std::size_t tokens);
 
  private:
-  std::array<std::vector<Rows>, 2> sides_{};
+  std::array<std::vector<LazyRows>, 2> sides_{};
   std::vector<bool> in_place_{};
   std::vector<const mesh::TokenwiseState*> tokenwise_{};  // by node; null where there is no state or another kind
   std::string not_tokenwise_{};

@@ -57,6 +57,8 @@ struct EngineSlot {
   std::vector<text::TokenId> taken{};
   std::string tenant{};      // whose tokens they are
   bool is_shareable = true;  // others may go on from them
+  bool is_parked = false;    // its text has no memory for keys and values now
+  std::size_t held = 0;      // tokens whose keys and values have memory; those that were taken, or more
   std::uint64_t used = 0;
 
   bool is_reading() const noexcept { return taken.size() < text->to_take(); }

@@ -32,25 +32,31 @@ TEST(RepeatedAfter, GivesNothingWhereNoTwoTokensCameBefore) {
   EXPECT_TRUE(repeated_after(Ids{1, 2, 1, 2}, 0).empty());
 }
 
+TEST(DraftOptions, TakesGuessesThatFillAPass) {
+  const std::size_t wanted[] = {0, 1, 1, 3, 3, 3, 3, 7};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(DraftOptions::in_pass(i), wanted[i]) << i;
+  EXPECT_EQ(DraftOptions::in_pass(DraftOptions::kMost), 31u);
+}
+
 TEST(DraftLength, GrowsWithRightGuessesAndPausesAfterWrongOnes) {
   DraftLength length(10);
-  EXPECT_EQ(length.next(), 4u);
-  length.tell(4, 4);
-  EXPECT_EQ(length.next(), 8u);
-  length.tell(8, 8);
+  EXPECT_EQ(length.next(), 3u);
+  length.tell(3, 3);
+  EXPECT_EQ(length.next(), 7u);
+  length.tell(7, 7);
   EXPECT_EQ(length.next(), 10u);
   length.tell(10, 3);
   EXPECT_EQ(length.next(), 4u);
-  length.tell(2, 2);  // no more were found
+  length.tell(1, 1);  // no more were found
   EXPECT_EQ(length.next(), 4u);
-  length.tell(4, 0);
+  length.tell(3, 0);
   EXPECT_EQ(length.next(), 1u);
   length.tell(1, 0);
   EXPECT_EQ(length.next(), 0u);
   EXPECT_EQ(length.next(), 0u);
   EXPECT_EQ(length.next(), 1u);
   length.tell(1, 1);
-  EXPECT_EQ(length.next(), 2u);
+  EXPECT_EQ(length.next(), 3u);
   for (int i = 0; i < 40; ++i) length.tell(1, 0);
   int waits = 0;
   while (length.next() == 0) ++waits;

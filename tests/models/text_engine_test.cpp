@@ -252,6 +252,50 @@ TEST(TextEngine, RefusesCachesAndDraftsThatCannotBe) {
   EXPECT_EQ(alone(*engine, request).times.cached, 0u);
 }
 
+TEST(TextEngine, WaitsForMemoryAndRefusesLessThanAContext) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto model = stories();
+  ASSERT_TRUE(model) << model.error().text();
+  const std::uint64_t token = 5 * 4 * (8 + 16) * sizeof(float);
+  const auto refused = TextEngine::make(*model, {.slots = 4, .context = 200, .state_memory = 199 * token});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::out_of_range);
+  EXPECT_NE(refused.error().text().find("199 tokens"), std::string::npos) << refused.error().text();
+  auto engine = TextEngine::make(*model, {.slots = 4, .context = 200, .prefix_cache = 0, .state_memory = 200 * token});
+  ASSERT_TRUE(engine) << engine.error().text();
+  TextRequest request = long_request(90, 0, 1);
+  request.most_tokens = 20;
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->begin(request));
+  std::vector<Written> written(4);
+  const auto step = [&] {
+    return engine->step([&](std::size_t slot, TextChunk part) { written[slot].take(std::move(part)); });
+  };
+  ASSERT_TRUE(step());
+  EXPECT_FALSE(engine->slot(0).is_parked);  // 110 tokens of 200
+  for (std::size_t slot = 1; slot < 4; ++slot) EXPECT_TRUE(engine->slot(slot).is_parked);
+  // One that is paused keeps its memory; a more urgent one takes it.
+  engine->pause(0, true);
+  EXPECT_FALSE(step());
+  EXPECT_FALSE(engine->slot(0).is_parked);
+  engine->pause(0, false);
+  engine->drop(3);
+  TextRequest urgent = request;
+  urgent.priority = -1;
+  ASSERT_EQ(*engine->begin(urgent), 3u);
+  ASSERT_TRUE(step());
+  EXPECT_TRUE(engine->slot(0).is_parked);
+  EXPECT_FALSE(engine->slot(3).is_parked);
+  EXPECT_EQ(engine->parked(), 1u);
+  while (step()) {
+  }
+  for (const Written& each : written) {
+    EXPECT_EQ(each.end, TextChunk::End::length);
+    EXPECT_EQ(each.ids, written[0].ids);
+  }
+  // Tokens of free slots go before a text waits.
+  EXPECT_EQ(alone(*engine, long_request(190, 0, 2)).times.written, 4u);
+}
+
 TEST(TextEngine, GuessesTokensOfTextsThatRepeat) {
   if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
   const auto model = stories();

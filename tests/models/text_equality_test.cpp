@@ -149,7 +149,7 @@ struct Way {
 
 /// Sums over a way's requests, to see that it took the paths that it is for.
 struct Counts {
-  std::size_t cached = 0, guessed = 0, right = 0, suspended = 0, dropped = 0;
+  std::size_t cached = 0, guessed = 0, right = 0, suspended = 0, dropped = 0, parked = 0;
 };
 
 class Company {
@@ -167,6 +167,7 @@ class Company {
       engine_.step([&](std::size_t slot, const TextChunk& part) { take(slot, part); });
       for (std::size_t slot = 0; slot < engine_.slots(); ++slot) engine_.pause(slot, false);
     }
+    counts.parked = engine_.parked();
     return std::move(written_);
   }
   Counts counts;
@@ -329,6 +330,23 @@ TEST_F(TextEquality, HoldsWhateverIsSharedGuessedSuspendedOrEnded) {
         EXPECT_GT(counts.right, 50u) << how;
         EXPECT_LT(counts.right, counts.guessed) << how;
       }
+    }
+}
+
+TEST_F(TextEquality, HoldsWhereMemoryIsShort) {
+  // Two contexts for five slots, and one. A token has 5 layers, 4 heads of 8 values, in places for 16.
+  const std::uint64_t token = 5 * 4 * (8 + 16) * sizeof(float);
+  std::uint32_t seed = 20;
+  for (const bool overcommits : {false, true})
+    for (const std::size_t contexts : {1u, 2u}) {
+      Way way{.requests = kRequests / 2, .seed = ++seed};
+      way.engine = {.slots = 5, .context = kContext, .block = 64};
+      way.engine.prefix_cache = seed % 2 == 0 ? std::uint64_t{0} : std::uint64_t{1} << 20;
+      way.engine.drafts.looks_up = true;
+      way.engine.state_memory = contexts * kContext * token;
+      way.engine.overcommits = overcommits;
+      const std::string how = std::to_string(contexts) + " contexts" + (overcommits ? ", overcommitted" : "");
+      EXPECT_GT(write(*model_, way, how).parked, 0u) << how;
     }
 }
 
