@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft live: an agent that acts in an environment and learns from what comes of it.
 
+#include "cli/device_report.hpp"
 #include "cli/external_world.hpp"
 #include "cli/json_line.hpp"
 #include "cli/model.hpp"
@@ -43,6 +44,7 @@ constexpr std::uint64_t kExternalBlock = 16;
 
 struct LiveRequest {
   std::string file, state, logdir, executor = "auto";
+  std::string device;  // empty: the network's
   ExternalWorld::Place world;
   std::optional<std::string> durability;
   std::optional<std::uint64_t> steps, seed, checkpoint_every;
@@ -93,6 +95,7 @@ class Live {
     options.threads = request_.threads;
     options.max_memory = request_.max_memory;
     options.executor = *scheduler::parse_executor(request_.executor);
+    options.device = request_.device;
     WEFT_TRY(const auto reinforcement, agent::read_reinforcement(spec.reinforcement));
     WEFT_CHECK(make_world(reinforcement.environment));
     WEFT_CHECK(open_agent(model, spec, options));
@@ -285,7 +288,8 @@ class Live {
                  {"mean_return", loop().mean_return()},
                  {"interrupted", noted_signal() != 0},
                  {"seconds", seconds},
-                 {"steps_per_second", rate}};
+                 {"steps_per_second", rate},
+                 {"device", device_json(mesh().device_statistics())}};
       if (is_whole) event["tick"] = mesh().ticks();
       if (is_whole) event["state_hash"] = hash();
       print_json(event);
@@ -294,6 +298,8 @@ class Live {
     std::printf("steps       %s in %s episodes, %s steps/s\n", grouped(loop().steps()).c_str(),
                 grouped(loop().episodes()).c_str(), short_number(rate).c_str());
     std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
+    if (const auto* const device = mesh().device_statistics())
+      std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     if (is_whole) std::printf("state hash  %s\n", hash().c_str());
   }
 
@@ -313,6 +319,7 @@ Status live(const LiveRequest& request) {
   if (!is_kept && (request.durability || request.checkpoint_every || request.salvage))
     return fail(Errc::invalid_argument,
                 "--durability, --checkpoint-every, --salvage: they are of a data directory; give --state DIR");
+  WEFT_CHECK(check_device(request.device));
   WEFT_TRY(const Model model, read_model(request.file));
   WEFT_TRY(const mesh::NetworkSpec spec, spec_of(model, request));
   Live run(request, spec.name);
@@ -346,6 +353,7 @@ Verb add_live(CLI::App& program) {
   add_flag(*app, "salvage", r.salvage, "Go on where a damaged journal ends, and forget what came after");
   add_option(*app, "threads", r.threads, "Threads at most; 0: all usable cores").within(std::uint64_t{0}, kMostThreads);
   add_max_memory(*app, r.max_memory);
+  add_device(*app, r.device);
   add_executor(*app, r.executor);
   add_option(*app, "logdir", r.logdir, "Also write each episode's numbers there: for TensorBoard, and as scalars.csv")
       .type_name("DIR");

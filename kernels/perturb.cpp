@@ -25,10 +25,6 @@ using namespace formulas;
 using Real = FloatVec;
 #endif
 
-constexpr float kLargestUse = 1e30f;
-constexpr float kByteDeviation = 147.80054f;  // of the sum of four bytes: sqrt(4 (256^2 - 1) / 12)
-constexpr int kByteMean = 510;
-
 float utility_update(float* u, const float* w, const float* g, float decay, std::size_t n) noexcept {
   WEFT_ISA_RAN();
   const Real kept = repeated(decay), taken = repeated(1.0f - decay);

@@ -15,6 +15,12 @@ namespace weft::kernels {
 /// @source  Elsayed and Mahmood 2024, arXiv:2404.00781, algorithm 1, utilities of first order
 float utility_update(float* u, const float* w, const float* g, float decay, std::size_t n) noexcept;
 
+/// Standard deviation of the sum of the four bytes of a word, sqrt(4 (256^2 - 1) / 12), and its mean.
+inline constexpr float kByteDeviation = 147.80054f;
+inline constexpr int kByteMean = 510;
+/// Utilities take no more than this of a single gradient, on either side of 0.
+inline constexpr float kLargestUse = 1e30f;
+
 /// One perturbed update of a parameter.
 struct PerturbedStep {
   std::size_t out = 0, in = 0;  // of a matrix, whose arrays are panels; in 0: a vector of `out` values

@@ -84,11 +84,8 @@ Status check_memory(const mesh::Mesh& mesh, const LearningOptions& options) {
                   (is_direct ? "n n / 2" : "n n") + " of a layer's values: give --schedule settle or learning.horizon");
 }
 
-/// Checks the mesh for `replay` and `consolidation`.
+/// Checks the mesh for `replay`.
 Status check_past(const mesh::Mesh& mesh, const LearningOptions& given) {
-  if ((given.replay.is_on() || given.consolidation.is_on()) && mesh.device_statistics())
-    return fail(Errc::unsupported, std::string("learning.") + (given.replay.is_on() ? "replay" : "consolidation") +
-                                       ": the network is on a device, which has none yet; give device 'cpu'");
   const std::size_t rows = given.learners + given.replay.rows();
   if (given.replay.is_on() && rows > mesh.sessions())
     return fail(Errc::invalid_argument, "learning.replay.samples: " + std::to_string(given.replay.samples) +
@@ -108,12 +105,6 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   WEFT_CHECK(UnitRenewal::check(mesh, given.renew));
   WEFT_CHECK(check_memory(mesh, given));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
-  if (options.traces && mesh.device_statistics())
-    return fail(Errc::unsupported,
-                "learning.traces: the network is on a device, which has no traces yet; give device 'cpu'");
-  if (options.perturb.is_on() && mesh.device_statistics())
-    return fail(Errc::unsupported,
-                "learning.perturb: the network is on a device, which has none yet; give device 'cpu'");
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
   const History history = plan.history;
   std::unique_ptr<Learner> learner(
@@ -329,7 +320,8 @@ Status Learner::run(std::span<const mesh::RunInput> inputs, std::uint64_t first,
                     std::uint64_t steps) {
   LearnerParts& p = *parts_;
   SampleClock::Counters& now = p.clock.now;
-  p.updates.follow(MeshAccess::weights(p.mesh), [&] { MeshAccess::sync(p.mesh, true); });
+  // Access to the weights brings all of them here from a device.
+  if (p.updates.must_follow(MeshAccess::weight_changes(p.mesh))) p.updates.follow(MeshAccess::weights(p.mesh));
   for (const mesh::RunInput& input : inputs) {
     const NodeId port = *p.mesh.graph().find_port(input.port);
     const std::size_t row = p.mesh.sessions() * p.mesh.graph().nodes()[port].width;

@@ -7,6 +7,8 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "kernels/trace.hpp"
+
 #include "core/state_hash.hpp"
 
 #include <algorithm>
@@ -36,7 +38,9 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
     visit(region);
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, parameters[i].spec->stored_size(), RegionUse::own);
+    // Consolidation reads gradients after a sample.
+    const RegionUse gradients = parts_.options.consolidation.weighs() ? RegionUse::kept : RegionUse::own;
+    if (optimizer.gradient(i)) beside(optimizer.gradient(i), i, parameters[i].spec->stored_size(), gradients);
     for (std::size_t s = 0; s < optimizer.slots(); ++s)
       if (optimizer.slot(s, i)) beside(optimizer.slot(s, i), i, optimizer.slot_size(s, i), RegionUse::kept);
     if (const Adapters& adapters = optimizer.adapters(); adapters.has(i))
@@ -47,6 +51,10 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
     visit(region_of(optimizer.updates(), RegionUse::kept));
     visit(region_of(optimizer.factors(), RegionUse::own));
   }
+  // Layers add to sums and read rates that are of several, on the host too where that runs some of them.
+  for (const std::span<const float> numbers :
+       {optimizer.traces().sums(), optimizer.traces().rates(), optimizer.traces().layer_rates()})
+    visit(region_of(numbers, RegionUse::kept));
   if (!optimizer.norms().empty()) {
     visit(region_of(optimizer.squares(), RegionUse::own));
     // One layer adds what others wrote, of which those that have not learned yet are 0; all read the sum.
@@ -99,6 +107,9 @@ void RecordedLearner::each_region(const std::function<void(const DeviceRegion&)>
     ring(output.classes, places, true);
     ring(output.values, parts_.options.learners * output.width, true);
     ring(output.weights, parts_.options.learners, true);
+    ring(output.signals, parts_.options.learners * kernels::kTraceSignal, true);
+    ring(output.guides, parts_.options.learners * output.width, true);
+    visit(region_of(output.guide_work, RegionUse::own));
     ring(output.predictions, places, false);
     ring(output.losses, places, false);
   }
@@ -143,9 +154,13 @@ std::optional<Hash128> RecordedLearner::record_key(std::uint64_t step, std::uint
   key.add(std::min<std::uint64_t>(tick, 2 * std::uint64_t{deepest} + 2));
   const auto add_sample = [&](std::int64_t sample) {
     if (sample == SampleClock::kNoSample) return key.add(std::uint64_t{2});
-    for (const OutputRing& output : parts_.rings.outputs())
+    for (const OutputRing& output : parts_.rings.outputs()) {
       for (const std::uint32_t label : parts_.rings.labels(output, static_cast<std::uint64_t>(sample)))
         key.add(std::uint64_t{label == kGradient ? 3u : label != kNoLabel ? 1u : 0u});
+      if (output.guide_scales.empty()) continue;
+      const float scale = output.guide_scales[parts_.rings.slot(static_cast<std::uint64_t>(sample))];
+      key.add(std::uint64_t{std::bit_cast<std::uint32_t>(scale)});
+    }
     if (parts_.options.weights) key.add(std::uint64_t{parts_.rings.teaches(static_cast<std::uint64_t>(sample))});
     key.add(std::uint64_t{parts_.late.is_observed(static_cast<std::uint64_t>(sample))});
     key.add(std::uint64_t{parts_.late.is_shown_again(static_cast<std::uint64_t>(sample))});

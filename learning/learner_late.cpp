@@ -48,21 +48,6 @@ void keep_target(const mesh::Graph& graph, const SampleRings& rings, std::span<c
   }
 }
 
-/// The steps that traces of the outputs' layers are to make; they stay where there is none.
-void signal_traces(LearnerParts& p, std::span<const Target> targets) {
-  Optimizer& optimizer = p.updates.optimizer();
-  if (!optimizer.has_traces()) return;
-  for (std::size_t o = 0; o < p.rings.outputs().size(); ++o) {
-    const auto target = std::find_if(targets.begin(), targets.end(), [&](const Target& t) {
-      return p.mesh.graph().find_output(t.output) == p.rings.outputs()[o].node;
-    });
-    if (target == targets.end())
-      optimizer.signal(o, {});
-    else
-      optimizer.signal(o, target->signal ? std::span(&*target->signal, 1) : target->signals);
-  }
-}
-
 /// The ports' values of all sessions, as they are now: those given, and of the others those that stay.
 void keep_input(const mesh::Mesh& mesh, std::span<const mesh::RunInput> inputs, std::vector<float>& x) {
   float* to = x.data();
@@ -154,7 +139,6 @@ Status Learner::teach(Ticket ticket, std::span<const Target> targets) {
   LateSample& sample = p.late.at(ticket);
   keep_target(p.mesh.graph(), p.rings, targets, p.options.learners, sample.target);
   sample.has_target = true;
-  signal_traces(p, targets);
   if (sample.has_answer) {
     score_late(p, sample);
     p.late.close(sample, Fate::taught);
@@ -162,6 +146,7 @@ Status Learner::teach(Ticket ticket, std::span<const Target> targets) {
   if (!teaches(targets, p.options.learners)) return {};
   if (p.options.late == Late::again) return learn_again(sample);
   p.rings.put(sample.position, sample.target);
+  if (p.options.traces) p.rings.put_signals(p.mesh.graph(), targets, sample.position);
   if (!p.clock.is_pipelined()) return teach_settled(sample);
   if (p.mesh.ticks() <= sample.end_tick) return {};
   // One error enters a step; the one that waits goes first, in a step without a tick.

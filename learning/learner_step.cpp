@@ -14,6 +14,13 @@ using mesh::NodeId;
 
 namespace {
 
+/// Signals of the output by whose error the layer's traces move; null: it has no target of this sample, or there are
+/// no traces.
+const float* signals_of(const LearnerParts& parts, NodeId node, std::uint64_t sample) noexcept {
+  const std::int32_t output = parts.plan.layers[node].traced_for;
+  return output < 0 ? nullptr : parts.rings.signals(static_cast<std::size_t>(output), sample);
+}
+
 /// Learning of one layer in one step: an update of the errors that reach the layer in it, or the part of a settled
 /// sample's update that is in this step.
 class LayerUpdate {
@@ -39,6 +46,7 @@ class LayerUpdate {
     if (outcome == BackwardStep::Outcome::failed) parts_.updates.fail(at_.node);
     is_used_ |= outcome == BackwardStep::Outcome::used;
     at_.is_first = false;
+    sample_ = sample;
   }
   /// Of an output's error: its answer is scored, and nothing is learned from it.
   void score(const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample) noexcept {
@@ -46,7 +54,8 @@ class LayerUpdate {
   }
   void end() noexcept {
     if (!at_.product)
-      parts_.updates.end(at_.context, at_.node, is_used_, at_.parity, parts_.sizes);
+      parts_.updates.end(at_.context, at_.node, is_used_, at_.parity, parts_.sizes,
+                         signals_of(parts_, at_.node, sample_));
     else if (is_used_)
       parts_.updates.end_product(at_.context, at_.node, product_);
   }
@@ -55,6 +64,7 @@ class LayerUpdate {
   LearnerParts& parts_;
   LayerAt at_;
   kernels::OuterProduct product_;
+  std::uint64_t sample_ = 0;
   bool is_begun_ = false, is_used_ = false;
 };
 
@@ -129,11 +139,16 @@ float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
 /// The steps of a settled sample after its errors have reached all layers: norms are added, then all layers move.
 void Learner::move_together(mesh::StepContext& context, NodeId node) noexcept {
   LearnerParts& p = *parts_;
-  const std::uint64_t phase = p.clock.phase(context.step);
-  if (phase < p.plan.norm_step() || !p.rings.teaches(p.clock.sample_of(context.step))) return;
-  if (phase == p.plan.norm_step() && node == p.plan.adder()) p.updates.add_norms(context);
+  const std::uint64_t phase = p.clock.phase(context.step), sample = p.clock.sample_of(context.step);
+  if (phase < p.plan.norm_step() || !p.rings.teaches(sample)) return;
+  if (phase == p.plan.norm_step() && node == p.plan.adder()) {
+    EligibilityTraces& traces = p.updates.optimizer().traces();
+    if (!traces.is_on()) p.updates.add_norms(context);
+    for (std::size_t output = 0; traces.is_on() && output < p.rings.outputs().size(); ++output)
+      traces.find_rates(context.stream, output, p.rings.signals(output, sample));
+  }
   if (phase == p.plan.move_step() && p.clock.end_tick(context.tick) >= p.plan.layers[node].reach + 1)
-    p.updates.move_together(context, node);
+    p.updates.move_together(context, node, signals_of(p, node, sample));
 }
 
 void Learner::learn(mesh::StepContext& context, NodeId node) noexcept {

@@ -9,9 +9,7 @@
 #include "kernels/finite.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/math.hpp"
-#include "kernels/perturb.hpp"
 #include "kernels/reduce.hpp"
-#include "kernels/trace.hpp"
 
 #include "core/philox.hpp"
 
@@ -64,15 +62,8 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     made.limits_.push_back(is_limited ? options.gradient_limit : 0.0f);
     made.is_frozen_.push_back(node.is_frozen);
   }
-  made.traces_.is_on = options.traces;
-  if (options.traces) made.traces_.learners = options.learners;
-  made.traces_.signals.resize(graph.outputs().size());
-  for (auto& signals : made.traces_.signals) signals.reserve(made.traces_.learners);
-  made.traces_.rates.assign(graph.outputs().size(), std::vector<float>(made.traces_.learners));
-  for (const LayerPlan& layer : plan.layers) {
-    made.traces_.outputs.push_back(layer.traced_for);
+  for (const LayerPlan& layer : plan.layers)
     made.shares_.push_back(delayed_shares(options.optimizer, options.delay_compensation, layer.delay));
-  }
   std::vector<bool> has_state;
   for (const auto& parameter : weights.parameters()) {
     has_state.push_back(!made.is_frozen_[parameter.node]);
@@ -101,12 +92,9 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     for (const std::uint32_t parameter : weights.slots(id)) joined.push_back(made.gradient_pointers_[parameter]);
   }
   made.first_.push_back(weights.parameters().size());
-  if (made.traces_.learners > 1)
-    made.traces_.rows.resize(weights.parameters().size());
-  else if (options.traces)
-    made.traces_.products.resize(weights.parameters().size());
+  if (options.traces) made.make_traces(options, plan, weights);
   made.updates_.assign(weights.node_count(), 0);
-  if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_))
+  if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_) || options.perturb.is_on())
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
   made.perturbed_.by = options.perturb;
   for (std::size_t i = 0; i < weights.parameters().size() && options.perturb.is_on(); ++i) {
@@ -117,18 +105,27 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   return made;
 }
 
+void Optimizer::make_traces(const LearningOptions& options, const LearningPlan& plan,
+                            const mesh::WeightStore& weights) {
+  std::vector<TracedParameter> parameters;
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
+    TracedParameter& parameter = parameters.emplace_back(TracedParameter{gradient_pointers_[i], sizes_[i], {}});
+    for (std::size_t learner = 0; learner < options.learners; ++learner)
+      parameter.traces.push_back(slots_[first_past_ - options.learners + learner].data(i));
+  }
+  traces_ = EligibilityTraces(options, plan, weights, std::move(parameters));
+}
+
 void Optimizer::make_norms(const mesh::WeightStore& weights) {
   const bool has_limits = std::any_of(limits_.begin(), limits_.end(), [](float limit) { return limit > 0.0f; });
-  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits && !traces_.is_on &&
-      !is_perturbed())
-    return;
+  if (options_.clip != Clip::norm && options_.clip != Clip::global_norm && !has_limits && !is_perturbed()) return;
   std::size_t squares = 0;
   for (const auto& parameter : weights.parameters()) {
     sums_.first.push_back(squares);
     squares += rows_of(*parameter.spec);
   }
   sums_.squares.assign(squares, 0.0f);
-  sums_.norms.assign(weights.node_count() * traces_.learners, 0.0f);
+  sums_.norms.assign(weights.node_count(), 0.0f);
   sums_.total.assign(1, 0.0f);
 }
 
@@ -136,25 +133,21 @@ void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightSto
                                 bool keeps_products) {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
-    if (!traces_.rows.empty()) {
-      traces_.rows[i] = {};
-      continue;
-    }
     const bool is_kept = keeps_products && parameter.spec->is_outer && parameter.spec->is_matrix();
-    if (!traces_.products.empty()) traces_.products[i] = {{}, !is_kept};
-    float* const values = gradient_pointers_[i];
-    if (values && !is_kept) stream.fill({0.0f, {values, 1, n, n}});
+    if (traces_.is_on() && !traces_.begin(i, is_kept)) continue;
+    if (float* const values = gradient_pointers_[i]) stream.fill({0.0f, {values, 1, n, n}});
   }
 }
 
-bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const {
+bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                           bool is_recorded) const {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
-    if (product(i) || has_no_gradient(i)) continue;  // a product is of moderate numbers
-    if (!traces_.rows.empty()) {
-      if (!are_rows_finite(stream, i)) return false;
+    if (traces_.has_rows()) {
+      if (!is_recorded && !traces_.are_rows_finite(stream, i)) return false;
       continue;
     }
+    if (traces_.is_on() && !traces_.is_in_memory(i)) continue;
     if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
     if (adapters_.has(i) && !stream.is_finite({{adapters_.gradient(i), 1, sizes_[i], sizes_[i]}})) return false;
   }
@@ -181,115 +174,24 @@ void Optimizer::measure_norm(kernels::OpStream& stream, const mesh::WeightStore&
 }
 
 void Optimizer::forget_norm(kernels::OpStream& stream, mesh::NodeId node) {
-  stream.fill({0.0f, {&sums_.norms[node * traces_.learners], 1, traces_.learners, traces_.learners}});
+  stream.fill({0.0f, {&sums_.norms[node], 1, 1, 1}});
 }
 
 void Optimizer::add_norms(kernels::OpStream& stream) {
-  if (traces_.is_on) return find_rates();
-  if (is_perturbed()) {
-    sums_.total[0] = *std::max_element(sums_.norms.begin(), sums_.norms.end());
-    return;
-  }
+  if (is_perturbed()) return stream.largest({sums_.norms.size(), sums_.norms.data(), sums_.total.data()});
   stream.row_sums({{sums_.norms.data(), 1, sums_.norms.size(), sums_.norms.size()}, sums_.total.data()});
 }
 
-std::span<const TraceSignal> Optimizer::signals_of(mesh::NodeId node) const noexcept {
-  if (traces_.outputs[node] < 0) return {};
-  return traces_.signals[static_cast<std::size_t>(traces_.outputs[node])];
-}
-
-mesh::RowGradients Optimizer::row_of(std::size_t i, std::size_t learner) const noexcept {
-  const mesh::RowGradients& all = traces_.rows[i];
-  if (!all.dy.data) return {};
-  const std::size_t rows = all.dy.rows / traces_.learners, first = learner * rows;  // a learner's tokens
-  mesh::RowGradients row{{all.dy.row(first), rows, all.dy.cols, all.dy.stride}, {}};
-  if (all.x.data) row.x = {all.x.row(first), rows, all.x.cols, all.x.stride};
-  return row;
-}
-
-void Optimizer::take_row(std::size_t i, std::size_t learner) const noexcept {
-  const mesh::RowGradients row = row_of(i, learner);
-  std::fill_n(gradient(i), sizes_[i], 0.0f);
-  if (row.x.data)
-    kernels::outer_accumulate(row.dy, row.x, {gradient(i), row.dy.cols, row.x.cols});
-  else if (row.dy.data)
-    kernels::column_accumulate(row.dy, gradient(i));
-}
-
-bool Optimizer::are_rows_finite(kernels::OpStream& stream, std::size_t i) const {
-  const auto are_moderate = [](const kernels::ConstMatrixView& all) {
-    for (std::size_t row = 0; row < all.rows; ++row)
-      if (!kernels::are_moderate(all.row(row), all.cols)) return false;
-    return true;
-  };
-  const mesh::RowGradients& all = traces_.rows[i];
-  if (!all.dy.data || (are_moderate(all.dy) && (!all.x.data || are_moderate(all.x)))) return true;
-  for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
-    take_row(i, learner);
-    if (!stream.is_finite({{gradient(i), 1, sizes_[i], sizes_[i]}})) return false;
-  }
-  return true;
-}
-
-void Optimizer::update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
-  const std::span<const TraceSignal> signals = signals_of(node);
-  if (signals.empty()) return;
-  if (traces_.learners > 1) return update_traces_by_rows(weights, node, signals);
+void Optimizer::update_utilities(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
-    if (has_no_gradient(i)) std::fill_n(gradient(i), sizes_[i], 0.0f);
-    sums_.norms[node] += product(i) ? kernels::trace_update(trace(i), *product(i), signals[0].decay)
-                                    : kernels::trace_update(trace(i), gradient(i), signals[0].decay, sizes_[i]);
+    stream.utility_update(
+        {sizes_[i], utilities(i), parameter.data, gradient(i), perturbed_.by.decay, &sums_.norms[node]});
   }
 }
 
-/// The same of each learner's own, with the operations of one learner.
-void Optimizer::update_traces_by_rows(const mesh::WeightStore& weights, mesh::NodeId node,
-                                      std::span<const TraceSignal> signals) noexcept {
-  for (const auto& parameter : weights.of(node))
-    for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
-      const std::size_t i = first_[node] + parameter.index;
-      const mesh::RowGradients row = row_of(i, learner);
-      const float decay = signals[learner].decay;
-      float& norm = sums_.norms[node * traces_.learners + learner];
-      if (row.x.data && row.dy.rows == 1 && kernels::are_moderate(row.dy.data, row.dy.cols) &&
-          kernels::are_moderate(row.x.data, row.x.cols)) {
-        const kernels::OuterProduct product{row.dy.data, row.x.data, row.dy.cols, row.x.cols};
-        norm += kernels::trace_update(trace(i, learner), product, decay);
-      } else {
-        take_row(i, learner);
-        norm += kernels::trace_update(trace(i, learner), gradient(i), decay, sizes_[i]);
-      }
-    }
-}
-
-void Optimizer::update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept {
-  for (const auto& parameter : weights.of(node)) {
-    const std::size_t i = first_[node] + parameter.index;
-    sums_.norms[node] = std::max(sums_.norms[node], kernels::utility_update(trace(i), parameter.data, gradient(i),
-                                                                            perturbed_.by.decay, sizes_[i]));
-  }
-}
-
-/// Sums over layers in binary64, in their order; the rate is rounded once.
-void Optimizer::find_rates() noexcept {
-  for (std::size_t output = 0; output < traces_.signals.size(); ++output)
-    for (std::size_t learner = 0; learner < traces_.signals[output].size(); ++learner) {
-      const TraceSignal& signal = traces_.signals[output][learner];
-      double norm = 0.0;
-      for (mesh::NodeId node = 0; node < updates_.size(); ++node)
-        if (traces_.outputs[node] == static_cast<std::int32_t>(output))
-          norm += double{sums_.norms[node * traces_.learners + learner]};
-      const double lr = options_.lr, error = signal.error;
-      const double bounded = lr * signal.bound * std::max(std::fabs(error), 1.0) * norm;
-      traces_.rates[output][learner] = static_cast<float>(lr / std::max(bounded, 1.0) * error);
-    }
-}
-
-OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node,
-                                       std::size_t learner) const noexcept {
+OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept {
   OptimizerOptions options = options_;
-  if (traces_.is_on) options.lr = traces_.rates[static_cast<std::size_t>(traces_.outputs[node])][learner];
   options.lr *= rate_share(weights.encoding(node).dtype);
   options.lr *= weights.rates.of(node);
   options.shares = shares_[node];
@@ -299,25 +201,26 @@ OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::N
 
 template <class Move>
 void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
-                          const float* squares, OptimizerOptions options, const Move& move) {
-  float* factors = nullptr;
+                          const float* squares, OptimizerOptions options, const float* factors, const Move& move) {
   if (!factors_.empty()) {
-    factors = factors_.data() + kernels::kOptimizerFactors * node;
-    stream.optimizer_factors({&updates_[node], options.lr, options.beta1, options.beta2, schedule_, factors});
+    float* const own = factors_.data() + kernels::kOptimizerFactors * node;
+    stream.optimizer_factors({&updates_[node], options.lr, options.beta1, options.beta2, schedule_, own});
+    factors = own;
   } else {
     ++updates_[node];
   }
+  const std::size_t arrays = kernels::arrays_of(options);
   for (auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
     ++parameter.version;
     if (sizes_[i] == 0) continue;  // it has no adapter
     const bool is_adapted = adapters_.has(i);
-    const auto state = [&](std::size_t s) { return s < first_past_ ? slot(s, i) : nullptr; };
+    const auto state = [&](std::size_t s) { return s < arrays ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
     const kernels::OptimizerArguments arguments{
         sizes_[i], is_adapted ? slot(adapters_.values_slot(), i) : parameter.data,
         state(0),  state(1),
-        state(2),  is_adapted ? adapters_.gradient(i) : traces_.is_on ? trace(i) : gradient_pointers_[i],
+        state(2),  is_adapted ? adapters_.gradient(i) : traces_.is_on() ? traces_.trace(i) : gradient_pointers_[i],
         factors,   squares};
     move(*parameter.spec, arguments, options);
     if (is_adapted)
@@ -326,44 +229,60 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
   weights.quantize_stored(node, stream);
 }
 
+const float* Optimizer::squares_of(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                                   const OptimizerOptions& options) {
+  if (options.clip == Clip::norm) measure_norm(stream, weights, node);
+  return options.clip == Clip::norm          ? &sums_.norms[node]
+         : options.clip == Clip::global_norm ? sums_.total.data()
+                                             : nullptr;
+}
+
 void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node) {
-  const std::span<const TraceSignal> signals = signals_of(node);
-  if (traces_.is_on && signals.empty()) return;
   if (is_perturbed()) return step_perturbed(stream, weights, node);
-  if (traces_.learners > 1) return step_by_rows(stream, weights, node, signals);
+  step_whole(stream, weights, node, nullptr);
+}
+
+void Optimizer::step_whole(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                           const float* factors) {
   const OptimizerOptions options = options_of(weights, node);
-  const float* squares = nullptr;
-  if (options.clip == Clip::norm) {
-    measure_norm(stream, weights, node);
-    squares = &sums_.norms[node];
-  } else if (options.clip == Clip::global_norm) {
-    squares = sums_.total.data();
-  }
-  step_each(stream, weights, node, squares, options,
+  step_each(stream, weights, node, squares_of(stream, weights, node, options), options, factors,
             [&](const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
               stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
             });
-  for (const auto& parameter : weights.of(node))
-    if (const std::size_t i = first_[node] + parameter.index; !signals.empty() && signals[0].ends)
-      stream.fill({0.0f, {trace(i), 1, sizes_[i], sizes_[i]}});
 }
 
-/// The step of each learner, in their order: those of one learner, of so many weights at a time that they stay near.
-/// The traces that were moved last go first, as they are near too.
-void Optimizer::step_by_rows(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
-                             std::span<const TraceSignal> signals) {
+void Optimizer::step_by_traces(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                               const float* signals, bool is_recorded) {
+  if (!signals) return;
+  const float shares[] = {rate_share(weights.encoding(node).dtype), weights.rates.of(node)};
+  const float* const factors = traces_.factors(stream, node, shares);
+  if (traces_.has_rows())
+    step_learners(stream, weights, node, factors, is_recorded);
+  else
+    step_whole(stream, weights, node, factors);
+  traces_.end(stream, node, signals, is_recorded);
+}
+
+/// On the CPU those of so many weights at a time that they stay near. The traces that were moved last go first, as they
+/// are near too.
+void Optimizer::step_learners(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
+                              const float* factors, bool is_recorded) {
   ++updates_[node];
+  const OptimizerOptions options = options_of(weights, node);
   const auto parameters = weights.of(node);
   for (std::size_t p = parameters.size(); p-- > 0;) {
-    const std::size_t i = first_[node] + p, n = sizes_[i];
-    for (std::size_t chunk = (n + kStepChunk - 1) / kStepChunk; chunk-- > 0;)
-      for (std::size_t learner = 0; learner < traces_.learners; ++learner) {
-        const std::size_t at = chunk * kStepChunk, count = std::min(kStepChunk, n - at);
-        kernels::optimizer_step({.n = count, .w = parameters[p].data + at, .g = trace(i, learner) + at},
-                                options_of(weights, node, learner));
+    const std::size_t i = first_[node] + p, n = sizes_[i], size = is_recorded ? n : kStepChunk;
+    for (std::size_t chunk = (n + size - 1) / size; chunk-- > 0;)
+      for (std::size_t learner = 0; learner < traces_.learners(); ++learner) {
+        const std::size_t at = chunk * size;
+        kernels::ops::OptimizerStep part{};
+        part.n = std::min(size, n - at);
+        part.w = parameters[p].data + at;
+        part.g = traces_.trace(i, learner) + at;
+        part.factors = factors + learner * kernels::kOptimizerFactors;
+        part.options = options;
+        stream.optimizer_step(part);
       }
-    for (std::size_t learner = 0; learner < traces_.learners; ++learner)
-      if (signals[learner].ends) std::fill_n(trace(i, learner), n, 0.0f);
     ++parameters[p].version;
   }
   weights.quantize_stored(node, stream);
@@ -375,29 +294,20 @@ void Optimizer::step_perturbed(kernels::OpStream& stream, mesh::WeightStore& wei
   const bool is_limited = limits_[node] > 0.0f;
   if (is_limited) measure_norm(stream, weights, node);
   std::size_t i = first_[node];
-  step_each(stream, weights, node, is_limited ? &sums_.norms[node] : nullptr, options,
-            [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
-              kernels::perturbed_step({.out = spec.out,
-                                       .in = spec.is_matrix() ? spec.in : 0,
-                                       .w = of.w,
-                                       .u = of.first,
-                                       .g = of.g,
-                                       .squares = of.squares,
-                                       .limit = own.clip_limit,
-                                       .rate = of.factors ? of.factors[0] : own.lr,
-                                       .weight_decay = own.weight_decay,
-                                       .deviation = perturbed_.by.noise,
-                                       .largest = sums_.total[0],
-                                       .protects = perturbed_.by.method == Perturbation::upgd,
-                                       .key = perturbed_.keys[i++],
-                                       .update = updates_[node]});
-            });
+  step_each(
+      stream, weights, node, is_limited ? &sums_.norms[node] : nullptr, options, nullptr,
+      [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+        stream.perturbed_step({spec.out, spec.is_matrix() ? spec.in : 0, of.w, utilities(i), of.g, of.factors,
+                               &updates_[node], sums_.total.data(), of.squares, own.clip_limit, own.weight_decay,
+                               perturbed_.by.noise, perturbed_.by.method == Perturbation::upgd, perturbed_.keys[i]});
+        ++i;
+      });
 }
 
 bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
                              const kernels::OuterProduct& product) {
   if (!kernels::are_moderate(product.dy, product.out) || !kernels::are_moderate(product.x, product.in)) return false;
-  step_each(stream, weights, node, nullptr, options_of(weights, node),
+  step_each(stream, weights, node, nullptr, options_of(weights, node), nullptr,
             [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
               kernels::OuterProduct part = product;
               if (!spec.is_matrix()) {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "learning/adapters.hpp"
+#include "learning/eligibility_traces.hpp"
 #include "learning/options.hpp"
-#include "learning/trace_signal.hpp"
 
 #include "mesh/weights/weight_store.hpp"
 
@@ -48,8 +48,7 @@ class Optimizer {
   mesh::Gradients gradients(mesh::NodeId node, bool keeps_products = false) noexcept {
     float* const* const own = gradient_pointers_.data() + first_[node];
     return {joined_[node].empty() ? own : joined_[node].data(),
-            keeps_products ? traces_.products.data() + first_[node] : nullptr,
-            traces_.rows.empty() ? nullptr : traces_.rows.data() + first_[node]};
+            keeps_products ? traces_.products(first_[node]) : nullptr, traces_.rows(first_[node])};
   }
   /// The gradients of parameter `i` of the store.
   float* gradient(std::size_t i) const noexcept { return gradient_pointers_[i]; }
@@ -57,28 +56,27 @@ class Optimizer {
                        bool keeps_products = false);
   /// Adapters of matrices (LearningOptions::lora), whose values are among the slots.
   const Adapters& adapters() const noexcept { return adapters_; }
-  /// True where all gradients of the layer's own weights are finite.
-  bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) const;
+  /// True where all gradients of the layer's own weights are finite. `is_recorded`: the operations run later, and say
+  /// so then.
+  bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                  bool is_recorded) const;
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
   void measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
   void forget_norm(kernels::OpStream& stream, mesh::NodeId node);
-  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm, traces); of utilities the
-  /// largest.
+  /// Sums those sums, by node, for the next `step` of every layer (Clip::global_norm); of utilities the largest.
   void add_norms(kernels::OpStream& stream);
   /// Gradients go into traces, by which the weights then move (LearningOptions::traces).
-  bool has_traces() const noexcept { return traces_.is_on; }
-  /// The signals of an output's next step, one of each learner; none: its layers stay as they are.
-  void signal(std::size_t output, std::span<const TraceSignal> signals) {
-    traces_.signals[output].assign(signals.begin(), signals.end());
-  }
+  EligibilityTraces& traces() noexcept { return traces_; }
+  const EligibilityTraces& traces() const noexcept { return traces_; }
   /// Steps are with noise, by utilities (LearningOptions::perturb).
   bool is_perturbed() const noexcept { return perturbed_.by.is_on(); }
   /// Takes the layer's gradients into the utilities of its weights, the largest of which `add_norms` looks for.
-  void update_utilities(const mesh::WeightStore& weights, mesh::NodeId node) noexcept;
-  /// Takes the layer's gradients into its traces, and sums those for `add_norms`.
-  void update_traces(const mesh::WeightStore& weights, mesh::NodeId node) noexcept;
+  void update_utilities(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
   /// Moves the layer's weights by gradients that are finite; counts one update.
   void step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
+  /// The same by traces, in a step of `signals`.
+  void step_by_traces(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* signals,
+                      bool is_recorded);
   /// The same of a layer of one product, whose gradients are an outer product and stay out of memory. False where they
   /// might not be finite: nothing has moved then.
   bool step_product(kernels::CpuStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
@@ -90,8 +88,8 @@ class Optimizer {
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
   std::span<const std::uint64_t> updates() const noexcept { return updates_; }
-  /// kOptimizerFactors for each node, of the update under way: no state. Empty where a step does not depend on the
-  /// number of updates before it.
+  /// kOptimizerFactors for each node, of the update under way: no state. Empty where neither a step nor its noise
+  /// depends on the number of updates before it.
   std::span<const float> factors() const noexcept { return factors_; }
   /// Sums of squares of gradients, where their norms are limited: by rows of panels, by node, of all.
   std::span<const float> squares() const noexcept { return sums_.squares; }
@@ -128,49 +126,28 @@ class Optimizer {
     std::vector<std::size_t> first;  // by parameter, of its rows
     std::vector<float> squares, norms, total;
   };
-  struct Traces {
-    bool is_on = false;
-    std::size_t learners = 1;                       // each has an array of traces
-    std::vector<std::int32_t> outputs;              // by node; -1: it has none
-    std::vector<std::vector<TraceSignal>> signals;  // by output and learner, of the step under way: no state
-    std::vector<std::vector<float>> rates;          // the same, times the error
-    std::vector<mesh::MatrixGradient> products;     // by parameter, of the update under way
-    std::vector<mesh::RowGradients> rows;           // the same where there are several learners
-  };
   struct Perturbed {
     PerturbationOptions by;
     std::vector<std::array<std::uint32_t, 2>> keys;  // by parameter, of its noise
   };
-  /// The utilities of parameter `i`, or a learner's traces.
-  float* trace(std::size_t i, std::size_t learner = 0) const noexcept {
-    return slots_[first_past_ - traces_.learners + learner].data(i);
-  }
-  /// The gradient of parameter `i` is an outer product that is not in memory.
-  const kernels::OuterProduct* product(std::size_t i) const noexcept {
-    return !traces_.products.empty() && traces_.products[i].product.dy ? &traces_.products[i].product : nullptr;
-  }
-  /// Nothing was added to the gradient of parameter `i`, and its memory holds that of an earlier update.
-  bool has_no_gradient(std::size_t i) const noexcept {
-    return !traces_.products.empty() && !traces_.products[i].is_in_memory && !product(i);
-  }
-  std::span<const TraceSignal> signals_of(mesh::NodeId node) const noexcept;
-  void find_rates() noexcept;
-  /// The gradients of one learner of several, and the same written to memory.
-  mesh::RowGradients row_of(std::size_t i, std::size_t learner) const noexcept;
-  void take_row(std::size_t i, std::size_t learner) const noexcept;
-  bool are_rows_finite(kernels::OpStream& stream, std::size_t i) const;
-  void update_traces_by_rows(const mesh::WeightStore& weights, mesh::NodeId node,
-                             std::span<const TraceSignal> signals) noexcept;
-  void step_by_rows(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
-                    std::span<const TraceSignal> signals);
+  /// The utilities of parameter `i`.
+  float* utilities(std::size_t i) const noexcept { return slots_[first_past_ - 1].data(i); }
+  /// The step of each learner, in their order.
+  void step_learners(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* factors,
+                     bool is_recorded);
+  /// A step of all weights of the layer at once. `factors`: kOptimizerFactors; null: by the options.
+  void step_whole(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* factors);
   void step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
   void make_norms(const mesh::WeightStore& weights);
+  void make_traces(const LearningOptions& options, const LearningPlan& plan, const mesh::WeightStore& weights);
   /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
   template <class Move>
   void step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* squares,
-                 OptimizerOptions options, const Move& move);
-  OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node,
-                              std::size_t learner = 0) const noexcept;
+                 OptimizerOptions options, const float* factors, const Move& move);
+  OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept;
+  /// The sum of squares of gradients that a step of these options is limited by; null: it has no limit.
+  const float* squares_of(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
+                          const OptimizerOptions& options);
 
   OptimizerOptions options_;
   kernels::RateSchedule schedule_;
@@ -187,7 +164,7 @@ class Optimizer {
   std::vector<float> limits_;                // by node, of the norm of its gradients; 0: none but the options'
   std::vector<float> factors_;
   Sums sums_;
-  Traces traces_;
+  EligibilityTraces traces_;
   Perturbed perturbed_;
   Adapters adapters_;
 };

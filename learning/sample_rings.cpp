@@ -2,6 +2,10 @@
 
 #include "learning/internal/sample_rings.hpp"
 
+#include "learning/eligibility_traces.hpp"
+
+#include "kernels/trace.hpp"
+
 #include <algorithm>
 
 namespace weft::learning {
@@ -23,6 +27,7 @@ SampleRings::SampleRings(const mesh::Graph& graph, const LearningOptions& option
     const bool is_late = options.late != Late::none;
     if (has_values_ || is_late) output.values.assign(slots * learners_ * output.width, 0.0f);
     if (is_late || options.replay.is_on() || has_weights_) output.weights.assign(slots * learners_, 1.0f);
+    if (options.traces) output.signals.assign(slots * learners_ * kernels::kTraceSignal, 0.0f);
     if (has_guides(options)) {
       output.guides.assign(slots * learners_ * output.width, 0.0f);
       output.guide_scales.assign(slots, 0.0f);
@@ -41,6 +46,7 @@ std::uint64_t SampleRings::bytes_for(const mesh::Graph& graph, const LearningOpt
     if (is_late || targets_of(options.loss) == LossTargets::values) words += made.width;
     words += is_late || options.replay.is_on() || options.weights ? 1 : 0;
     words += has_guides(options) ? made.width : 0;
+    words += options.traces ? kernels::kTraceSignal : 0;
   }
   return slots * options.learners * words * sizeof(float);
 }
@@ -89,6 +95,27 @@ void SampleRings::put(std::uint64_t sample, std::span<const TargetRow> target) {
     std::copy(target[o].weights.begin(), target[o].weights.end(), output.weights.data() + at * learners_);
     output.set_classes(at * each, each);
   }
+}
+
+void SampleRings::put_signals(const mesh::Graph& graph, std::span<const Target> targets,
+                              std::uint64_t sample) noexcept {
+  for (OutputRing& output : outputs_) {
+    const auto target = std::find_if(targets.begin(), targets.end(),
+                                     [&](const Target& t) { return graph.find_output(t.output) == output.node; });
+    if (target == targets.end()) continue;
+    const auto signals = target->signal ? std::span(&*target->signal, 1) : target->signals;
+    float* to = output.signals.data() + slot(sample) * learners_ * kernels::kTraceSignal;
+    for (const TraceSignal& signal : signals) {
+      write_signal(signal, to);
+      to += kernels::kTraceSignal;
+    }
+  }
+}
+
+const float* SampleRings::signals(std::size_t output, std::uint64_t sample) const noexcept {
+  const OutputRing& ring = outputs_[output];
+  if (ring.signals.empty() || labels(ring, sample)[0] != kGradient) return nullptr;
+  return ring.signals.data() + slot(sample) * learners_ * kernels::kTraceSignal;
 }
 
 void SampleRings::forget() noexcept {

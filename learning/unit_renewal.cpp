@@ -136,8 +136,6 @@ Status check_renewal(const LearningOptions& options) {
 
 Status UnitRenewal::check(const mesh::Mesh& mesh, const RenewalOptions& options) {
   if (!options.is_on()) return {};
-  if (mesh.device_statistics())
-    return fail(Errc::unsupported, "learning.renew: the network is on a device, which has none yet; give device 'cpu'");
   const mesh::Graph& graph = mesh.graph();
   std::string why;
   for (auto id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {

@@ -37,12 +37,15 @@ void WeightUpdates::begin(mesh::StepContext& context, NodeId node, bool keeps_pr
 void WeightUpdates::clear(mesh::StepContext& context, NodeId node, bool keeps_products) noexcept {
   optimizer_.clear_gradients(context.stream, context.weights, node, keeps_products);
   if (!plan_->moves_together || !plan_->layers[node].moves) return;
-  optimizer_.forget_norm(context.stream, node);
+  if (optimizer_.traces().is_on())
+    optimizer_.traces().forget(context.stream, node);
+  else
+    optimizer_.forget_norm(context.stream, node);
   is_dropped_[node] = 0;
 }
 
 void WeightUpdates::end(mesh::StepContext& context, NodeId node, bool is_used, std::uint64_t parity,
-                        GradientSizes& sizes) noexcept {
+                        GradientSizes& sizes, const float* signals) noexcept {
   // A fault in one hop drops the whole update.
   is_used = is_used && !has_failed_[node];
   bool is_owner = false;
@@ -54,21 +57,22 @@ void WeightUpdates::end(mesh::StepContext& context, NodeId node, bool is_used, s
     now.has_failed |= has_failed_[node] != 0;
     if (--now.pending != 0) continue;
     if (now.is_used && !now.has_failed)
-      move(context, group.owner, parity, sizes);
+      move(context, group.owner, parity, sizes, signals);
     else
       is_dropped_[group.owner] = 1;
   }
   if (is_owner) return;
   if (is_used)
-    move(context, node, parity, sizes);
+    move(context, node, parity, sizes, signals);
   else
     is_dropped_[node] = 1;
 }
 
-void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept {
+void WeightUpdates::move(mesh::StepContext& context, NodeId node, std::uint64_t parity, GradientSizes& sizes,
+                         const float* signals) noexcept {
   if (is_held_back(context, node)) return;
   sizes.measure(context, node, parity, optimizer_);
-  move_checked(context, node);
+  move_checked(context, node, signals);
 }
 
 void WeightUpdates::take_adapters(mesh::StepContext& context, NodeId node) noexcept {
@@ -79,29 +83,28 @@ void WeightUpdates::take_adapters(mesh::StepContext& context, NodeId node) noexc
       adapters.take_gradient(context.stream, i, optimizer_.slot(adapters.values_slot(), i), optimizer_.gradient(i));
 }
 
-void WeightUpdates::follow(mesh::WeightStore& weights, const std::function<void()>& sync) {
+void WeightUpdates::follow(const mesh::WeightStore& weights) {
   const Adapters& adapters = optimizer_.adapters();
-  if (!adapters.is_on() || changes_seen_ == weights.changes()) return;
-  sync();
   for (std::size_t i = 0; i < weights.parameters().size(); ++i)
     if (const float* const w = weights.parameters()[i].data; w && adapters.has(i))
       adapters.follow(i, optimizer_.slot(adapters.values_slot(), i), optimizer_.slot(adapters.base_slot(), i), w);
   changes_seen_ = weights.changes();
 }
 
-void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node) noexcept {
+void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node, const float* signals) noexcept {
   context.begin_update(node);
   take_adapters(context, node);
-  const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node);
+  const bool is_recorded = !context.cpu;
+  const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node, is_recorded);
   is_dropped_[node] = !is_finite;
-  if (is_finite && optimizer_.has_traces())
-    optimizer_.update_traces(context.weights, node);
+  if (is_finite && optimizer_.traces().is_on())
+    optimizer_.traces().take(context.stream, node, signals, is_recorded);
   else if (is_finite && optimizer_.is_perturbed())
-    optimizer_.update_utilities(context.weights, node);
+    optimizer_.update_utilities(context.stream, context.weights, node);
   else if (is_finite && plan_->moves_together)
     optimizer_.measure_norm(context.stream, context.weights, node);
   else if (is_finite)
-    step(context, node);
+    step(context, node, nullptr);
   context.end_update(node);
   if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite);
 }
@@ -113,7 +116,7 @@ void WeightUpdates::end_product(mesh::StepContext& context, NodeId node,
   if (measured(context, node, by_product)) return;
   // Some gradient may not be finite: all are looked at before the first weight moves.
   optimizer_.take_product(context.stream, context.weights, node, product);
-  move_checked(context, node);
+  move_checked(context, node, nullptr);
 }
 
 // A cell is isolated as a whole: its values and its weights. At a rate of 0 the arrays beside the weights stay too.
@@ -122,14 +125,17 @@ bool WeightUpdates::is_held_back(const mesh::StepContext& context, NodeId node) 
          context.weights.rates.of(node) == 0.0f;
 }
 
-void WeightUpdates::move_together(mesh::StepContext& context, NodeId node) noexcept {
+void WeightUpdates::move_together(mesh::StepContext& context, NodeId node, const float* signals) noexcept {
   if (is_held_back(context, node) || is_dropped_[node]) return;
-  step(context, node);
+  step(context, node, signals);
 }
 
-void WeightUpdates::step(mesh::StepContext& context, NodeId node) noexcept {
+void WeightUpdates::step(mesh::StepContext& context, NodeId node, const float* signals) noexcept {
   measured(context, node, [&] {
-    optimizer_.step(context.stream, context.weights, node);
+    if (optimizer_.traces().is_on())
+      optimizer_.step_by_traces(context.stream, context.weights, node, signals, !context.cpu);
+    else
+      optimizer_.step(context.stream, context.weights, node);
     return true;
   });
 }

@@ -23,6 +23,7 @@ const WeightStore& MeshAccess::weights(const Mesh& mesh) noexcept {
   mesh.parts_->sync(false);
   return mesh.parts_->weights;
 }
+std::uint64_t MeshAccess::weight_changes(const Mesh& mesh) noexcept { return mesh.parts_->weights.changes(); }
 State& MeshAccess::state(Mesh& mesh) noexcept {
   mesh.parts_->sync(true);
   return *mesh.parts_->state;

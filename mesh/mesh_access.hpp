@@ -38,6 +38,8 @@ struct MeshAccess {
 
   static WeightStore& weights(Mesh& mesh) noexcept;
   static const WeightStore& weights(const Mesh& mesh) noexcept;
+  /// WeightStore::changes(), which the host counts: of a mesh on a device nothing is brought here.
+  static std::uint64_t weight_changes(const Mesh& mesh) noexcept;
   static State& state(Mesh& mesh) noexcept;
   static const State& state(const Mesh& mesh) noexcept;
   static std::span<const std::unique_ptr<Cell>> cells(const Mesh& mesh) noexcept;

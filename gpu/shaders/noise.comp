@@ -3,23 +3,13 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "lanes.glsl"
+#include "philox.glsl"
 #include "position.glsl"
 
 layout(constant_id = 1) const bool MASK = false;
 #include "noise_operands.inc"
 #define WEFT_OPERANDS WEFT_NOISE_OPERANDS
 #include "operands.glsl"
-
-uvec4 philox(uvec4 c, uvec2 k) {
-  for (uint round_ = 0; round_ < 10; ++round_) {
-    uint high0, low0, high1, low1;
-    umulExtended(0xD2511F53u, c.x, high0, low0);
-    umulExtended(0xCD9E8D57u, c.z, high1, low1);
-    c = uvec4(high1 ^ c.y ^ k.x, low1, high0 ^ c.w ^ k.y, low0);
-    k += uvec2(0x9E3779B9u, 0xBB67AE85u);
-  }
-  return c;
-}
 
 void put(Floats to, uint at, uint64_t v) {
   to.at[at] = float(uint(v & 0xfffffful));

@@ -11,8 +11,10 @@
 #include "kernels/ops/noise.hpp"
 #include "kernels/ops/norm.hpp"
 #include "kernels/ops/optimizer.hpp"
+#include "kernels/ops/perturb.hpp"
 #include "kernels/ops/rows.hpp"
 #include "kernels/ops/softmax.hpp"
+#include "kernels/ops/trace.hpp"
 #include "kernels/ops/window.hpp"
 
 #include <string_view>

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -46,11 +47,15 @@ class Reservoir {
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive) {
     if (!self.is_on()) return;
-    archive(Field{"replay_counts", Scope::messages}, self.counts_);
-    archive(Field{"replay_numbers", Scope::messages}, std::span(self.numbers_));
-    archive(Field{"replay_inputs", Scope::messages}, std::span(self.inputs_));
-    archive(Field{"replay_labels", Scope::messages}, std::span(self.labels_));
-    archive(Field{"replay_values", Scope::messages}, std::span(self.values_));
+    // They change between steps alone, so the steps that a device's host goes back to need none of them.
+    const auto of = [](std::string_view field) {
+      return Field{field, Scope::messages, Field::kOnly, Field::kOnly, true};
+    };
+    archive(of("replay_counts"), self.counts_);
+    archive(of("replay_numbers"), std::span(self.numbers_));
+    archive(of("replay_inputs"), std::span(self.inputs_));
+    archive(of("replay_labels"), std::span(self.labels_));
+    archive(of("replay_values"), std::span(self.values_));
     if constexpr (!std::is_const_v<Self>) self.make_digests();
   }
   /// The same as a part of a state's hash.

@@ -65,6 +65,7 @@ struct OutputRing {
   std::vector<float> losses{};
   std::vector<float> values{};   // ring [sample & mask][learner][width]; with Late also of gradients
   std::vector<float> weights{};  // ring [sample & mask][learner]; empty: all are 1
+  std::vector<float> signals{};  // ring [sample & mask][learner][kTraceSignal], with traces
   // Answers of before that rows are to stay near to [sample & mask][learner][width], and by how much, of a sample;
   // 0: not at all. Of a settled sample alone, so that none is under way between two.
   std::vector<float> guides{}, guide_scales{}, guide_work{};
@@ -78,6 +79,7 @@ struct OutputRing {
     archive(Field{"losses", Scope::results, i}, std::span(self.losses));
     archive(Field{"targets", Scope::messages, i}, std::span(self.values));
     archive(Field{"target_weights", Scope::messages, i}, std::span(self.weights));
+    archive(Field{"signals", Scope::steps, i}, std::span(self.signals));
   }
   void set_classes(std::size_t first, std::size_t count) noexcept;
 };
@@ -121,6 +123,10 @@ class SampleRings {
              std::uint64_t sample);
   /// Takes in the target of one sample, by output.
   void put(std::uint64_t sample, std::span<const TargetRow> target);
+  /// Takes in the signals of its traces, by output. @pre each target has them
+  void put_signals(const mesh::Graph& graph, std::span<const Target> targets, std::uint64_t sample) noexcept;
+  /// Those of output number `output`, [learners][kTraceSignal]; null: it has no target of the sample.
+  const float* signals(std::size_t output, std::uint64_t sample) const noexcept;
   /// Drops all labels, once all samples are learned.
   void forget() noexcept;
   Score score(const OutputRing& output, std::uint64_t sample, std::size_t place) const noexcept;

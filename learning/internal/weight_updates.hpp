@@ -10,7 +10,6 @@
 #include "mesh/runtime/step_rule.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -43,12 +42,13 @@ class WeightUpdates {
   void begin_product(mesh::NodeId node) noexcept { has_failed_[node] = 0; }
   /// Moves the weights of `node` by such an update.
   void end_product(mesh::StepContext& context, mesh::NodeId node, const kernels::OuterProduct& product) noexcept;
-  /// Moves the weights of `node`, and tied ones after their last user; `is_used`: it added gradients.
-  void end(mesh::StepContext& context, mesh::NodeId node, bool is_used, std::uint64_t parity,
-           GradientSizes& sizes) noexcept;
+  /// Moves the weights of `node`, and tied ones after their last user; `is_used`: it added gradients. `signals`: of its
+  /// traces (EligibilityTraces).
+  void end(mesh::StepContext& context, mesh::NodeId node, bool is_used, std::uint64_t parity, GradientSizes& sizes,
+           const float* signals) noexcept;
   /// For layers that move together: adds the norms of their gradients, and moves one of them.
   void add_norms(mesh::StepContext& context) noexcept { optimizer_.add_norms(context.stream); }
-  void move_together(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  void move_together(mesh::StepContext& context, mesh::NodeId node, const float* signals) noexcept;
   /// Drops the update under way: half of its gradients may be missing.
   void fail(mesh::NodeId node) noexcept { has_failed_[node] = 1; }
   /// Forgets users that a halt kept from coming.
@@ -56,9 +56,13 @@ class WeightUpdates {
     for (Progress& group : progress_) group.pending = 0;
   }
 
-  /// Between runs: where somebody else has written weights, adapters are added to these. `sync` brings all state here
-  /// from a device first.
-  void follow(mesh::WeightStore& weights, const std::function<void()>& sync);
+  /// Between runs: true where somebody else has written weights, by WeightStore::changes(), to which adapters are to be
+  /// added.
+  bool must_follow(std::uint64_t changes) const noexcept {
+    return optimizer_.adapters().is_on() && changes_seen_ != changes;
+  }
+  /// Adds them. @pre the host has the weights
+  void follow(const mesh::WeightStore& weights);
 
   Optimizer& optimizer() noexcept { return optimizer_; }
   const Optimizer& optimizer() const noexcept { return optimizer_; }
@@ -68,12 +72,13 @@ class WeightUpdates {
  private:
   void clear(mesh::StepContext& context, mesh::NodeId node, bool keeps_products = false) noexcept;
   bool is_held_back(const mesh::StepContext& context, mesh::NodeId node) const noexcept;
-  void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes) noexcept;
+  void move(mesh::StepContext& context, mesh::NodeId node, std::uint64_t parity, GradientSizes& sizes,
+            const float* signals) noexcept;
   /// Gradients of the layer's adapters from those of its weights.
   void take_adapters(mesh::StepContext& context, mesh::NodeId node) noexcept;
-  void move_checked(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  void move_checked(mesh::StepContext& context, mesh::NodeId node, const float* signals) noexcept;
 
-  void step(mesh::StepContext& context, mesh::NodeId node) noexcept;
+  void step(mesh::StepContext& context, mesh::NodeId node, const float* signals) noexcept;
   template <class Move>
   bool measured(const mesh::StepContext& context, mesh::NodeId node, Move&& move) noexcept;
 

@@ -48,6 +48,18 @@ inline mesh::NetworkSpec network(const std::string& reinforcement, std::size_t h
 
 inline constexpr const char* kCartPole = R"({"environment": {"type": "cartpole"}, "seed": 5})";
 
+/// One output: a value for each action. Observations and rewards are as they are.
+inline mesh::NetworkSpec by_values(const std::string& algorithm, std::size_t hidden) {
+  auto spec = network(R"({"environment": {"type": "cartpole"}, "seed": 5, "critic": "policy", "discount": 0.9,
+    "lambda": 0.5, "normalize": false, "scale_rewards": false, "explore_end": 0.1, "explore_steps": 80,
+    "algorithm": ")" + algorithm +
+                          "\"}",
+                      hidden);
+  spec.layers.pop_back();
+  spec.outputs.pop_back();
+  return spec;
+}
+
 inline mesh::MeshOptions shape(std::size_t threads) {
   mesh::MeshOptions options;
   options.threads = threads;

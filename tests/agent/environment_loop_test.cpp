@@ -31,18 +31,6 @@ using mesh::testing_support::ForIsa;
 using mesh::testing_support::must;
 using storage::MemoryFileSystem;
 
-/// One output: a value for each action. Observations and rewards are as they are.
-mesh::NetworkSpec by_values(const std::string& algorithm, std::size_t hidden) {
-  auto spec = network(R"({"environment": {"type": "cartpole"}, "seed": 5, "critic": "policy", "discount": 0.9,
-    "lambda": 0.5, "normalize": false, "scale_rewards": false, "explore_end": 0.1, "explore_steps": 80,
-    "algorithm": ")" + algorithm +
-                          "\"}",
-                      hidden);
-  spec.layers.pop_back();
-  spec.outputs.pop_back();
-  return spec;
-}
-
 // Stream actor-critic with linear layers, from its equations. Actions are those that the loop took: draws are told
 // apart by them at once. Within 1e-4 after 120 steps, four episodes or more.
 TEST(EnvironmentLoop, LearnsAsTheEquationsSay) {

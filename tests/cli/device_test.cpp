@@ -2,6 +2,9 @@
 // `--device`: where a run computes changes what it says of the device, and no bit of its result.
 
 #include "tests/cli/program.hpp"
+#include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace weft::cli_test::device_test {
 namespace {
@@ -121,6 +124,37 @@ TEST_F(Gpu, ARunOnADeviceIsReplayedAnywhere) {
     ASSERT_EQ(again.exit, 0) << again.err;
     EXPECT_EQ(again.last()["state_hash"], hash) << device;
     EXPECT_EQ(again.last()["device"] == "cpu", std::string(device) == "cpu") << again.last();
+  }
+}
+
+// Begun on the one, killed somewhere, gone on with on the other, and so on.
+TEST_F(Gpu, AnAgentThatActsGoesOnOnTheOther) {
+  const Folder folder;
+  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
+  const Words live{"live", network, "--json", "--quiet", "--threads", "1", "--steps", "1500"};
+  const Json whole = weft(live).last();
+  EXPECT_EQ(whole["device"], (Json{{"name", "cpu"}}));
+  const Words kept = with(live, {"--state", directory, "--durability", "tick", "--checkpoint-every", "500"});
+  for (int part = 0; part < 4; ++part) {
+    Process process(with(kept, {"--device", part % 2 ? "cpu" : "vulkan"}));
+    const auto episodes = [&] {
+      const std::string out = process.out_so_far();
+      return std::count(out.begin(), out.end(), '\n');
+    };
+    while (!process.has_ended() && episodes() < 4 * (part + 1))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    process.send(SIGKILL);
+    process.wait();
+  }
+  const Json done = weft(with(kept, {"--device", "vulkan"})).last();
+  EXPECT_EQ(done["state_hash"], whole["state_hash"]) << done;
+  EXPECT_EQ(done["mean_return"], whole["mean_return"]);
+  EXPECT_EQ(done["device"]["cpu_steps"], 0);
+  EXPECT_EQ(done["device"]["faults"], 0);
+  for (const char* const device : {"cpu", "vulkan"}) {
+    const Outcome replayed = weft({"replay", directory, "--verify", "--json", "--device", device});
+    ASSERT_EQ(replayed.exit, 0) << replayed.told();
+    EXPECT_EQ(replayed.last()["state_hash"], whole["state_hash"]);
   }
 }
 

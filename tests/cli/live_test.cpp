@@ -8,18 +8,6 @@
 namespace weft::cli_test::live_test {
 namespace {
 
-const std::string kCartPole = source_path("examples/cartpole.json");
-
-/// The example with smaller networks, at `path`.
-std::string small_network(const std::string& path) {
-  Json network = Json::parse(read_file(kCartPole));
-  for (Json& layer : network["layers"])
-    for (Json& inner : layer["layers"])
-      if (inner.contains("out") && inner["out"] == 128) inner["out"] = 16;
-  write_file(path, network.dump());
-  return path;
-}
-
 Words live(const std::string& network, std::uint64_t steps) {
   return {"live", network, "--json", "--quiet", "--threads", "1", "--steps", std::to_string(steps)};
 }
@@ -44,7 +32,7 @@ std::vector<Json> episodes(const std::vector<std::string>& outs) {
 TEST(Live, GoesOnToTheBitWhereverItIsKilled) {
   constexpr std::uint64_t kSteps = 12000;
   Folder folder;
-  const std::string network = small_network(folder / "n.json");
+  const std::string network = small_cartpole(folder / "n.json");
   const Outcome whole = weft(live(network, kSteps));
   ASSERT_EQ(whole.exit, 0) << whole.told();
   EXPECT_EQ(whole.last()["steps"], kSteps);
@@ -89,7 +77,7 @@ TEST(Live, LearnsToBalanceAPole) {
 
 TEST(Live, TellsTheEpisodesOfAWholeRunOnce) {
   Folder folder;
-  const std::string network = small_network(folder / "n.json");
+  const std::string network = small_cartpole(folder / "n.json");
   const Outcome whole = weft(live(network, 3000));
   const Words kept{"--state", folder / "agent"};
   const Outcome first = weft(live(network, 1300) + kept), second = weft(live(network, 3000) + kept);
@@ -102,7 +90,7 @@ TEST(Live, TellsTheEpisodesOfAWholeRunOnce) {
 
 TEST(Live, IsReplayedOtherwiseThanItWas) {
   Folder folder;
-  const std::string network = small_network(folder / "n.json"), directory = folder / "agent";
+  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
   const Outcome kept = weft(live(network, 2000) + Words{"--state", directory, "--keep", "100"});
   ASSERT_EQ(kept.exit, 0) << kept.told();
   const auto end = [&](const std::string& change) {
@@ -120,7 +108,7 @@ TEST(Live, IsReplayedOtherwiseThanItWas) {
 
 TEST(Live, EndsInOneStateOnAnyMachine) {
   Folder folder;
-  const std::string network = small_network(folder / "n.json");
+  const std::string network = small_cartpole(folder / "n.json");
   const Json hash = weft(live(network, 2000)).last()["state_hash"];
   for (const char* const isa : {"scalar", "avx2", "avx512"}) {
     const Outcome outcome = weft(live(network, 2000), {{"WEFT_ISA", isa}});
@@ -141,7 +129,7 @@ TEST(Live, SaysWhatItLacks) {
   refused({"live", kDigits}, "reinforcement: the network has no such section");
   refused({"live", kCartPole, "--checkpoint-every", "10"}, "give --state DIR");
   Folder folder;
-  const std::string network = small_network(folder / "n.json"), directory = folder / "agent";
+  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
   ASSERT_EQ(weft(live(network, 300) + Words{"--state", directory}).exit, 0);
   refused(live(network, 300) + Words{"--state", directory, "--seed", "7"}, "holds another agent");
   refused({"run", network, "--state", directory}, "stream");

@@ -184,4 +184,16 @@ inline Json digits_json() {
   return network;
 }
 
+inline const std::string kCartPole = source_path("examples/cartpole.json");
+
+/// That network with smaller layers, at `path`.
+inline std::string small_cartpole(const std::string& path) {
+  Json network = Json::parse(read_file(kCartPole));
+  for (Json& layer : network["layers"])
+    for (Json& inner : layer["layers"])
+      if (inner.contains("out") && inner["out"] == 128) inner["out"] = 16;
+  write_file(path, network.dump());
+  return path;
+}
+
 }  // namespace weft::cli_test

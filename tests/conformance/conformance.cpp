@@ -160,11 +160,12 @@ struct RunShape {
   std::string device = "cpu";
   Late late = Late::none;
   OptimizerKind optimizer = OptimizerKind::momentum;
+  bool is_traced = false;  // by eligibility traces and bounded steps
 
   std::string name() const {
     return std::string(learning::name(rule)) + " " + std::string(learning::name(schedule)) + " " +
            (late == Late::none ? "" : "late " + std::string(learning::name(late)) + " ") +
-           std::string(learning::name(optimizer));
+           (is_traced ? "traced " : "") + std::string(learning::name(optimizer));
   }
 };
 
@@ -183,6 +184,9 @@ const RunShape kLateRuns[] = {
     {.rule = Rule::backprop, .schedule = Schedule::settle, .late = Late::again},
     {.rule = Rule::dfa, .schedule = Schedule::pipelined, .late = Late::again},
 };
+
+/// By traces, whose targets are gradients.
+const RunShape kTracedRun{.late = Late::meet, .optimizer = OptimizerKind::sgd, .is_traced = true};
 
 /// The target rules in turn, by the number of a row and of the slice; they are in the order of rules.def. Of those that
 /// keep no past `meet` is refused when pipelined.
@@ -253,6 +257,42 @@ void note_device(const mesh::DeviceStatistics& statistics) {
   }
 }
 
+LearningOptions options_of(const RunShape& run) {
+  LearningOptions options;
+  options.rule = run.rule;
+  options.schedule = run.schedule;
+  options.optimizer = kernels::default_options(run.optimizer);
+  const bool is_normalized = run.optimizer != OptimizerKind::sgd && run.optimizer != OptimizerKind::momentum;
+  options.optimizer.lr = run.is_traced ? 1.0f : is_normalized ? 0.001f : 0.01f;
+  options.learners = run.learners;
+  options.late = run.late;
+  options.patience = 3;
+  options.traces = run.is_traced;
+  return options;
+}
+
+/// False for layers with shared weights, and for those that several learners do not give gradients by row: they are
+/// refused.
+bool takes_traces(const Json& row, const RunShape& run) {
+  auto mesh = must(mesh::Mesh::build(network(row, {}), {.threads = 1, .sessions = run.sessions}));
+  const auto learner = Learner::build(mesh, options_of(run));
+  WEFT_ASSERT(learner || learner.error().code() == Errc::unsupported, learner.error().text());
+  return learner.has_value();
+}
+
+/// A gradient of the four outputs of each learner, and the steps that traces make by it. Episodes end now and then.
+struct TracedTarget {
+  std::vector<float> gradient;
+  std::vector<TraceSignal> signals;
+  TracedTarget(std::uint64_t sample, std::size_t learners) {
+    for (std::size_t learner = 0; learner < learners; ++learner) {
+      RandomStream random(21, sample * 64 + learner, RandomPurpose::test);
+      for (int i = 0; i < 4; ++i) gradient.push_back(random.next_normal());
+      signals.push_back({random.next_normal(), 0.8f, 0.5f, (sample + learner) % 4 == 3});
+    }
+  }
+};
+
 std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& run) {
   const std::uint64_t samples = is_full() ? 24 : 10;
   mesh::MeshOptions wanted;
@@ -266,16 +306,7 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   wanted.pin = false;
   wanted.device = run.device;
   auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
-  LearningOptions options;
-  options.rule = run.rule;
-  options.schedule = run.schedule;
-  options.optimizer = kernels::default_options(run.optimizer);
-  const bool is_normalized = run.optimizer != OptimizerKind::sgd && run.optimizer != OptimizerKind::momentum;
-  options.optimizer.lr = is_normalized ? 0.001f : 0.01f;
-  options.learners = run.learners;
-  options.late = run.late;
-  options.patience = 3;
-  auto learner = must(Learner::build(mesh, options));
+  auto learner = must(Learner::build(mesh, options_of(run)));
   const std::size_t width = mesh.graph().nodes()[0].width, limit = row.get_or("indices", std::size_t{0});
   std::vector<float> x;
   for (std::uint64_t s = 0; s < samples; ++s)
@@ -292,6 +323,12 @@ std::string hash_of_run(const Json& row, const Stored& stored, const RunShape& r
   for (std::uint64_t s = 0; s < samples && run.late != Late::none; ++s) {
     const mesh::RunInput input{"x", std::span(x).subspan(s * tick, tick)};
     const Ticket ticket = must(learner->observe({&input, 1}));
+    if (run.is_traced) {
+      const TracedTarget of(s, run.learners);
+      const Target target{.output = "y", .gradient = of.gradient, .signals = of.signals};
+      must(learner->teach(ticket, {&target, 1}));
+      continue;
+    }
     const Target target{"y",
                         std::span(labels).subspan((s - std::min<std::uint64_t>(s, 2)) * run.learners, run.learners)};
     if (s >= 2) must(learner->teach(ticket - 2, {&target, 1}));
@@ -480,6 +517,28 @@ TEST(Conformance, LateTargetsEndInOneStateWhateverComputesIt) {
     }
 }
 
+TEST(Conformance, TracesEndInOneStateWhateverComputesThem) {
+  for (const Json& row : rows_of_layer()) {
+    if (!takes_traces(row, kTracedRun)) continue;
+    const bool is_stored = has_matrix(row);
+    for (const Stored& stored : types()) {
+      if (!is_stored && stored.dtype != Dtype::float32) continue;
+      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      const std::string first = hash_of_run(row, stored, kTracedRun);
+      tell(row, stored, kTracedRun.name(), first);
+      for (const kernels::Isa isa : kernels::available_isas()) {
+        const test::ForIsa scope(isa);
+        for (const std::size_t threads : {1, 2, 7}) {
+          RunShape run = kTracedRun;
+          run.threads = threads;
+          run.sessions = threads == 2 ? 3 : 1;
+          ASSERT_EQ(hash_of_run(row, stored, run), first) << name(isa) << ", " << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
 TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
   for (const Json& row : rows_of_layer()) {
     const bool is_stored = has_matrix(row);
@@ -612,6 +671,22 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
         const std::string first = hash_of_run(row, stored, run);
         run.device = device_name();
         ASSERT_EQ(hash_of_run(row, stored, run), first) << "rule " << static_cast<int>(run.rule);
+      }
+    }
+  }
+  for (const Json& row : rows_of_layer()) {
+    const bool is_stored = has_matrix(row);
+    for (const std::size_t learners : {1, 3}) {
+      RunShape run = kTracedRun;
+      run.learners = run.sessions = learners;
+      if (!takes_traces(row, run)) continue;
+      for (const Stored& stored : types(kOnDevice)) {
+        if (!is_stored && stored.dtype != Dtype::float32) continue;
+        SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + run.name());
+        run.device = "cpu";
+        const std::string first = hash_of_run(row, stored, run);
+        run.device = device_name();
+        ASSERT_EQ(hash_of_run(row, stored, run), first) << learners << " learners";
       }
     }
   }

@@ -141,7 +141,8 @@ class EveryOperation : public testing::TestWithParam<int> {
 /// Operations that have one body for all instruction sets: they move, choose, or are one multiplication.
 const std::set<OpId> kScalarOnly = {
     OpId::max_backward,       OpId::permute,           OpId::top_k_mask, OpId::one_hot,    OpId::embedding,
-    OpId::embedding_backward, OpId::optimizer_factors, OpId::fill,       OpId::scale_rows, OpId::gap_residual};
+    OpId::embedding_backward, OpId::optimizer_factors, OpId::fill,       OpId::scale_rows, OpId::gap_residual,
+    OpId::bounded_rate,       OpId::end_traces,        OpId::largest};
 
 /// All rows of an operation, or the first and a third of the others in turn where they are many: products have some
 /// hundred, by type.

@@ -37,6 +37,14 @@ inline mesh::NetworkSpec checkered(mesh::NetworkSpec spec, std::uint32_t colour)
   return spec;
 }
 
+/// Nothing was run on the CPU instead.
+inline void expect_all_on_device(const mesh::DeviceStatistics& statistics) {
+  EXPECT_EQ(statistics.why_host, "");
+  EXPECT_EQ(statistics.host_steps, 0u);
+  EXPECT_EQ(statistics.replays, 0u);
+  EXPECT_GT(statistics.device_steps, 0u);
+}
+
 /// A mesh on the CPU and one on a device, which learn the same from the same samples.
 class Pair {
  public:
@@ -72,13 +80,7 @@ class Pair {
     both([](LearningRun& run) { must(run.learner->drain()); });
   }
   void expect_equal(const std::string& when) { EXPECT_EQ(gpu_.told(), cpu_.told()) << when; }
-  /// Nothing was run on the CPU instead.
-  void expect_on_device() const {
-    EXPECT_EQ(statistics().why_host, "");
-    EXPECT_EQ(statistics().host_steps, 0u);
-    EXPECT_EQ(statistics().replays, 0u);
-    EXPECT_GT(statistics().device_steps, 0u);
-  }
+  void expect_on_device() const { expect_all_on_device(statistics()); }
   void expect_mixed() const {
     expect_on_device();
     EXPECT_GT(statistics().host_cells, 0u);
