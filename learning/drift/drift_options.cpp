@@ -194,6 +194,10 @@ Status check_drift_actions(const LearningOptions& options) {
     return fail(Errc::invalid_argument, "learning.drift." + key + " with learning." + other + ", " + why);
   };
   const std::string renew = "renew: " + number_text(d.renew), swap = "swap: '" + std::string(name(d.swap)) + "'";
+  if (!d.is_on() && (d.renew > 0.0f || d.swap != Swap::none))
+    return fail(Errc::invalid_argument, "learning.drift." + (d.swap != Swap::none ? swap : renew) +
+                                            " without a detector, so that no change is ever seen; give "
+                                            "learning.drift.detector");
   const std::string held = "consolidation.method '" + std::string(name(options.consolidation.method)) + "'";
   if (d.renews() && options.consolidation.is_on())
     return refuse(renew, held, "which holds weights; give one of the two");

@@ -305,6 +305,9 @@ TEST(WeightSwap, RefusesOptionsThatItCannotKeep) {
   EXPECT_EQ(text("{" + detector + R"("swap": "initial"}, "late": "meet"})"), "");
   EXPECT_NE(text("{" + detector + R"("swap": "initial", "swap_every": 7}})"), "");
   EXPECT_NE(text("{" + detector + R"("renew": 1.5}})"), "");
+  EXPECT_EQ(
+      text(R"({"drift": {"renew": 0.5}})"),
+      "learning.drift.renew: 0.5 without a detector, so that no change is ever seen; give learning.drift.detector");
   EXPECT_EQ(text("{" + detector + R"("swap": "initial"}, "lora": {"rank": 2}})"),
             "learning.drift.swap: 'initial' with learning.lora.rank 2, whose adapters are no weights of a layer; give "
             "one of the two");
