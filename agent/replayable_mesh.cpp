@@ -124,6 +124,8 @@ Result<ReplayableMesh> ReplayableMesh::restore_changed(const formats::EntityFile
     WEFT_TRY(ReplayableMesh same, begin(spec, true, options));
     WEFT_CHECK(mesh::restore_weights(*same.mesh_, file));
     if (mesh::restore_live(*same.mesh_, file) && learning::restore_learner(*same.learner_, file)) {
+      // Changes at which nothing was to be done are over.
+      if (!before.options.drift.has_reactions()) learning::drift_of(*same.learner_).forgo();
       WEFT_CHECK(restore_loop(same.loop_.get(), file));
       same.is_changed_ = true;
       return same;
@@ -276,7 +278,7 @@ Status ReplayableMesh::apply_one(const ActExternalRecord& record) {
 
 Status ReplayableMesh::apply_one(const ReactRecord&) { return compares_ ? react() : Status(); }
 
-learning::DriftWatch::Reaction ReplayableMesh::due() const {
+learning::DriftReaction ReplayableMesh::due() const {
   if (!learner_ || learner_->samples() % learner_->options().drift.react_every != 0) return {};
   return learning::drift_of(*learner_).due();
 }
@@ -293,7 +295,7 @@ bool ReplayableMesh::may_react(const Record& record) noexcept {
 }
 
 Status ReplayableMesh::react() {
-  const learning::DriftWatch::Reaction reaction = due();
+  const learning::DriftReaction reaction = due();
   if (!reaction.is_due()) return {};
   constexpr float kMostScale = 1e6f;
   const mesh::LayerRates& rates = mesh::MeshAccess::weights(std::as_const(*mesh_)).rates;
@@ -307,6 +309,7 @@ Status ReplayableMesh::react() {
     WEFT_TRY([[maybe_unused]] const auto sent, mesh_->post(nodes[node].at, std::move(command)));
   }
   mesh::MeshAccess::deliver_commands(*mesh_);
+  WEFT_CHECK(learning::change_weights(*learner_, reaction));
   learning::drift_of(*learner_).reacted();
   return {};
 }

@@ -76,7 +76,7 @@ class ReplayableMesh {
   /// Samples [first, first + count) of a batch. @error as the learner's
   Status learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count);
   /// Reaction that the learner's `drift` wants after so many samples, at a change of the task.
-  learning::DriftWatch::Reaction due() const;
+  learning::DriftReaction due() const;
   /// True for records after which `due` is asked; of those that a fault ended, none.
   static bool may_react(RecordKind kind) noexcept;
   static bool may_react(const Record& record) noexcept;

@@ -14,9 +14,9 @@ namespace {
 using agent::AgentCommand;
 
 /// Waits until the command is on the device, so that no crash takes back what was answered.
-void keep(RunState& state, Json& answer) {
-  agent::Agent& agent = *state.agent();
-  const bool is_by_checkpoints = state.setup().durability.mode == agent::Durability::Mode::checkpoint;
+void keep(const CommandPlace& place, Json& answer) {
+  agent::Agent& agent = *place.agent;
+  const bool is_by_checkpoints = place.durability.mode == agent::Durability::Mode::checkpoint;
   const Status kept = is_by_checkpoints ? Status() : agent.acknowledge();
   const agent::AgentStatistics now = agent.statistics();
   answer["kept"] = kept && now.acknowledged.record >= now.at.record;
@@ -25,16 +25,16 @@ void keep(RunState& state, Json& answer) {
 
 std::string refusal(const Error& error) { return Json{{"refused", error.text()}, {"code", name(error.code())}}.dump(); }
 
-std::string execute(const AgentCommand& command, RunState& state) {
-  if (!state.agent())
+std::string execute(const AgentCommand& command, const CommandPlace& place) {
+  if (!place.agent)
     return refusal(Error(Errc::unsupported,
                          "this run keeps no journal, so a command to it would be lost; start it with --state DIR"));
   const auto post = [&](Coord cell, std::shared_ptr<mesh::Command> message) {
-    return state.agent()->post(cell, std::move(message), true);
+    return place.agent->post(cell, std::move(message), true);
   };
-  auto answer = agent::execute_command(command, {state.mesh(), state.learner(), state.setup().spec, post});
+  auto answer = agent::execute_command(command, {place.agent->mesh(), place.learner, *place.original, post});
   if (!answer) return refusal(answer.error());
-  keep(state, *answer);
+  keep(place, *answer);
   return answer->dump(Json::Order::as_set);
 }
 
@@ -59,8 +59,8 @@ std::vector<CommandQueue::Waiting> CommandQueue::take_all() {
   return std::exchange(waiting_, {});
 }
 
-void CommandQueue::execute_all(RunState& state, const Reply& reply) {
-  for (const Waiting& each : take_all()) reply(each.ticket, execute(each.command, state));
+void CommandQueue::execute_all(const CommandPlace& place, const Reply& reply) {
+  for (const Waiting& each : take_all()) reply(each.ticket, execute(each.command, place));
 }
 
 void CommandQueue::close(const std::string& why, const Reply& reply) {

@@ -2,9 +2,11 @@
 
 #pragma once
 
-#include "cli/run_state.hpp"
-
+#include "agent/agent.hpp"
 #include "agent/agent_command.hpp"
+#include "learning/learner.hpp"
+
+#include "mesh/mesh.hpp"
 
 #include "core/json.hpp"
 
@@ -18,6 +20,14 @@
 
 namespace weft::cli {
 
+/// Mesh that commands act on.
+struct CommandPlace {
+  agent::Agent* agent = nullptr;                // null: nothing is journalled, so commands are refused
+  const learning::Learner* learner = nullptr;   // null: none
+  const mesh::NetworkSpec* original = nullptr;  // the network as it was begun
+  agent::Durability durability{};
+};
+
 /// Commands of `weft send` to a running agent, from the socket's thread to the run loop, which executes them between
 /// two blocks of samples: each is in the journal before it is answered, so a replay executes it at the same place.
 class CommandQueue {
@@ -29,7 +39,7 @@ class CommandQueue {
   /// A command that came. An answer where it is refused at once; else it waits for the run loop. @thread any
   std::optional<std::string> take(std::uint64_t ticket, const Json& command);
   /// Executes what waits. @thread the run loop's, between its blocks
-  void execute_all(RunState& state, const Reply& reply);
+  void execute_all(const CommandPlace& place, const Reply& reply);
   /// No command is executed any more; those that wait are refused too. @thread the run loop's
   void close(const std::string& why, const Reply& reply);
 

@@ -4,11 +4,16 @@
 #include "cli/device_report.hpp"
 #include "cli/external_world.hpp"
 #include "cli/json_line.hpp"
+#include "cli/live_monitor.hpp"
 #include "cli/model.hpp"
+#include "cli/plasticity_probe.hpp"
 #include "cli/progress.hpp"
+#include "cli/report.hpp"
+#include "cli/return_curve.hpp"
 #include "cli/scalar_log.hpp"
 #include "cli/setup.hpp"
 #include "cli/signals.hpp"
+#include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
 
@@ -22,6 +27,8 @@
 #include "core/json.hpp"
 #include "core/log.hpp"
 #include "core/printable.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -43,13 +50,13 @@ constexpr std::uint64_t kBlock = 256, kMark = 16 * kBlock;
 constexpr std::uint64_t kExternalBlock = 16;
 
 struct LiveRequest {
-  std::string file, state, logdir, executor = "auto";
+  std::string file, state, logdir, socket, executor = "auto";
   std::string device;  // empty: the network's
   ExternalWorld::Place world;
   std::optional<std::string> durability;
   std::optional<std::uint64_t> steps, seed, checkpoint_every;
   std::size_t keep = 3, threads = 0;
-  std::uint64_t max_memory = 0;
+  std::uint64_t max_memory = 0, probe = 0;
   bool salvage = false, json = false, quiet = false;
 };
 
@@ -89,7 +96,9 @@ class Live {
 
   Status open(const Model& model, const mesh::NetworkSpec& spec) {
     if (!request_.logdir.empty()) {
-      WEFT_TRY(log_, ScalarLog::open(storage::real_file_system(), request_.logdir, "step", {"return", "length"}));
+      std::vector<std::string> tags{"return", "length"};
+      if (request_.probe) tags.insert(tags.end(), std::begin(kPlasticityScalars), std::end(kPlasticityScalars));
+      WEFT_TRY(log_, ScalarLog::open(storage::real_file_system(), request_.logdir, "step", std::move(tags)));
     }
     mesh::MeshOptions options;
     options.threads = request_.threads;
@@ -100,6 +109,10 @@ class Live {
     WEFT_CHECK(make_world(reinforcement.environment));
     WEFT_CHECK(open_agent(model, spec, options));
     loop().connect(world_);
+    spec_ = spec;
+    if (request_.probe) seen_.emplace(loop().options().input, request_.probe);
+    WEFT_TRY(monitor_, LiveMonitor::open({request_.socket, request_.state}, learner().mesh(),
+                                         {agent_.get(), &learner(), &spec_, durability_}));
     return {};
   }
   Status run() {
@@ -116,9 +129,13 @@ class Live {
       ran = act(std::min(left, block - loop().steps() % block));
       // Before a checkpoint, behind which no kill makes them known again.
       tell_episodes();
+      if (ran && seen_) probe(false);
+      monitor_->progressed({loop().steps(), loop().episodes(), loop().mean_return()});
       if (ran && agent_) ran = keep();
     }
     const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+    monitor_->enters("stopping");
+    if (ran && seen_) probe(true);
     if (ran && agent_) ran = agent_->checkpoint_and_wait();
     // Keeps what was learned until then, whatever ended it.
     if (!ran && agent_)
@@ -168,10 +185,12 @@ class Live {
     kept.on_create = on_create;
     kept.differ = difference;
     kept.identity = "live";
+    durability_ = kept.durability;
     WEFT_TRY(agent_, agent::Agent::open(storage::real_file_system(), request_.state, spec, std::move(kept), found_));
     return {};
   }
 
+  learning::Learner& learner() { return agent_ ? *agent_->learner() : *replayable_->learner(); }
   agent::EnvironmentLoop& loop() { return agent_ ? *agent_->loop() : *replayable_->loop(); }
   const mesh::Mesh& mesh() { return agent_ ? agent_->mesh() : replayable_->mesh(); }
   std::string hash() {
@@ -216,9 +235,12 @@ class Live {
     for (const agent::Episode& episode : loop().ended()) {
       // Of an agent that goes on; a run of its own begins a second line.
       const std::uint64_t logged = log_ && agent_ && !found_.is_new ? log_->found_step().value_or(0) : 0;
-      if (log_ && episode.last_step > logged)
-        log_->add(episode.last_step,
-                  std::array{std::optional(episode.sum), std::optional(static_cast<double>(episode.steps))});
+      if (log_ && episode.last_step > logged) {
+        std::vector<std::optional<double>> values{episode.sum, static_cast<double>(episode.steps)};
+        if (request_.probe) values.resize(2 + std::size(kPlasticityScalars));
+        log_->add(episode.last_step, values);
+      }
+      curve_.add(episode.sum);
       if (request_.json)
         print_json({{"event", "episode"},
                     {"episode", episode.number},
@@ -229,9 +251,34 @@ class Live {
                     {"truncated", episode.truncated}});
     }
     loop().clear_ended();
-    if (!request_.json && !request_.quiet && progress_.is_due())
-      progress_.show("step " + grouped(loop().steps()) + ", episode " + grouped(loop().episodes()) + ", return " +
-                     two_digits(loop().mean_return()));
+    if (request_.json || request_.quiet || !progress_.is_due()) return;
+    const std::string text = "step " + grouped(loop().steps()) + ", episode " + grouped(loop().episodes()) +
+                             ", return " + two_digits(loop().mean_return());
+    const Terminal terminal = Terminal::of(STDERR_FILENO);
+    const std::size_t used = text.size() + 3;  // the last column stays free
+    const std::size_t width = terminal.redraws && terminal.columns() > used ? terminal.columns() - used : 0;
+    progress_.show(text + (width >= 4 ? "  " + curve_.drawn(std::min<std::size_t>(width, 40), terminal.unicode) : ""));
+  }
+
+  /// Measures the layers for the last observations. `is_end`: whenever that was done before.
+  void probe(bool is_end) {
+    seen_->take(learner().mesh());
+    if (!is_end && Clock::now() - probed_ < std::chrono::seconds(1)) return;
+    probed_ = Clock::now();
+    if (is_end) probe_ = {};
+    const std::vector<learning::LayerPlasticity>& layers = probe_.look([&] { return seen_->measure(learner()); });
+    if (layers.empty()) return;
+    const NetworkPlasticity all = network_plasticity(layers);
+    if (log_)
+      log_->add(loop().steps(), std::array{std::optional<double>(), std::optional<double>(), std::optional(all.dormant),
+                                           std::optional(all.effective_rank), std::optional(all.weight_norm)});
+    if (is_end) last_layers_ = layers;
+    if (request_.json && !is_end)
+      print_json({{"event", "progress"},
+                  {"steps", loop().steps()},
+                  {"episodes", loop().episodes()},
+                  {"mean_return", loop().mean_return()},
+                  {"plasticity", plasticity_json(layers)}});
   }
 
   /// An external environment came back to where it was, or an episode is left.
@@ -292,6 +339,7 @@ class Live {
                  {"device", device_json(mesh().device_statistics())}};
       if (is_whole) event["tick"] = mesh().ticks();
       if (is_whole) event["state_hash"] = hash();
+      if (seen_) event["plasticity"] = plasticity_json(last_layers_);
       print_json(event);
       return;
     }
@@ -300,6 +348,15 @@ class Live {
     std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
     if (const auto* const device = mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
+    const Terminal terminal = Terminal::of(STDOUT_FILENO);
+    const std::size_t columns = terminal.columns(), width = columns > 16 ? std::min<std::size_t>(columns - 13, 40) : 0;
+    if (const std::string drawn = curve_.drawn(width, terminal.unicode); terminal.redraws && !drawn.empty())
+      std::printf("curve       %s\n", drawn.c_str());
+    std::string_view label = "layers      ";
+    for (const std::string& layer : plasticity_lines(last_layers_)) {
+      std::printf("%s%s\n", std::string(label).c_str(), layer.c_str());
+      label = "            ";
+    }
     if (is_whole) std::printf("state hash  %s\n", hash().c_str());
   }
 
@@ -311,7 +368,15 @@ class Live {
   std::shared_ptr<ExternalWorld> world_;  // null: the environment is ours
   std::uint64_t checkpointed_ = 0;
   ProgressLine progress_;
+  ReturnCurve curve_;  // of this process's episodes
   std::optional<ScalarLog> log_;
+  mesh::NetworkSpec spec_;  // as the agent was begun, to commands
+  agent::Durability durability_;
+  std::optional<SeenInputs> seen_;  // of --probe
+  PlasticityProbe probe_;
+  Clock::time_point probed_{};
+  std::vector<learning::LayerPlasticity> last_layers_;
+  std::unique_ptr<LiveMonitor> monitor_;  // the last: it looks at the others
 };
 
 Status live(const LiveRequest& request) {
@@ -357,6 +422,13 @@ Verb add_live(CLI::App& program) {
   add_executor(*app, r.executor);
   add_option(*app, "logdir", r.logdir, "Also write each episode's numbers there: for TensorBoard, and as scalars.csv")
       .type_name("DIR");
+  add_option(*app, "socket", r.socket, "Answer weft top and weft send there; with --state there is one by default")
+      .type_name("PATH");
+  add_option(*app, "probe", r.probe,
+             "Measure each layer once a second, and at the end, with the last N observations, one of each 256 steps: "
+             "dormant units, effective rank, norm of the weights")
+      .within(std::uint64_t{1}, std::uint64_t{4096})
+      .type_name("N");
   add_flag(*app, "json", r.json, "Events on stdout, a JSON object a line");
   add_flag(*app, "quiet", r.quiet, "No progress on stderr; notes stay");
   return {app, [request] { return live(*request); }};

@@ -4,9 +4,18 @@
 
 #include "cli/text_format.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/runtime/cell.hpp"
+
+#include "actors/registry.hpp"
+
 #include "core/json.hpp"
 
 #include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <utility>
 
 namespace weft::cli {
 namespace {
@@ -23,7 +32,60 @@ Json by_name(const std::array<std::uint64_t, kCount>& statistics) {
   return out;
 }
 
+constexpr std::size_t kBusiest = 8;
+constexpr std::chrono::seconds kSampleFor{5};  // after each answer: a second's subscribers keep it going
+
+std::uint64_t resident_bytes() {
+  std::uint64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace
+
+AgentIdentity identity_of(mesh::Mesh& mesh) {
+  AgentIdentity agent;
+  agent.network = mesh.spec().name;
+  agent.executor = mesh::MeshAccess::executor(mesh).name();
+  agent.threads = mesh::MeshAccess::executor(mesh).concurrency();
+  agent.sessions = mesh.sessions();
+  for (const auto& cell : mesh::MeshAccess::cells(std::as_const(mesh))) agent.cells.push_back(cell->at());
+  return agent;
+}
+
+void measure_cells(const mesh::Mesh& mesh, const AgentIdentity& agent, LiveStatistics& f) {
+  f.supervision = mesh.supervisor().counters();
+  const actors::Registry& registry = mesh.registry();
+  f.cells.fill(0);
+  f.degraded.clear();
+  for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {
+    const actors::ActorStatus status = registry.status(actor);
+    ++f.cells[static_cast<std::size_t>(status)];
+    if (status == actors::ActorStatus::running || f.degraded.size() >= LiveStatistics::kMostDegraded) continue;
+    const actors::ActorView view = registry.view(actor);
+    f.degraded.push_back({agent.cells[actor], status, view.faults, view.restarts, view.last_fault_tick});
+  }
+}
+
+Json hang_json(const actors::Hang& hang, Coord at) {
+  return {{"cell", cell_json(at)}, {"tick", hang.tick}, {"seconds", in_seconds(hang.stood)}};
+}
+
+std::string statistics_text_of(const AgentIdentity& agent, const LiveStatistics& statistics,
+                               actors::Watchdog& watchdog) {
+  Json answer = to_json(agent, statistics);
+  answer["memory"]["resident"] = resident_bytes();
+  watchdog.sample_for(kSampleFor);
+  Json busiest = Json::array();
+  for (const auto& [actor, share] : watchdog.busiest(kBusiest))
+    busiest.push_back({{"cell", cell_json(agent.cells[actor])}, {"share", share}});
+  answer["busiest"] = std::move(busiest);
+  answer["hangs"] = watchdog.hangs();
+  Json hanging = Json::array();
+  for (const actors::Hang& hang : watchdog.hanging()) hanging.push_back(hang_json(hang, agent.cells[hang.actor]));
+  answer["hanging"] = std::move(hanging);
+  return answer.dump(Json::Order::as_set);
+}
 
 Json cell_json(Coord at) { return {at.z, at.y, at.x}; }
 
@@ -80,6 +142,16 @@ Json to_json(const AgentIdentity& agent, const LiveStatistics& f) {
   out["layers"] = nullptr;
   if (!f.layers.empty()) out["layers"] = Json::array();
   for (const learning::LayerDiagnostics& layer : f.layers) out["layers"].push_back(to_json(layer));
+  if (f.acting) {
+    // Of rewards there are no scores.
+    for (const char* const key :
+         {"samples", "total", "samples_per_second", "epoch", "prequential_accuracy", "overall_accuracy", "mean_loss"})
+      out[key] = nullptr;
+    out["steps"] = f.acting->steps;
+    out["episodes"] = f.acting->episodes;
+    out["mean_return"] = f.acting->mean_return;
+    out["steps_per_second"] = f.acting->steps_per_second;
+  }
   out["memory"] = {{"weights", f.weight_bytes}, {"state", f.state_bytes}};
   out["checkpoint"] = nullptr;
   if (f.saved)

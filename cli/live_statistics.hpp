@@ -7,7 +7,10 @@
 #include "learning/layer_monitor.hpp"
 #include "learning/learner.hpp"
 
+#include "mesh/mesh.hpp"
+
 #include "actors/supervisor.hpp"
+#include "actors/watchdog.hpp"
 
 #include "core/coord.hpp"
 #include "core/json.hpp"
@@ -44,6 +47,13 @@ struct LiveStatistics {
     std::string error;               // empty: it can be written
   };
 
+  /// Of an agent that acts.
+  struct Acting {
+    std::uint64_t steps = 0, episodes = 0;
+    double mean_return = 0;       // of the last 100 episodes
+    double steps_per_second = 0;  // over the last second or so
+  };
+
   std::string phase = "starting";  // starting, running, saving, finishing, stopping, done
   RunStatistics run{};             // rates over the last second or so
   actors::SupervisionCounters supervision;
@@ -54,6 +64,7 @@ struct LiveStatistics {
   std::optional<learning::LateCounts> late;  // where targets may come later
   std::optional<Saved> saved;
   std::optional<Journal> journal;
+  std::optional<Acting> acting;                    // without scores of samples
   std::vector<learning::LayerDiagnostics> layers;  // at most kMostLayers, in the network's order; empty: not measured
 
   static constexpr std::size_t kMostDegraded = 16, kMostLayers = 256;
@@ -86,7 +97,17 @@ class LivePublisher {
   LiveStatistics statistics_;
 };
 
-/// The part of an answer of `weft top` that these statistics make.
+/// The identity of a mesh that runs.
+AgentIdentity identity_of(mesh::Mesh& mesh);
+/// Looks at the cells: their standing, and what befell them.
+void measure_cells(const mesh::Mesh& mesh, const AgentIdentity& agent, LiveStatistics& statistics);
+
+/// A line of JSON without its end: the answer of `weft top`. Where the time goes is found out from then on for a while.
+/// @thread any
+std::string statistics_text_of(const AgentIdentity& agent, const LiveStatistics& statistics,
+                               actors::Watchdog& watchdog);
+Json hang_json(const actors::Hang& hang, Coord at);
+/// The part of it that these statistics make.
 Json to_json(const AgentIdentity& agent, const LiveStatistics& statistics);
 /// Fates of samples whose targets come later; null: none can.
 Json to_json(const learning::LateCounts& counts);

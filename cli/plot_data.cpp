@@ -2,11 +2,20 @@
 
 #include "cli/plot_data.hpp"
 
+#include "cli/task_report.hpp"
+
+#include "agent/saved_extension.hpp"
+#include "learning/stream_options.hpp"
+#include "learning/tasks/task_matrix.hpp"
+
+#include "mesh/network/network_json.hpp"
+
 #include "formats/csv/csv.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json_reader.hpp"
 #include "core/near_word.hpp"
+#include "core/option_table.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,6 +39,12 @@ class PlotReader {
   PlotReader(PlotData& data, const std::vector<std::string>& columns) : data_(data), columns_(columns) {}
 
   Status add(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      WEFT_TRY(const std::string kept, table_of(path));
+      has_changes_ = !data_.changes.empty();
+      return add_table(path, kept);
+    }
     WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, kMostBytes));
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -39,6 +54,43 @@ class PlotReader {
   }
 
  private:
+  /// The data directory of a run as a table: accuracies on tasks, or the curve of its accuracy.
+  static Result<std::string> table_of(const std::string& directory) {
+    WEFT_TRY(const agent::SavedExtension saved, agent::read_saved_extension(storage::real_file_system(), directory));
+    WEFT_TRY(const Json document, parse_json(saved.json, directory));
+    if (!document.is_object() || !document.contains("curve"))
+      return fail(Errc::unsupported, directory + ": is a data directory of '" + saved.identity +
+                                         "', which keeps no curve; give the directory of its --logdir, or what --json "
+                                         "printed");
+    WEFT_TRY(JsonReader run, JsonReader::open(document, directory + ": run"));
+    WEFT_TRY(const auto cursor_value, run.value("cursor"));
+    WEFT_TRY(JsonReader cursor, JsonReader::open(cursor_value.raw(), "cursor"));
+    if (const auto tasks = cursor.find("tasks")) {
+      const Json& rows = tasks->raw();
+      learning::TaskMatrix matrix(rows.is_array() && !rows.empty() && rows[0].is_array() ? rows[0].size() : 0);
+      WEFT_CHECK(matrix.load(*tasks));
+      WEFT_TRY(const mesh::NetworkSpec spec, mesh::read_network(saved.network, directory));
+      WEFT_TRY(const learning::StreamOptions stream, learning::read_stream(spec.stream));
+      return tasks_csv(stream.tasks, matrix);
+    }
+    WEFT_TRY(const auto curve, run.array("curve", 0, std::size_t{1} << 20));
+    if (curve.empty())
+      return fail(Errc::unsupported, directory +
+                                         ": has no accuracies yet; those of samples that arrive are in --logdir "
+                                         "and --json alone");
+    WEFT_TRY(const std::uint64_t next, cursor.u64("next"));
+    std::uint64_t every = next / curve.size();
+    if (const auto told = run.find("curve_every")) {
+      WEFT_TRY(every, told->u64());
+    }
+    std::string text = "samples,prequential_accuracy\n";
+    for (std::size_t i = 0; i < curve.size(); ++i) {
+      WEFT_TRY(const double accuracy, curve[i].f64());
+      text += std::to_string((i + 1) * every) + "," + number_text(accuracy) + "\n";
+    }
+    return text;
+  }
+
   static Result<std::optional<double>> number(const formats::CsvReader& reader, std::size_t column) {
     const formats::CsvNumber value = formats::csv_number(reader.fields()[column]);
     if (value.kind == formats::CsvNumber::Kind::number) return std::optional<double>(value.value);
@@ -226,6 +278,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
       if (ending == ".csv" || ending == ".jsonl") own.push_back(entry.path().string());
     }
     if (error) return fail(Errc::storage, path + ": " + error.message());
+    if (own.empty() && std::filesystem::is_directory(path + "/journal", error)) own.push_back(path);
     if (own.empty())
       return fail(
           Errc::unsupported,

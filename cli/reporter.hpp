@@ -84,8 +84,8 @@ class ProgressTimes {
 std::unique_ptr<Reporter> make_json_reporter();
 /// Tells all to `inner`, and writes the run's numbers to `log`.
 std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log);
-/// Columns of such a log, beside that of the samples.
-std::vector<std::string> logged_scalars();
+/// Columns of such a log, beside that of the samples; with `--probe` those of plasticity too.
+std::vector<std::string> logged_scalars(bool has_probe);
 /// Progress on stderr (a redrawn line on a terminal, a line now and then elsewhere), the result on stdout.
 std::unique_ptr<Reporter> make_text_reporter(bool quiet);
 

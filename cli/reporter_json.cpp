@@ -39,11 +39,14 @@ Json late_of(RunState& state) {
 Json drift_json(RunState& state) {
   const learning::DriftWatch& drift = learning::drift_of(*state.learner());
   if (!drift.is_on()) return nullptr;
+  const learning::WeightChanges done = learning::weight_changes(*state.learner());
   return {{"detector", name(state.learner()->options().drift.detector.kind)},
           {"scores", drift.scores()},
           {"warnings", drift.warnings()},
           {"changes", drift.changes()},
-          {"improvements", drift.improvements()}};
+          {"improvements", drift.improvements()},
+          {"swaps", done.swaps},
+          {"renewed", done.renewed}};
 }
 
 /// Of anomaly scores; null: there are none.
@@ -84,6 +87,7 @@ class JsonReporter final : public Reporter {
     if (!times_.is_due(state, pace)) return;
     Json line{{"event", "progress"}};
     line.update(to_json(statistics_of(state, pace)));
+    if (state.setup().probe) line["plasticity"] = plasticity_json(state.plasticity_now());
     if (state.agent()) line["acknowledged_tick"] = state.agent()->statistics().acknowledged.tick;
     print_json(line);
   }

@@ -65,6 +65,12 @@ class LoggedReporter final : public Reporter {
     const auto& validation = state.validation();
     const bool is_measured = is_end && validation && !validation->has_values();
     values.push_back(is_measured ? std::optional(validation->accuracy()) : std::nullopt);
+    if (state.setup().probe) {
+      const auto& layers = is_end ? state.plasticity() : state.plasticity_now();
+      const NetworkPlasticity all = network_plasticity(layers);
+      for (const double value : {all.dormant, all.effective_rank, all.weight_norm})
+        values.push_back(layers.empty() ? std::nullopt : std::optional(value));
+    }
     log_.add(statistics.progress.samples, values);
   }
 
@@ -91,9 +97,10 @@ bool ProgressTimes::is_due(RunState& state, const Pace& pace) {
   return true;
 }
 
-std::vector<std::string> logged_scalars() {
+std::vector<std::string> logged_scalars(bool has_probe) {
   std::vector<std::string> names = running();
   names.insert(names.end(), {kHeldOut, kValidation});
+  if (has_probe) names.insert(names.end(), std::begin(kPlasticityScalars), std::end(kPlasticityScalars));
   return names;
 }
 

@@ -343,8 +343,9 @@ Status run(const RunRequest& request) {
   auto reporter =
       request.monitor.json || request.sample.answers ? make_json_reporter() : make_text_reporter(request.monitor.quiet);
   if (!request.monitor.logdir.empty()) {
+    auto columns = logged_scalars(request.monitor.probe != 0);
     WEFT_TRY(ScalarLog log,
-             ScalarLog::open(storage::real_file_system(), request.monitor.logdir, "samples", logged_scalars()));
+             ScalarLog::open(storage::real_file_system(), request.monitor.logdir, "samples", std::move(columns)));
     reporter = make_logged_reporter(std::move(reporter), std::move(log));
   }
   if (state.agent()) {

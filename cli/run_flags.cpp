@@ -93,7 +93,8 @@ void add_monitor_flags(CLI::App& app, MonitorFlags& r) {
   one_of(add_option(app, "on-hang", r.on_hang, "Tell of a cell that takes longer, or also end with SIGABRT"),
          {"report", "abort"});
   add_option(app, "probe", r.probe,
-             "At the end measure each layer with so many samples: dormant units, effective rank, norm of the weights")
+             "Measure each layer with so many samples, as the run goes and at its end: dormant units, effective rank, "
+             "norm of the weights")
       .type_name("N")
       .within(std::uint64_t{1}, std::uint64_t{4096});
   add_flag(app, "json", r.json, "Events on stdout, a JSON object a line");

@@ -21,7 +21,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 namespace weft::cli {
@@ -30,34 +29,22 @@ namespace {
 using actors::ActorStatus;
 
 constexpr std::chrono::milliseconds kPublish{100}, kMeasure{1000};
-constexpr std::uint64_t kFaultsASecond = 20;  // told one by one; of more, only how many
-constexpr std::size_t kBusiest = 8;
-constexpr std::chrono::seconds kSampleFor{5};  // after each answer: a second's subscribers keep it going
+constexpr std::uint64_t kFaultsASecond = 20;   // told one by one; of more, only how many
+constexpr std::chrono::seconds kLookedFor{5};  // after each answer: a second's subscribers keep it going
 
 std::string place(Coord at) {
   return "[" + std::to_string(at.z) + "," + std::to_string(at.y) + "," + std::to_string(at.x) + "]";
 }
 
-std::uint64_t resident_bytes() {
-  std::uint64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-Json hang_json(const actors::Hang& hang, Coord at) {
-  return {{"cell", cell_json(at)}, {"tick", hang.tick}, {"seconds", in_seconds(hang.stood)}};
-}
-
 }  // namespace
 
 RunMonitor::RunMonitor(RunState& state, Reporter& reporter, bool json)
-    : state_(state), reporter_(reporter), json_(json), notifier_(ServiceNotifier::from_environment()) {
+    : state_(state),
+      reporter_(reporter),
+      json_(json),
+      agent_(identity_of(state.mesh())),
+      notifier_(ServiceNotifier::from_environment()) {
   const mesh::Mesh& mesh = state.mesh();
-  agent_.network = mesh.spec().name;
-  agent_.executor = mesh::MeshAccess::executor(state.mesh()).name();
-  agent_.threads = mesh::MeshAccess::executor(state.mesh()).concurrency();
-  agent_.sessions = mesh.sessions();
-  for (const auto& cell : mesh::MeshAccess::cells(mesh)) agent_.cells.push_back(cell->at());
   statistics_.weight_bytes = mesh::MeshAccess::weights(mesh).allocated_bytes();
   statistics_.state_bytes = mesh::MeshAccess::state(mesh).bytes();
   statistics_.late = late_counts_of(state_.learner());
@@ -144,7 +131,7 @@ void RunMonitor::progressed() {
 
 void RunMonitor::take_commands() {
   if (!server_) return;
-  commands_.execute_all(state_,
+  commands_.execute_all({state_.agent(), state_.learner(), &state_.setup().spec, state_.setup().durability},
                         [this](std::uint64_t ticket, std::string line) { server_->reply(ticket, std::move(line)); });
 }
 
@@ -178,7 +165,7 @@ void RunMonitor::saved(std::uint64_t bytes, std::chrono::duration<double> pause)
 bool RunMonitor::wants_layers() {
   const Clock::time_point now = Clock::now();
   const Clock::time_point looked{Clock::duration(last_.look.load(std::memory_order_relaxed))};
-  if (now - looked > kSampleFor || now - last_.layers < kMeasure) return false;
+  if (now - looked > kLookedFor || now - last_.layers < kMeasure) return false;
   last_.layers = now;
   return true;
 }
@@ -277,17 +264,7 @@ void RunMonitor::measure(Clock::time_point now) {
   if (now - last_.measure >= kMeasure)
     last_.measure = now, measured_ticks_ = run.ticks, measured_samples_ = run.progress.samples;
 
-  f.supervision = state_.mesh().supervisor().counters();
-  const actors::Registry& registry = state_.mesh().registry();
-  f.cells.fill(0);
-  f.degraded.clear();
-  for (actors::ActorId actor = 0; actor < registry.size(); ++actor) {
-    const ActorStatus status = registry.status(actor);
-    ++f.cells[static_cast<std::size_t>(status)];
-    if (status == ActorStatus::running || f.degraded.size() >= LiveStatistics::kMostDegraded) continue;
-    const actors::ActorView view = registry.view(actor);
-    f.degraded.push_back({at(actor), status, view.faults, view.restarts, view.last_fault_tick});
-  }
+  measure_cells(state_.mesh(), agent_, f);
 }
 
 void RunMonitor::publish() {
@@ -297,19 +274,8 @@ void RunMonitor::publish() {
 
 // On the server's thread: of the run loop's it sees what was published, of the mesh nothing.
 std::string RunMonitor::answer() {
-  Json answer = to_json(agent_, publisher_.read());
-  answer["memory"]["resident"] = resident_bytes();
-  watchdog_->sample_for(kSampleFor);
   last_.look.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  Json busiest = Json::array();
-  for (const auto& [actor, share] : watchdog_->busiest(kBusiest))
-    busiest.push_back({{"cell", cell_json(at(actor))}, {"share", share}});
-  answer["busiest"] = std::move(busiest);
-  answer["hangs"] = watchdog_->hangs();
-  Json hanging = Json::array();
-  for (const actors::Hang& hang : watchdog_->hanging()) hanging.push_back(hang_json(hang, at(hang.actor)));
-  answer["hanging"] = std::move(hanging);
-  return answer.dump(Json::Order::as_set);
+  return statistics_text_of(agent_, publisher_.read(), *watchdog_);
 }
 
 std::string RunMonitor::status_line() const {

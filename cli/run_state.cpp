@@ -271,7 +271,8 @@ std::string RunState::text() const {
            {"data", data_digest_},
            {"order", order_digest(stream_->options())},
            {"finished", is_finished_},
-           {"curve", accuracy_curve_.points}};
+           {"curve", accuracy_curve_.points},
+           {"curve_every", stride_}};
   if (accuracy_curve_.lowest_accuracy) run["lowest_accuracy"] = *accuracy_curve_.lowest_accuracy;
   if (setup_.feed.is_on()) run["feed"] = arriving_.place.save();
   return run.dump();
@@ -303,6 +304,9 @@ Status RunState::load_run(JsonReader& run) {
   accuracy_curve_ = {};
   for (const auto& value : curve) {
     WEFT_TRY(accuracy_curve_.points.emplace_back(), value.f32());
+  }
+  if (const auto every = run.find("curve_every")) {  // for who reads the file; here it follows from the stream
+    WEFT_TRY([[maybe_unused]] const std::uint64_t samples, every->u64());
   }
   if (const auto lowest_accuracy = run.find("lowest_accuracy")) {
     WEFT_TRY(accuracy_curve_.lowest_accuracy, lowest_accuracy->f64());

@@ -4,6 +4,7 @@
 
 #include "cli/divergence.hpp"
 #include "cli/feed.hpp"
+#include "cli/plasticity_probe.hpp"
 #include "cli/prolong.hpp"
 #include "cli/samples.hpp"
 #include "cli/setup.hpp"
@@ -88,6 +89,10 @@ class RunState final : private agent::StateExtension {
   }
   /// The layers as `--probe` measures them; none before `finish`, without it, and where all samples arrive.
   const std::vector<learning::LayerPlasticity>& plasticity() const noexcept { return measured_.plasticity; }
+  /// The same while the run goes on, as of the last second or so.
+  const std::vector<learning::LayerPlasticity>& plasticity_now() {
+    return probe_.look([this] { return learning::measure_plasticity(*stream_, setup_.probe, true); });
+  }
   /// Notes for the table's owner, a line each.
   const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Samples that arrive; null: they are a file's.
@@ -143,6 +148,7 @@ class RunState final : private agent::StateExtension {
     std::optional<learning::Evaluation> held_out, validation;
     std::vector<learning::LayerPlasticity> plasticity;
   } measured_;
+  PlasticityProbe probe_;  // of --probe
   std::vector<std::string> notes_;
   /// The state before a call that may be interrupted.
   struct Undo {

@@ -146,7 +146,7 @@ class Conversation {
   Result<std::string> operator()(const std::string& line) {
     auto reached = reach();
     if (!reached && reached.error().code() == Errc::not_found)
-      return fail(Errc::not_found, reached.error().text() + "; is weft run at work there with --state?");
+      return fail(Errc::not_found, reached.error().text() + "; is weft run or weft live at work there with --state?");
     if (!reached) return fail(std::move(reached).error());
     until_ =
         Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(request_.timeout));
@@ -271,7 +271,7 @@ Status send_command(const SendRequest& request) {
 }  // namespace
 
 Verb add_send(CLI::App& program) {
-  CLI::App* app = add_verb(program, "send", "Give a command to a running weft run --state");
+  CLI::App* app = add_verb(program, "send", "Give a command to a running weft run or weft live --state");
   auto request = std::make_shared<SendRequest>();
   SendRequest& r = *request;
   std::vector<std::string> commands;

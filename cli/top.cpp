@@ -168,7 +168,7 @@ class Top {
       if (!request_.wait || made.error().code() != Errc::not_found)
         return fail(made.error().code(),
                     made.error().text() + (made.error().code() == Errc::not_found
-                                               ? "; is weft run at work with --state, --checkpoint "
+                                               ? "; is weft run or weft live at work with --state, --checkpoint "
                                                  "or --socket? --wait waits for it"
                                                : ""));
       if (is_first && !request_.json && !request_.csv) screen_.say("waiting for " + path_);
@@ -312,10 +312,10 @@ Status top(const TopRequest& request) {
 }  // namespace
 
 Verb add_top(CLI::App& program) {
-  CLI::App* app = add_verb(program, "top", "A live view of a running weft run");
+  CLI::App* app = add_verb(program, "top", "A live view of a running weft run or weft live");
   auto request = std::make_shared<TopRequest>();
   TopRequest& r = *request;
-  add_argument(*app, "DIR|SOCKET", r.place, "Where weft run keeps its checkpoints, or its --socket").required();
+  add_argument(*app, "DIR|SOCKET", r.place, "Where it keeps its state or its checkpoints, or its --socket").required();
   add_option(*app, "interval", r.interval, "Seconds between two looks").within(0.1, 3600.0);
   add_flag(*app, "once", r.once, "Print once and end");
   add_flag(*app, "json", r.json, "The objects as they come, one a line");

@@ -107,6 +107,11 @@ class View {
   }
 
   void pace() {
+    if (member(f_, "episodes").is_number()) {
+      line("steps", grouped(count(f_, "steps")) + " in " + grouped(count(f_, "episodes")) + " episodes (" +
+                        short_number(number(f_, "steps_per_second")) + "/s)");
+      line("return", two_digits(number(f_, "mean_return")) + ", mean of the last 100 episodes");
+    }
     for (const StatisticLine& each : statistic_lines(f_)) line(each.label, each.text);
     if (const Json& clock = member(f_, "clock"); clock.is_object()) {
       line("clock", short_number(number(clock, "hertz")) + "/s  late " + duration(number(clock, "late_median")) +

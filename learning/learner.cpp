@@ -37,8 +37,8 @@ LearnerParts::LearnerParts(mesh::Mesh& of, const LearningOptions& given, Learnin
       updates(plan, std::move(optimizer)),
       backward(options, plan, feedback, inverses, rings, records, messages, updates.optimizer()),
       watches{DriftWatch(options.drift, mesh.spec().seed), AnomalyWatch(options.anomaly)},
-      past{given, Reservoir(of, options), Consolidator(of, options, plan.hold),
-           UnitRenewal(of, given.renew, given.learners)},
+      past{given, Reservoir(of, options), Consolidator(of, options, plan.hold), UnitRenewal(of, given),
+           WeightSwap(of, given)},
       saved(std::make_unique<LearnerState>(*this)),
       recordable(std::make_unique<RecordedLearner>(*this)) {}
 
@@ -46,6 +46,11 @@ void LearnerParts::add_score(const Score& score) {
   pending_scores.push_back(score);
   watches.anomaly.add(pending_scores.back());
   watches.drift.add(score);
+}
+
+void LearnerParts::care_for_weights(std::uint64_t tick) {
+  if (past.renewal.is_on()) past.renewal.after(mesh, updates.optimizer(), learned(), tick);
+  if (options.plasticity.is_due(learned())) pull_weights(mesh, options.plasticity, learned());
 }
 
 Learner::Learner(std::unique_ptr<LearnerParts> parts) : parts_(std::move(parts)) {}
@@ -102,7 +107,7 @@ Result<std::unique_ptr<Learner>> Learner::build(mesh::Mesh& mesh, LearningOption
   const LearningOptions given = with_defaults(wanted);
   const LearningOptions options = with_replayed_rows(given);
   WEFT_CHECK(check_past(mesh, given));
-  WEFT_CHECK(UnitRenewal::check(mesh, given.renew));
+  WEFT_CHECK(UnitRenewal::check(mesh, given));
   WEFT_CHECK(check_memory(mesh, given));
   WEFT_TRY(LearningPlan plan, LearningPlan::build(mesh.graph(), mesh.sessions(), options));
   WEFT_TRY(Optimizer optimizer, Optimizer::build(mesh.graph(), plan, MeshAccess::weights(mesh), options));
@@ -194,10 +199,11 @@ Status Learner::check(std::span<const mesh::RunInput> inputs, std::uint64_t samp
     WEFT_CHECK(mesh::check_values(mesh.graph().nodes()[*port], input.values));
   }
   for (const mesh::PortSpec& port : mesh.spec().inputs)
-    if (samples > 0 && parts_->past.reservoir.is_on() &&
+    if (samples > 0 && (parts_->past.reservoir.is_on() || parts_->past.swap.compares()) &&
         std::none_of(inputs.begin(), inputs.end(), [&](const mesh::RunInput& each) { return each.port == port.name; }))
-      return fail(Errc::invalid_argument,
-                  "input '" + port.name + "': has no values; with learning.replay each sample has all its inputs");
+      return fail(Errc::invalid_argument, "input '" + port.name + "': has no values; with learning." +
+                                              (parts_->past.reservoir.is_on() ? "replay" : "drift.swap 'best'") +
+                                              " each sample has all its inputs");
   return {};
 }
 
@@ -273,7 +279,8 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
     const bool goes_alone =
         p.late.awaits_answers() || p.late.next_entry().is_one || p.past.is_on() || p.past.renewal.is_on();
     const std::uint64_t most = goes_alone ? 1 : std::min({p.plan.chunk, samples - done, p.late.free_slots()});
-    const std::uint64_t count = p.options.plasticity.room(now.samples, most);
+    const std::uint64_t pulled = p.options.plasticity.room(p.learned(), most);
+    const std::uint64_t count = p.past.swap.room(now.samples, pulled);
     p.rings.stage(p.mesh.graph(), targets, done, count, now.samples);
     now.block_first = now.samples;
     if (p.late.is_on()) p.late.enter_learned(now.samples, count);
@@ -283,11 +290,13 @@ Status Learner::learn(std::span<const mesh::RunInput> inputs, std::span<const Ta
     if (p.past.is_on()) WEFT_CHECK(begin_with_past(p, rows, first));
     const Status ran = run(rows, first, count, count * p.clock.steps_per_sample());
     if (p.past.is_on() && now.samples > now.block_first) end_with_past(p);
+    if (p.past.swap.compares())
+      p.past.swap.after(p.mesh, inputs, done, now.samples - now.block_first, input_rows(*this), p.rings,
+                        now.block_first, now.samples);
     if (p.late.is_on()) p.late.end_run(p.mesh.ticks(), now.block_first + count - now.samples);
     WEFT_CHECK(ran);
     done += count;
-    if (p.past.renewal.is_on()) p.past.renewal.after(p.mesh, p.updates.optimizer(), now.samples);
-    if (p.options.plasticity.is_due(now.samples)) pull_weights(p.mesh, p.options.plasticity, now.samples);
+    p.care_for_weights(p.mesh.ticks());
   }
   return {};
 }
@@ -380,6 +389,19 @@ void Learner::clear_scores() noexcept {
 
 const DriftWatch& drift_of(const Learner& learner) noexcept { return learner.parts_->watches.drift; }
 DriftWatch& drift_of(Learner& learner) noexcept { return const_cast<DriftWatch&>(drift_of(std::as_const(learner))); }
+
+Status change_weights(Learner& learner, const DriftReaction& reaction) {
+  LearnerParts& p = *learner.parts_;
+  Optimizer& optimizer = learner.optimizer();
+  if (reaction.swaps) WEFT_CHECK(p.past.swap.swap(p.mesh, optimizer, p.rings, p.plan.hold));
+  if (reaction.renews) p.past.renewal.renew_share(p.mesh, optimizer);
+  return {};
+}
+
+WeightChanges weight_changes(const Learner& learner) noexcept {
+  const PastParts& past = learner.parts_->past;
+  return {past.swap.swaps(), past.renewal.renewed()};
+}
 
 const AnomalyWatch& anomaly_of(const Learner& learner) noexcept { return learner.parts_->watches.anomaly; }
 

@@ -22,8 +22,10 @@ class AnomalyWatch;
 class DriftWatch;
 class LayerMonitor;
 class Optimizer;
+struct DriftReaction;
 struct LateSample;
 struct LearnerParts;
+struct WeightChanges;
 
 /// No label: the sample is run and not learned from.
 inline constexpr std::uint32_t kNoLabel = UINT32_MAX;
@@ -167,6 +169,8 @@ class Learner final : public mesh::StepRule {
 
  private:
   friend class LayerMonitor;
+  friend Status change_weights(Learner& learner, const DriftReaction& reaction);
+  friend WeightChanges weight_changes(const Learner& learner) noexcept;
   friend const DriftWatch& drift_of(const Learner& learner) noexcept;
   friend const AnomalyWatch& anomaly_of(const Learner& learner) noexcept;
   friend std::vector<mesh::NodeId> inverse_nodes(const Learner& learner);

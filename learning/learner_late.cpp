@@ -143,11 +143,16 @@ Status Learner::teach(Ticket ticket, std::span<const Target> targets) {
     score_late(p, sample);
     p.late.close(sample, Fate::taught);
   }
-  if (!teaches(targets, p.options.learners)) return {};
-  if (p.options.late == Late::again) return learn_again(sample);
-  p.rings.put(sample.position, sample.target);
-  if (p.options.traces) p.rings.put_signals(p.mesh.graph(), targets, sample.position);
-  if (!p.clock.is_pipelined()) return teach_settled(sample);
+  const bool is_learned = teaches(targets, p.options.learners);
+  if (p.options.late == Late::again) return is_learned ? learn_again(sample) : Status();
+  if (is_learned) p.rings.put(sample.position, sample.target);
+  if (is_learned && p.options.traces) p.rings.put_signals(p.mesh.graph(), targets, sample.position);
+  if (!p.clock.is_pipelined()) {
+    if (is_learned) WEFT_CHECK(teach_settled(sample));
+    p.care_for_weights(sample.end_tick);
+    return {};
+  }
+  if (!is_learned) return {};
   if (p.mesh.ticks() <= sample.end_tick) return {};
   // One error enters a step; the one that waits goes first, in a step without a tick.
   if (p.late.next_entry().is_one) WEFT_CHECK(let_errors_move());

@@ -252,6 +252,14 @@ bool keeps_arrays(const LearningOptions& was, const LearningOptions& now) {
   return has(was) == has(now);
 }
 
+/// Options that decide what is kept of earlier weights.
+std::tuple<Swap, std::uint32_t, std::uint32_t> swap_of(const LearningOptions& options) {
+  const DriftOptions& d = options.drift;
+  if (!d.swaps()) return {};
+  if (d.swap != Swap::best) return {d.swap, 0, 0};
+  return {d.swap, d.swap_weights, d.swap_samples};
+}
+
 bool has_inverses(const LearningOptions& options) { return rule_of(options).feedback == FeedbackMatrices::learned; }
 
 /// Samples that a learner had taken when it was saved.
@@ -270,7 +278,7 @@ bool keeps_meaning(const LearningOptions& was, const LearningOptions& now) {
     return std::tuple(options.rule, options.schedule, options.loss, options.horizon, options.hold, options.late,
                       options.patience, options.learners, options.drift.detector.kind, options.anomaly.is_on(),
                       options.replay.method, options.replay.samples, options.replay.capacity, options.weights,
-                      options.renew.method);
+                      options.renew.method, UnitRenewal::is_on(options), swap_of(options));
   };
   return means(was) == means(now) && keeps_arrays(was, now);
 }
@@ -306,7 +314,8 @@ Result<std::vector<std::string>> take_over(Learner& learner, const LearnerBefore
   if (now.drift.is_on()) anew.push_back("the detector of drift");
   if (now.anomaly.is_on()) anew.push_back("mean and deviation of losses");
   if (now.replay.is_on()) anew.push_back("stored samples");
-  if (now.renew.is_on()) anew.push_back("utilities and ages of units");
+  if (UnitRenewal::is_on(now)) anew.push_back("utilities and ages of units");
+  if (now.drift.swaps() && now.drift.swap == Swap::best) anew.push_back("earlier weights");
   return anew;
 }
 

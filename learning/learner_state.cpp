@@ -80,6 +80,7 @@ void visit_learner(Parts& parts, Archive& archive) {
   AnomalyWatch::visit(parts.watches.anomaly, archive);
   Reservoir::visit(parts.past.reservoir, archive);
   UnitRenewal::visit(parts.past.renewal, archive);
+  WeightSwap::visit(parts.past.swap, archive);
   archive.list(Field{"scores", Scope::answers}, parts.pending_scores);
   auto& optimizer = parts.updates.optimizer();
   Optimizer::visit(optimizer, archive, 0, optimizer.nodes());
@@ -130,6 +131,7 @@ void LearnerState::visit_layer(NodeId node, OutArchive& archive) const {
   if (parts_.watches.anomaly.is_on()) parts_.watches.anomaly.visit_hash(archive);
   if (parts_.past.reservoir.is_on()) parts_.past.reservoir.visit_hash(archive);
   if (parts_.past.renewal.is_on()) parts_.past.renewal.visit_hash(archive);
+  if (parts_.past.swap.is_on()) parts_.past.swap.visit_hash(archive);
   if (!parts_.late.has_open() || !archive.takes(kOpen)) return;
   const std::vector<std::uint32_t> open = late_words(parts_, kHashedLate);
   archive(kOpen, std::span(open));
@@ -160,6 +162,7 @@ Status Learner::finish_restore() {
     if (!std::isfinite(size[0]) || !std::isfinite(size[1]))
       return fail(Errc::corrupt, "learner state: a gradient's size is not finite");
   if (!p.past.renewal.fits()) return fail(Errc::corrupt, "learner state: a unit's use is no amount");
+  if (!p.past.swap.fits(p.rings)) return fail(Errc::corrupt, "learner state: an earlier weight or sample is none");
   if (!p.past.reservoir.fits(p.rings)) return fail(Errc::corrupt, "learner state: a stored sample is none");
   p.pending_scores.clear();
   p.watches.drift.clear_events();

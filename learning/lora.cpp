@@ -35,7 +35,8 @@ Status check_lora(const LearningOptions& options) {
                 {"perturb", options.perturb.is_on()},
                 {"consolidation", options.consolidation.is_on()},
                 {"plasticity", options.plasticity.is_on()},
-                {"renew", options.renew.is_on()}};
+                {"renew", options.renew.is_on()},
+                {"drift.renew", options.drift.renews()}};
   for (const auto& [key, is_on] : others)
     if (is_on)
       return fail(Errc::invalid_argument, "learning.lora.rank: " + std::to_string(options.lora.rank) +

@@ -10,6 +10,7 @@
 #include "learning/internal/reservoir.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/unit_renewal.hpp"
+#include "learning/internal/weight_swap.hpp"
 #include "learning/optimizer.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -91,8 +92,9 @@ Result<mesh::MemoryEstimate> estimate_memory(const mesh::Graph& graph, const Lea
   estimate.add("optimizer", mesh::parameter_buffer_bytes(graph) * (options.lora.is_on() ? 1 : 1 + arrays) + adapters);
   estimate.add("samples", SampleRings::bytes_for(graph, options, ring) +
                               LateSamples::bytes_for(graph, options, sessions, ticks, ring));
-  estimate.add("renewal", UnitRenewal::bytes_for(graph, options.renew));
+  estimate.add("renewal", UnitRenewal::bytes_for(graph, options));
   estimate.add("stored samples", Reservoir::bytes_for(graph, options));
+  estimate.add("earlier weights", WeightSwap::bytes_for(graph, given));
   estimate.add(
       "feedback weights",
       (FeedbackWeights::floats_of(graph, options) + LearnedInverses::floats_of(graph, options)) * sizeof(float));

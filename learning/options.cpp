@@ -391,15 +391,18 @@ Status check_options(const LearningOptions& options) {
   WEFT_CHECK(check_traces(options));
   WEFT_CHECK(check_weights(options));
   WEFT_CHECK(check_drift(options.drift));
+  WEFT_CHECK(check_drift_actions(options));
   WEFT_CHECK(anomaly_table().check(options.anomaly, "learning.anomaly"));
   WEFT_CHECK(check_past(options));
   WEFT_CHECK(check_renewal(options));
   WEFT_CHECK(check_perturbation(options));
   WEFT_CHECK(check_lora(options));
-  if (options.plasticity.is_on() && options.late != Late::none)
+  if (options.plasticity.is_on() &&
+      (options.late == Late::again || (options.late == Late::meet && options.schedule != Schedule::settle)))
     return fail(Errc::invalid_argument, "learning.plasticity.pull: '" + std::string(name(options.plasticity.pull)) +
                                             "' with learning.late '" + std::string(name(options.late)) +
-                                            "', whose samples are learned from at other times; give 'none'");
+                                            "', whose samples are learned from at other times; give 'none', or 'meet' "
+                                            "with the schedule 'settle'");
   if (takes_errors_only(options.drift.detector.kind) && targets_of(options.loss) == LossTargets::values)
     return fail(Errc::invalid_argument,
                 "learning.drift.detector: '" + std::string(name(options.drift.detector.kind)) +

@@ -24,8 +24,12 @@ using mesh::NodeId;
 
 const std::vector<std::string_view> kRenewals{"none", "redo", "continual"};
 
-std::string method_text(const RenewalOptions& options) {
-  return "learning.renew.method: '" + std::string(name(options.method)) + "'";
+// Of means of |h| where `renew` is of changes alone.
+constexpr double kDecay = 0.99;
+
+std::string method_text(const LearningOptions& options) {
+  if (!options.renew.is_on()) return "learning.drift.renew: " + number_text(options.drift.renew);
+  return "learning.renew.method: '" + std::string(name(options.renew.method)) + "'";
 }
 
 /// The activation of a layer that is one dense product, and nothing else.
@@ -123,19 +127,24 @@ const OptionTable<RenewalOptions>& renewal_table() {
 Status check_renewal(const LearningOptions& options) {
   const RenewalOptions& r = options.renew;
   WEFT_CHECK(renewal_table().check(r, "learning.renew"));
-  if (!r.is_on()) return {};
-  if (options.late != Late::none)
-    return fail(Errc::invalid_argument, method_text(r) + " with learning.late '" + std::string(name(options.late)) +
-                                            "', whose samples are learned from at other times; give 'none'");
+  if (!UnitRenewal::is_on(options)) return {};
+  const std::string late = std::string(name(options.late));
+  if (options.late == Late::again)
+    return fail(Errc::invalid_argument, method_text(options) + " with learning.late '" + late +
+                                            "', which shows samples anew; give 'meet' or 'none'");
+  if (options.late == Late::meet && options.schedule != Schedule::settle)
+    return fail(Errc::invalid_argument, method_text(options) + " with learning.late '" + late +
+                                            "' and learning.schedule '" + std::string(name(options.schedule)) +
+                                            "', where errors are on their way between samples; give 'settle'");
   if (options.consolidation.is_on())
-    return fail(Errc::invalid_argument, method_text(r) + " with learning.consolidation.method '" +
+    return fail(Errc::invalid_argument, method_text(options) + " with learning.consolidation.method '" +
                                             std::string(name(options.consolidation.method)) +
                                             "', which holds weights; give one of the two");
   return {};
 }
 
-Status UnitRenewal::check(const mesh::Mesh& mesh, const RenewalOptions& options) {
-  if (!options.is_on()) return {};
+Status UnitRenewal::check(const mesh::Mesh& mesh, const LearningOptions& options) {
+  if (!is_on(options)) return {};
   const mesh::Graph& graph = mesh.graph();
   std::string why;
   for (auto id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
@@ -149,8 +158,8 @@ Status UnitRenewal::check(const mesh::Mesh& mesh, const RenewalOptions& options)
                                      why);
 }
 
-std::uint64_t UnitRenewal::bytes_for(const mesh::Graph& graph, const RenewalOptions& options) {
-  if (!options.is_on()) return 0;
+std::uint64_t UnitRenewal::bytes_for(const mesh::Graph& graph, const LearningOptions& options) {
+  if (!is_on(options)) return 0;
   std::uint64_t bytes = 0, widest = 0;
   for (auto id = static_cast<NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     if (!obstacle(graph, id).empty()) continue;
@@ -162,8 +171,8 @@ std::uint64_t UnitRenewal::bytes_for(const mesh::Graph& graph, const RenewalOpti
   return bytes + widest * (2 * sizeof(double) + sizeof(std::size_t));
 }
 
-UnitRenewal::UnitRenewal(const mesh::Mesh& mesh, const RenewalOptions& options, std::size_t learners)
-    : options_(options), learners_(learners) {
+UnitRenewal::UnitRenewal(const mesh::Mesh& mesh, const LearningOptions& options)
+    : options_(options.renew), share_(options.drift.is_on() ? options.drift.renew : 0.0f), learners_(options.learners) {
   if (!is_on()) return;
   const mesh::Graph& graph = mesh.graph();
   std::size_t units = 0;
@@ -187,12 +196,17 @@ bool UnitRenewal::may_move(const mesh::WeightStore& weights, const Layer& layer)
          std::all_of(layer.readers.begin(), layer.readers.end(), [&](const Reader& r) { return moves(r.node); });
 }
 
-void UnitRenewal::add_sizes(const mesh::Mesh& mesh, const Layer& layer) {
-  const kernels::MatrixView outputs = MeshAccess::state(mesh).output(layer.node, mesh.ticks());
+void UnitRenewal::add_sizes(const mesh::Mesh& mesh, const Layer& layer, std::uint64_t tick) {
+  const kernels::MatrixView outputs = MeshAccess::state(mesh).output(layer.node, tick);
   sizes_.assign(layer.width, 0.0);
   for (std::size_t row = 0; row < learners_; ++row)
     for (std::size_t i = 0; i < layer.width; ++i) sizes_[i] += std::fabs(double{outputs.row(row)[i]});
   for (double& size : sizes_) size /= static_cast<double>(learners_);
+}
+
+void UnitRenewal::add_uses(const Layer& layer, const mesh::WeightStore& weights) {
+  uses_.assign(layer.width, 0.0);
+  for (const Reader& reader : layer.readers) add_columns(weights.of(reader.node)[0], reader.first, uses_);
 }
 
 void UnitRenewal::choose_dormant(const Layer& layer) {
@@ -206,8 +220,7 @@ void UnitRenewal::choose_dormant(const Layer& layer) {
 void UnitRenewal::choose_useless(const Layer& layer, std::size_t number, const mesh::WeightStore& weights) {
   const std::span<double> utilities(values_.data() + layer.first, layer.width);
   const std::span<std::uint32_t> ages(ages_.data() + layer.first, layer.width);
-  uses_.assign(layer.width, 0.0);
-  for (const Reader& reader : layer.readers) add_columns(weights.of(reader.node)[0], reader.first, uses_);
+  add_uses(layer, weights);
   const double decay = options_.decay;
   std::size_t mature = 0;
   for (std::size_t i = 0; i < layer.width; ++i) {
@@ -224,6 +237,22 @@ void UnitRenewal::choose_useless(const Layer& layer, std::size_t number, const m
     utilities[least] = 0.0;
     ages[least] = 0;
     chosen_.push_back(least);
+  }
+}
+
+void UnitRenewal::choose_share(const Layer& layer, const mesh::WeightStore& weights) {
+  const std::span<double> values(values_.data() + layer.first, layer.width);
+  uses_.assign(layer.width, 1.0);
+  if (options_.method != Renewal::continual) add_uses(layer, weights);
+  for (std::size_t i = 0; i < layer.width; ++i) uses_[i] *= values[i];
+  const auto wanted = static_cast<std::size_t>(double{share_} * static_cast<double>(layer.width) + 0.5);
+  chosen_.resize(layer.width);
+  std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});
+  std::stable_sort(chosen_.begin(), chosen_.end(), [&](std::size_t a, std::size_t b) { return uses_[a] < uses_[b]; });
+  chosen_.resize(std::clamp<std::size_t>(wanted, 1, layer.width));
+  for (const std::size_t unit : chosen_) {
+    values[unit] = 0.0;
+    ages_[layer.first + unit] = 0;
   }
 }
 
@@ -256,21 +285,36 @@ void UnitRenewal::renew_chosen(mesh::Mesh& mesh, Optimizer& optimizer, const Lay
   counts_.renewed += chosen_.size();
 }
 
-void UnitRenewal::after(mesh::Mesh& mesh, Optimizer& optimizer, std::uint64_t samples) {
+void UnitRenewal::after(mesh::Mesh& mesh, Optimizer& optimizer, std::uint64_t samples, std::uint64_t tick) {
   const kernels::FlushSubnormals exact;
   const mesh::WeightStore& weights = MeshAccess::weights(std::as_const(mesh));
   for (std::size_t number = 0; number < layers_.size(); ++number) {
     const Layer& layer = layers_[number];
     if (!may_move(weights, layer)) continue;
     chosen_.clear();
-    add_sizes(mesh, layer);
+    add_sizes(mesh, layer, tick);
     if (options_.method == Renewal::continual) {
       choose_useless(layer, number, weights);
+    } else if (options_.method == Renewal::none) {
+      for (std::size_t i = 0; i < layer.width; ++i) {
+        double& mean = values_[layer.first + i];
+        mean = kDecay * mean + (1.0 - kDecay) * sizes_[i];
+      }
     } else {
       for (std::size_t i = 0; i < layer.width; ++i) values_[layer.first + i] += sizes_[i];
       if (samples % options_.every == 0) choose_dormant(layer);
     }
     if (!chosen_.empty()) renew_chosen(mesh, optimizer, layer);
+  }
+}
+
+void UnitRenewal::renew_share(mesh::Mesh& mesh, Optimizer& optimizer) {
+  const kernels::FlushSubnormals exact;
+  const mesh::WeightStore& weights = MeshAccess::weights(std::as_const(mesh));
+  for (const Layer& layer : layers_) {
+    if (!may_move(weights, layer)) continue;
+    choose_share(layer, weights);
+    renew_chosen(mesh, optimizer, layer);
   }
 }
 

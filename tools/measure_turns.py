@@ -81,6 +81,7 @@ def play(args, path, seed):
         if args.seconds and not is_late and time.monotonic() - begin > args.seconds:
             is_late = True
             live.terminate()
+    live.stdout.close()
     if live.wait() != 0 and not is_late:
         raise SystemExit(f"{args.weft} live ended with {live.returncode}")
     rounds = reached // (2 * args.every)

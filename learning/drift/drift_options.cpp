@@ -3,6 +3,7 @@
 #include "learning/drift/drift_options.hpp"
 
 #include "learning/internal/drift_table.hpp"
+#include "learning/options.hpp"
 
 #include <bit>
 #include <string>
@@ -11,7 +12,7 @@
 namespace weft::learning {
 namespace {
 
-const std::vector<std::string_view> kInputs{"error", "loss"};
+const std::vector<std::string_view> kInputs{"error", "loss"}, kSwaps{"none", "initial", "best"};
 
 using DetectorTable = OptionTable<DetectorOptions>;
 
@@ -100,6 +101,44 @@ const DetectorTable& detector_table() {
 
 std::string_view name(DriftInput input) noexcept { return kInputs[static_cast<std::size_t>(input)]; }
 
+std::string_view name(Swap swap) noexcept { return kSwaps[static_cast<std::size_t>(swap)]; }
+
+namespace {
+
+std::vector<OptionTable<DriftOptions>::Field> action_fields() {
+  using O = DriftOptions;
+  return {
+      option(
+          "renew", &O::renew,
+          {.low = 0,
+           .high = 1,
+           .meaning = "share of the units of each hidden dense layer that begin anew at a change, those of least use "
+                      "first, and one at least; 0: none"}),
+      option("swap", &O::swap,
+             {.names = kSwaps,
+              .meaning = "weights that take the place of the present ones at a change: none, those that the network "
+                         "began with (`initial`), or of these, earlier ones and the present ones those that are right "
+                         "most often (`best`)"}),
+      option("swap_weights", &O::swap_weights,
+             {.low = 1, .high = 64, .meaning = "earlier weights that are kept", .only_with = "swap=best"}),
+      option("swap_every", &O::swap_every,
+             {.low = 1,
+              .high = 1u << 30,
+              .unit = "samples",
+              .meaning = "samples from one copy of the weights to the next; of before a change is the copy before the "
+                         "last one",
+              .only_with = "swap=best"}),
+      option("swap_samples", &O::swap_samples,
+             {.low = 1,
+              .high = 65536,
+              .unit = "samples",
+              .meaning = "the last samples with a label, by which weights are compared",
+              .only_with = "swap=best"}),
+  };
+}
+
+}  // namespace
+
 const OptionTable<DriftOptions>& drift_table() {
   using O = DriftOptions;
   static const OptionTable<DriftOptions> table([] {
@@ -121,6 +160,7 @@ const OptionTable<DriftOptions>& drift_table() {
                              .unit = "samples",
                              .meaning = "samples of `weft run` from one look for something to do to the next"}));
     fields.push_back(option("checkpoint", &O::checkpoint, {.meaning = "an agent takes a checkpoint at a change"}));
+    for (auto& field : action_fields()) fields.push_back(field);
     return fields;
   }());
   return table;
@@ -145,6 +185,33 @@ Status check_drift(const DriftOptions& options) {
   if (takes_errors_only(d.kind) && options.input != DriftInput::error)
     return refuse("input: 'loss' with learning.drift.detector '" + std::string(name(d.kind)) +
                   "', which takes errors of 0 or 1; give 'error', or 'adwin', 'kswin' or 'page_hinkley'");
+  return {};
+}
+
+Status check_drift_actions(const LearningOptions& options) {
+  const DriftOptions& d = options.drift;
+  const auto refuse = [&](const std::string& key, const std::string& other, const std::string& why) {
+    return fail(Errc::invalid_argument, "learning.drift." + key + " with learning." + other + ", " + why);
+  };
+  const std::string renew = "renew: " + number_text(d.renew), swap = "swap: '" + std::string(name(d.swap)) + "'";
+  if (!d.is_on() && (d.renew > 0.0f || d.swap != Swap::none))
+    return fail(Errc::invalid_argument, "learning.drift." + (d.swap != Swap::none ? swap : renew) +
+                                            " without a detector, so that no change is ever seen; give "
+                                            "learning.drift.detector");
+  const std::string held = "consolidation.method '" + std::string(name(options.consolidation.method)) + "'";
+  if (d.renews() && options.consolidation.is_on())
+    return refuse(renew, held, "which holds weights; give one of the two");
+  if (d.swaps() && options.consolidation.is_on()) return refuse(swap, held, "which holds weights; give one of the two");
+  if (d.swaps() && options.lora.is_on())
+    return refuse(swap, "lora.rank " + std::to_string(options.lora.rank),
+                  "whose adapters are no weights of a layer; give one of the two");
+  if (!d.swaps() || d.swap != Swap::best) return {};
+  if (options.late != Late::none)
+    return refuse(swap, "late '" + std::string(name(options.late)) + "'",
+                  "whose samples get their labels when they are gone; give 'initial', or late 'none'");
+  if (targets_of(options.loss) == LossTargets::values)
+    return refuse(swap, "loss '" + std::string(name(options.loss)) + "'",
+                  "which knows no right answers; give 'initial', or a loss of labels");
   return {};
 }
 

@@ -11,9 +11,16 @@
 
 namespace weft::learning {
 
+struct LearningOptions;
+
 /// Number of a score that a detector takes: 1 for a wrong answer, else 0, or the loss.
 enum class DriftInput : int { error, loss };
 std::string_view name(DriftInput input) noexcept;
+
+/// Weights that take the place of the present ones at a change: those that the network began with, or those that are
+/// right most often of these, of the present ones and of earlier ones.
+enum class Swap : int { none, initial, best };
+std::string_view name(Swap swap) noexcept;
 
 /// The section "drift" of "learning": what looks for changes of the task, and what is done at one.
 struct DriftOptions {
@@ -23,14 +30,23 @@ struct DriftOptions {
   std::uint32_t boost_samples = 500;  // scores after which it halves, until it is 1
   std::uint32_t react_every = 32;     // samples between two looks of `weft run` for something to do
   bool checkpoint = false;            // at a change (of an agent)
+  float renew = 0.0f;                 // share of each hidden layer's units that begin anew at a change
+  Swap swap = Swap::none;             // at a change
+  std::uint32_t swap_weights = 4;     // earlier weights that are kept (best)
+  std::uint32_t swap_every = 500;     // samples from one copy of the weights to the next (best)
+  std::uint32_t swap_samples = 64;    // the last ones with a label, by which weights are compared (best)
   bool operator==(const DriftOptions&) const = default;
 
   bool is_on() const noexcept { return detector.kind != DetectorKind::none; }
   /// Something is done at a change.
-  bool has_reactions() const noexcept { return is_on() && (rate_boost > 1 || checkpoint); }
+  bool has_reactions() const noexcept { return is_on() && (rate_boost > 1 || checkpoint || renews() || swaps()); }
+  bool renews() const noexcept { return is_on() && renew > 0.0f; }
+  bool swaps() const noexcept { return is_on() && swap != Swap::none; }
 };
 
 /// @error invalid_argument: options that contradict each other
 Status check_drift(const DriftOptions& options);
+/// Actions at a change against the other sections. @error invalid_argument
+Status check_drift_actions(const LearningOptions& options);
 
 }  // namespace weft::learning

@@ -42,16 +42,18 @@ std::uint64_t DriftWatch::wanted_boost() const noexcept {
   return whole - std::min(whole, halved);
 }
 
-DriftWatch::Reaction DriftWatch::due() const noexcept {
+DriftReaction DriftWatch::due() const noexcept {
   if (!detector_) return {};
   const std::uint64_t wanted = wanted_boost();
   const int steps = static_cast<int>(wanted) - static_cast<int>(counts_.boost);
-  return {std::ldexp(1.0f, steps), options_.checkpoint && counts_.checkpointed != counts_.changes};
+  const bool is_new = counts_.reacted != counts_.changes;
+  return {std::ldexp(1.0f, steps), is_new && options_.checkpoint, is_new && options_.renews(),
+          is_new && options_.swaps()};
 }
 
 void DriftWatch::reacted() noexcept {
   counts_.boost = wanted_boost();
-  counts_.checkpointed = counts_.changes;
+  forgo();
 }
 
 void DriftWatch::visit_hash(OutArchive& archive) const {

@@ -13,6 +13,7 @@
 
 namespace weft::learning {
 
+class Learner;
 struct Score;
 
 /// A warning or a change that a detector has seen.
@@ -20,6 +21,13 @@ struct DriftEvent {
   std::uint64_t level = 0;   // DriftLevel
   std::uint64_t sample = 0;  // of the score (Score::sample)
   std::uint64_t score = 0;   // its number among all that have a label, from 0
+};
+
+/// Actions that are due at a change.
+struct DriftReaction {
+  float rate_factor = 1.0f;  // of the present learning rates
+  bool checkpoint = false, renews = false, swaps = false;
+  bool is_due() const noexcept { return rate_factor != 1.0f || checkpoint || renews || swaps; }
 };
 
 /// A learner's scores under a detector of drift, and what is to be done about a change. It reads scores alone, so what
@@ -42,15 +50,11 @@ class DriftWatch {
   std::span<const DriftEvent> events() const noexcept { return events_; }
   void clear_events() noexcept { events_.clear(); }
 
-  /// Reaction that is due.
-  struct Reaction {
-    float rate_factor = 1.0f;  // of the present learning rates
-    bool checkpoint = false;
-    bool is_due() const noexcept { return rate_factor != 1.0f || checkpoint; }
-  };
-  Reaction due() const noexcept;
+  DriftReaction due() const noexcept;
   /// It has been done.
   void reacted() noexcept;
+  /// Nothing but the rates is to follow from the changes so far.
+  void forgo() noexcept { counts_.reacted = counts_.changes; }
 
   /// Events wait in memory alone, as scores do.
   template <class Self, class Archive>
@@ -69,9 +73,9 @@ class DriftWatch {
  private:
   struct Counts {
     std::uint64_t scores = 0, warnings = 0, changes = 0, improvements = 0, last_change = 0;
-    std::uint64_t is_warned = 0;     // 1 from a warning to the change, or to the next score without one
-    std::uint64_t boost = 0;         // the factor of the rates that is in force, as a power of two
-    std::uint64_t checkpointed = 0;  // changes that a checkpoint was taken for
+    std::uint64_t is_warned = 0;  // 1 from a warning to the change, or to the next score without one
+    std::uint64_t boost = 0;      // the factor of the rates that is in force, as a power of two
+    std::uint64_t reacted = 0;    // changes for which all but the rates was done
   };
   std::uint64_t kind() const noexcept { return static_cast<std::uint64_t>(options_.detector.kind); }
   std::uint64_t wanted_boost() const noexcept;
@@ -84,5 +88,15 @@ class DriftWatch {
   std::vector<DriftEvent> events_;
   bool fits_ = true;
 };
+
+/// Weights at a change, between two samples: others take the place of the present ones (DriftOptions::swap), then units
+/// begin anew (DriftOptions::renew). What is saved and hashed of a learner has both.
+/// @error as MeshAccess::evaluate_copies; then the weights are as before
+Status change_weights(Learner& learner, const DriftReaction& reaction);
+/// Times that other weights came at a change, and units that began anew, by `renew` of either section.
+struct WeightChanges {
+  std::uint64_t swaps = 0, renewed = 0;
+};
+WeightChanges weight_changes(const Learner& learner) noexcept;
 
 }  // namespace weft::learning

@@ -18,6 +18,7 @@
 #include "learning/internal/sample_clock.hpp"
 #include "learning/internal/sample_rings.hpp"
 #include "learning/internal/unit_renewal.hpp"
+#include "learning/internal/weight_swap.hpp"
 #include "learning/internal/weight_updates.hpp"
 #include "learning/learner.hpp"
 
@@ -35,6 +36,7 @@ struct PastParts {
   Reservoir reservoir;
   Consolidator consolidator;
   UnitRenewal renewal;
+  WeightSwap swap;
   bool is_on() const noexcept { return reservoir.is_on() || consolidator.is_on(); }
 };
 
@@ -48,6 +50,13 @@ struct ScoreWatches {
 struct LearnerParts {
   LearnerParts(mesh::Mesh& of, const LearningOptions& given, LearningPlan made, Optimizer optimizer);
   void add_score(const Score& score);
+  /// Samples that were learned from: where targets come late those of which they came.
+  std::uint64_t learned() const noexcept {
+    const LateCounts& counts = late.counts();
+    return late.is_on() ? late.entered() - counts.observed + counts.taught : clock.now.samples;
+  }
+  /// Between two samples, of which the last one was learned from at what layers published at `tick`.
+  void care_for_weights(std::uint64_t tick);
 
   mesh::Mesh& mesh;
   LearningOptions options;

@@ -25,6 +25,9 @@ const OptionTable<RenewalOptions>& renewal_table();
 ///   redo:       after each `every` samples, units with sum |h| <= threshold * the mean of that over the layer
 ///   continual:  u = decay u + (1 - decay) |h| sum of |outgoing weights|;  |h|: the learners' mean;
 ///               c = c + rate * units older than `maturity`;  while c > 1 the one of these of least u begins anew
+///   at a change (DriftOptions::renew): a share of each layer's units, of least use: u of `continual`; of `redo` the
+///   sum
+///               so far, else h = 0.99 h + 0.01 |h|, times the sum of |outgoing weights|
 /// State of the learner: saved and hashed with it.
 /// @thread one at a time
 /// @exact  the same bits on every thread count and ISA: binary64 sums in the order of rows and units, nothing fused
@@ -34,18 +37,22 @@ const OptionTable<RenewalOptions>& renewal_table();
 class UnitRenewal {
  public:
   UnitRenewal() = default;
-  UnitRenewal(const mesh::Mesh& mesh, const RenewalOptions& options, std::size_t learners);
+  UnitRenewal(const mesh::Mesh& mesh, const LearningOptions& options);
   /// @error unsupported: a device; no layer can take part, naming the first one and why
-  static Status check(const mesh::Mesh& mesh, const RenewalOptions& options);
+  static Status check(const mesh::Mesh& mesh, const LearningOptions& options);
 
   /// Bytes of its state and of the lists that it works with.
-  static std::uint64_t bytes_for(const mesh::Graph& graph, const RenewalOptions& options);
+  static std::uint64_t bytes_for(const mesh::Graph& graph, const LearningOptions& options);
+  static bool is_on(const LearningOptions& options) noexcept { return options.renew.is_on() || options.drift.renews(); }
 
-  bool is_on() const noexcept { return options_.is_on(); }
+  bool is_on() const noexcept { return options_.is_on() || share_ > 0.0f; }
   /// Units that have begun anew.
   std::uint64_t renewed() const noexcept { return counts_.renewed; }
-  /// After each sample: `samples` were learned from, that one counted.
-  void after(mesh::Mesh& mesh, Optimizer& optimizer, std::uint64_t samples);
+  /// After each sample, what layers published of which is that of `tick`: `samples` were learned from, that one
+  /// counted.
+  void after(mesh::Mesh& mesh, Optimizer& optimizer, std::uint64_t samples, std::uint64_t tick);
+  /// At a change of the task.
+  void renew_share(mesh::Mesh& mesh, Optimizer& optimizer);
 
   template <class Self, class Archive>
   static void visit(Self& self, Archive& archive) {
@@ -75,16 +82,19 @@ class UnitRenewal {
     std::vector<Reader> readers;
   };
   bool may_move(const mesh::WeightStore& weights, const Layer& layer) const noexcept;
-  void add_sizes(const mesh::Mesh& mesh, const Layer& layer);
+  void add_sizes(const mesh::Mesh& mesh, const Layer& layer, std::uint64_t tick);
+  void add_uses(const Layer& layer, const mesh::WeightStore& weights);
   void choose_dormant(const Layer& layer);
   void choose_useless(const Layer& layer, std::size_t number, const mesh::WeightStore& weights);
+  void choose_share(const Layer& layer, const mesh::WeightStore& weights);
   void renew_chosen(mesh::Mesh& mesh, Optimizer& optimizer, const Layer& layer);
 
   RenewalOptions options_{};
+  float share_ = 0.0f;  // of units that begin anew at a change
   std::size_t learners_ = 0;
   std::vector<Layer> layers_;
   Counts counts_;
-  std::vector<double> values_;        // by unit: sums of |h| since the last look, or utilities
+  std::vector<double> values_;        // by unit: sums of |h| since the last look, utilities, or means of |h|
   std::vector<std::uint32_t> ages_;   // by unit, in samples
   std::vector<double> due_;           // by layer, units that are to begin anew
   std::vector<double> sizes_, uses_;  // of the layer at hand: mean |h|, sums of |outgoing weights|

@@ -23,12 +23,15 @@ namespace {
 using mesh::testing_support::must;
 using storage::MemoryFileSystem;
 
-mesh::NetworkSpec network(const std::string& schedule = "settle", const std::string& checkpoint = "true") {
+const char* const kBest = R"("swap": "best", "swap_every": 10, "swap_samples": 8)";
+
+mesh::NetworkSpec network(const std::string& schedule = "settle", const std::string& checkpoint = "true",
+                          const std::string& actions = R"("swap": "none")") {
   auto spec = small_network();
   spec.learning = R"({"rule": "backprop", "schedule": ")" + schedule +
                   R"(", "optimizer": {"lr": 0.1}, "drift": {"detector": "ddm", "warm_up": 12, "rate_boost": 4,
                   "boost_samples": 6, "react_every": 1, "checkpoint": )" +
-                  checkpoint + "}}";
+                  checkpoint + ", " + actions + "}}";
   return spec;
 }
 
@@ -104,8 +107,10 @@ TEST(DriftingAgent, RaisesItsRatesAtAChangeAndLetsThemFall) {
 }
 
 TEST(DriftingAgent, GoesOnFromAnyCallToTheSameEnd) {
-  for (const char* const schedule : {"settle", "pipelined"}) {
-    const auto spec = network(schedule);
+  const std::string renews = R"("renew": 0.5)", begins = R"("swap": "initial")";
+  for (const auto& [schedule, actions] :
+       {std::pair("settle", renews), std::pair("pipelined", begins), std::pair("settle", kBest + (", " + renews))}) {
+    const auto spec = network(schedule, "true", actions);
     const auto calls = script(80);
     MemoryFileSystem whole;
     Watched unbroken(whole, spec);
@@ -121,14 +126,14 @@ TEST(DriftingAgent, GoesOnFromAnyCallToTheSameEnd) {
       Watched watched(files, spec);
       ASSERT_EQ(watched.counter.calls(), cut);
       watched.run(calls.size(), calls);
-      ASSERT_EQ(watched.agent->hash(), unbroken.agent->hash()) << schedule << " cut at " << cut;
+      ASSERT_EQ(watched.agent->hash(), unbroken.agent->hash()) << schedule << actions << " cut at " << cut;
     }
   }
 }
 
 // The journal's last record, the reaction, is cut off, as by a kill between a call and what follows it.
-TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
-  const auto spec = network("settle", "false");
+void expect_reaction_after_a_kill(const std::string& actions) {
+  const auto spec = network("settle", "false", actions);
   const auto calls = script(80);
   MemoryFileSystem files;
   Hash128 reacted;
@@ -158,6 +163,13 @@ TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
   EXPECT_EQ(watched.recovery.hash, reacted);
 }
 
+TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
+  for (const char* const actions : {R"("renew": 0.5)", R"("swap": "initial")", kBest}) {
+    SCOPED_TRACE(actions);
+    expect_reaction_after_a_kill(actions);
+  }
+}
+
 TEST(DriftingAgent, ReplaysToTheSameHashesAndReactsAnewWhereItIsChanged) {
   MemoryFileSystem files;
   const auto calls = script(80);
@@ -181,6 +193,55 @@ TEST(DriftingAgent, ReplaysToTheSameHashesAndReactsAnewWhereItIsChanged) {
   EXPECT_EQ(replayed({"learning.drift.boost_samples=6"}), watched.agent->hash());
   EXPECT_NE(replayed({"learning.drift.rate_boost=8"}), watched.agent->hash());
   EXPECT_NE(replayed({"learning.drift.rate_boost=1"}), watched.agent->hash());
+  for (const std::string change : {"renew=0.5", "swap=\"initial\"", "swap=\"best\""})
+    EXPECT_NE(replayed({"learning.drift." + change}), watched.agent->hash()) << change;
+}
+
+// Changes of weights are made anew by a replay of the records, whatever was changed beside them.
+TEST(DriftingAgent, ReplaysWhatItDidToItsWeights) {
+  for (const char* const actions : {R"("renew": 0.5)", R"("swap": "initial")", kBest}) {
+    MemoryFileSystem files;
+    const auto calls = script(80);
+    Watched watched(files, network("settle", "true", actions));
+    watched.run(calls.size(), calls);
+    const learning::WeightChanges done = learning::weight_changes(*watched.agent->learner());
+    EXPECT_GE(done.swaps + done.renewed, actions == kBest ? 0u : 1u) << actions;
+    const auto replayed = [&](const std::vector<std::string>& set) {
+      ReplayOptions options;
+      options.mesh.threads = 1;
+      options.verifies = set.empty();
+      options.from = 0;
+      options.set = set;
+      Replay replay = must(Replay::open(files, "agent", options));
+      must(replay.run());
+      return replay.replayable().hash();
+    };
+    EXPECT_EQ(replayed({}), watched.agent->hash()) << actions;
+    EXPECT_EQ(replayed({"learning.drift.boost_samples=6"}), watched.agent->hash()) << actions;
+    const std::string without = network("settle", "true", R"("renew": 0)").learning;
+    EXPECT_NE(replayed({"learning=" + without}), watched.agent->hash()) << actions;
+  }
+}
+
+// A change at which nothing was to be done is over when a replay is told to do something at the next.
+TEST(DriftingAgent, LeavesEarlierChangesAloneInAChangedReplay) {
+  auto spec = small_network();
+  spec.learning = R"({"optimizer": {"lr": 0.1}, "drift": {"detector": "ddm", "warm_up": 12, "react_every": 1}})";
+  MemoryFileSystem files;
+  const auto calls = script(70);
+  Watched watched(files, spec);
+  watched.run(calls.size(), calls);
+  ASSERT_GE(drift_of(*watched.agent->learner()).changes(), 1u);
+  must(watched.agent->checkpoint_and_wait());
+  const std::uint64_t before = drift_of(*watched.agent->learner()).changes(), tick = watched.agent->mesh().ticks();
+  must(script(75).back()(*watched.agent));
+  ASSERT_EQ(drift_of(*watched.agent->learner()).changes(), before);
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.from = tick;
+  options.set = {"learning.drift.rate_boost=2", "learning.drift.checkpoint=true"};
+  Replay replay = must(Replay::open(files, "agent", options));
+  EXPECT_FALSE(drift_of(*replay.replayable().learner()).due().checkpoint);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "agent/environment_loop.hpp"
 
 #include "agent/replay.hpp"
+#include "learning/drift/drift_watch.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/network_json.hpp"
@@ -27,6 +28,7 @@
 namespace weft::agent::test::environment_loop_test {
 namespace {
 
+using learning::weight_changes;
 using mesh::testing_support::ForIsa;
 using mesh::testing_support::must;
 using storage::MemoryFileSystem;
@@ -243,6 +245,55 @@ TEST(ActingAgent, GoesOnFromAnyCallToTheSameEnd) {
   unbroken.run(calls.size(), calls);
   ASSERT_GT(unbroken.agent->loop()->episodes(), 2u);
   expect_same_end_from_any_call(spec, calls, *unbroken.agent, 4);
+}
+
+/// Acts by dense layers alone, whose units begin anew and whose weights are pulled back.
+mesh::NetworkSpec renewed_network(const std::string& renew) {
+  auto spec = must(mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 4}, "inputs": {"o": [4]}, "layers": [
+    {"at": [0, 0, 0, 0], "type": "dense", "out": 16, "activation": "leaky_relu", "from": ["o"]},
+    {"at": [0, 0, 1, 0], "type": "dense", "out": 2},
+    {"at": [0, 0, 2, 0], "type": "dense", "out": 16, "activation": "leaky_relu", "from": ["o"]},
+    {"at": [0, 0, 3, 0], "type": "dense", "out": 1}],
+    "outputs": {"policy": [0, 0, 1, 0], "value": [0, 0, 3, 0]}})",
+                                      "renewed"));
+  spec.learning = R"({"late": "meet", "patience": 1, "traces": true, "optimizer": {"type": "sgd", "lr": 1},
+    "renew": )" + renew +
+                  R"(, "plasticity": {"pull": "initial", "every": 20, "share": 0.01}})";
+  spec.reinforcement = kCartPole;
+  return spec;
+}
+
+const char* const kRenewals[] = {R"({"method": "redo", "every": 25, "threshold": 0.5})",
+                                 R"({"method": "continual", "rate": 0.01, "maturity": 10})"};
+
+TEST(ActingAgent, WhoseUnitsBeginAnewGoesOnFromAnyCallToTheSameEnd) {
+  for (const char* const renew : kRenewals) {
+    const auto spec = renewed_network(renew);
+    const std::vector<Call> calls = acting_script(60);
+    MemoryFileSystem whole;
+    Acting unbroken(whole, spec);
+    unbroken.run(calls.size(), calls);
+    EXPECT_GT(weight_changes(*unbroken.agent->learner()).renewed, 5u);
+    expect_same_end_from_any_call(spec, calls, *unbroken.agent, 7);
+    Replay replay = test::open_verifying(whole);
+    must(replay.run());
+    EXPECT_EQ(replay.replayable().hash(), unbroken.agent->hash());
+  }
+}
+
+TEST(EnvironmentLoop, WhoseUnitsBeginAnewEndsInTheSameStateOnEveryMachineShape) {
+  for (const char* const renew : kRenewals) {
+    const auto hash = [&](std::size_t threads) {
+      auto made = must(ReplayableMesh::begin(renewed_network(renew), true, shape(threads)));
+      must(made.loop()->run(300));
+      return to_string(made.hash());
+    };
+    const std::string alone = hash(1);
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      const ForIsa scope(isa);
+      for (const std::size_t threads : {1, 2, 7}) EXPECT_EQ(hash(threads), alone) << name(isa) << threads;
+    }
+  }
 }
 
 TEST(ActingAgent, ReplaysToTheSameHashesAtEachStep) {

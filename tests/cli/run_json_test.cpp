@@ -228,7 +228,15 @@ TEST(RunJson, MeasuresLayersWithAProbeAndChangesNothing) {
     EXPECT_GT(layer["weight_norm"], 1.0);
   }
   probed.insert(probed.end(), {"--threads", "1"});
-  EXPECT_EQ(weft(probed).last()["plasticity"], done["plasticity"]);
+  const Outcome again = weft(probed);
+  EXPECT_EQ(again.last()["plasticity"], done["plasticity"]);
+  // While it goes on too, as often as there is time.
+  const auto events = again.events();
+  const auto progress =
+      std::find_if(events.begin(), events.end(), [](const Json& event) { return event["event"] == "progress"; });
+  ASSERT_NE(progress, events.end());
+  ASSERT_EQ((*progress)["plasticity"].size(), 4u) << *progress;
+  EXPECT_EQ((*progress)["plasticity"][0]["layer"], done["plasticity"][0]["layer"]);
   Words text{"run", kDigits, "--max-samples", "500", "--quiet", "--probe", "20"};
   const Outcome told = weft(text);
   EXPECT_NE(told.out.find(" dormant, rank "), std::string::npos) << told.told();

@@ -89,6 +89,21 @@ TEST_F(Terminal, ShowsEverythingThatCountsOn40Columns) {
   EXPECT_NE(out.find(hash), std::string::npos) << out;
 }
 
+// An agent that acts: its returns as a curve.
+TEST_F(Terminal, DrawsReturnsAndNeverWraps) {
+  const Words live{"live", source_path("examples/cartpole.json"), "--steps", "1500", "--threads", "1"};
+  for (const unsigned short columns : {20, 60, 100}) {
+    const std::string out = on_terminal(live, columns, kXterm);
+    EXPECT_NE(out.find("\x1b[K"), std::string::npos) << "a redrawn line is expected";
+    EXPECT_NE(out.find("return"), std::string::npos) << out;
+    const std::size_t curve = out.find("curve       ");
+    ASSERT_NE(curve, std::string::npos) << out;
+    const std::string line = out.substr(curve, out.find_first_of("\r\n", curve) - curve);
+    EXPECT_GE(widest(line), 12u + 4u) << out;
+    EXPECT_LT(widest(line), columns) << out;
+  }
+}
+
 TEST_F(Terminal, HasNoEscapesWhenDumb) {
   const std::string out = on_terminal(kRun, 40, {{"TERM", "dumb"}});
   EXPECT_EQ(out.find('\x1b'), std::string::npos) << out;

@@ -172,6 +172,46 @@ TEST(UnitRenewal, CountsItsStateAsMemory) {
   EXPECT_LE(bytes(with(kMethods[1])), kState + 24 * 24 + 2 * 128);
 }
 
+// Sizes are those of the sample whose target came. Taught before the next one enters, it is learned as by `learn`.
+TEST(UnitRenewal, AndPullsAreTheSameWhereTargetsComeAtOnceByAnotherCall) {
+  const std::string pull = R"(, "plasticity": {"pull": "initial", "every": 30, "share": 0.05})";
+  for (const char* const method : kMethods) {
+    const std::string late = R"(, "late": "meet", "patience": 8)" + pull;
+    Chain plain(with(method, pull)), whole(with(method, late)), split(with(method, late));
+    plain.learn(150);
+    whole.learn(150, 7);
+    split.teach_late(150, 0);
+    EXPECT_EQ(whole.run.weights(), plain.run.weights()) << method;
+    EXPECT_EQ(split.run.weights(), plain.run.weights()) << method;
+  }
+}
+
+TEST(UnitRenewal, HasTheSameBitsOnEveryMachineShapeAndThroughAFileWhereTargetsComeLate) {
+  for (const char* const method : kMethods) {
+    const LearningOptions options =
+        with(method, R"(, "late": "meet", "patience": 8, "plasticity": {"pull": "fresh", "every": 30})");
+    Chain whole(options), at_once(options);
+    whole.teach_late(150, 3);
+    at_once.teach_late(150, 0);
+    EXPECT_NE(whole.run.weights(), at_once.run.weights());
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      const ForIsa scope(isa);
+      for (const std::size_t threads : {1, 2, 7}) {
+        Chain other(options, shape(threads));
+        other.teach_late(150, 3);
+        ASSERT_EQ(other.run.told(), whole.run.told()) << method << name(isa) << threads;
+      }
+    }
+    Chain first(options);
+    first.teach_late(77, 3);
+    LearningRun restored(first.run.file(), options);
+    first.run.learner.reset();  // before its mesh
+    first.run = std::move(restored);
+    first.teach_late(150, 3);
+    EXPECT_EQ(first.run.hash(), whole.run.hash()) << method;
+  }
+}
+
 TEST(UnitRenewal, QuantizesWhatIsStoredAnew) {
   auto spec = reference_chain().spec();
   for (auto& layer : spec.layers) layer.dtype = Dtype::int8;
@@ -218,9 +258,13 @@ TEST(UnitRenewal, RefusesOptionsThatItCannotKeep) {
     const auto read = read_learning(json);
     return read ? std::string() : read.error().text();
   };
-  EXPECT_EQ(text(R"({"late": "meet", "renew": {"method": "redo"}})"),
-            "learning.renew.method: 'redo' with learning.late 'meet', whose samples are learned from at other times; "
-            "give 'none'");
+  EXPECT_EQ(text(R"({"late": "meet", "renew": {"method": "redo"}})"), "");
+  EXPECT_EQ(
+      text(R"({"late": "again", "renew": {"method": "redo"}})"),
+      "learning.renew.method: 'redo' with learning.late 'again', which shows samples anew; give 'meet' or 'none'");
+  EXPECT_EQ(text(R"({"late": "meet", "schedule": "pipelined", "renew": {"method": "redo"}})"),
+            "learning.renew.method: 'redo' with learning.late 'meet' and learning.schedule 'pipelined', where errors "
+            "are on their way between samples; give 'settle'");
   EXPECT_EQ(text(R"({"consolidation": {"method": "ewc"}, "renew": {"method": "continual"}})"),
             "learning.renew.method: 'continual' with learning.consolidation.method 'ewc', which holds weights; give "
             "one of the two");

@@ -86,6 +86,30 @@ TEST(WeightPerturbation, HasTheSameBitsOnEveryMachineShapeInBlocksOfAnyLengthAnd
     }
 }
 
+TEST(WeightPerturbation, IsTheSameWhereTargetsComeByAnotherCall) {
+  const LearningOptions late = with(kUpgd, R"(, "late": "meet", "patience": 8)");
+  ReferenceChain plain(with(kUpgd)), at_once(late), later(late);
+  plain.learn(90);
+  at_once.teach_late(90, 0);
+  EXPECT_EQ(at_once.run.weights(), plain.run.weights());
+  later.teach_late(90, 3);
+  for (const kernels::Isa isa : kernels::available_isas()) {
+    const ForIsa scope(isa);
+    for (const std::size_t threads : {1, 2, 7}) {
+      ReferenceChain other(late, shape(threads));
+      other.teach_late(90, 3);
+      ASSERT_EQ(other.run.told(), later.run.told()) << name(isa) << threads;
+    }
+  }
+  ReferenceChain first(late);
+  first.teach_late(40, 3);
+  LearningRun restored(first.run.file(), late);
+  first.run.learner.reset();  // before its mesh
+  first.run = std::move(restored);
+  first.teach_late(90, 3);
+  EXPECT_EQ(first.run.hash(), later.run.hash());
+}
+
 TEST(WeightPerturbation, KeepsUtilitiesInTheHash) {
   ReferenceChain a(with(R"({"method": "upgd_nonprotecting", "noise": 0})")),
       b(with(R"({"method": "upgd_nonprotecting", "noise": 0, "decay": 0.5})"));

@@ -171,11 +171,13 @@ TEST(WeightPull, QuantizesWhatIsStoredAnew) {
 }
 
 TEST(WeightPull, RefusesOptionsThatItCannotKeep) {
-  const auto read = read_learning(R"({"late": "meet", "plasticity": {"pull": "initial"}})");
+  const auto read = read_learning(R"({"late": "again", "plasticity": {"pull": "initial"}})");
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().text(),
-            "learning.plasticity.pull: 'initial' with learning.late 'meet', whose samples are learned from at other "
-            "times; give 'none'");
+            "learning.plasticity.pull: 'initial' with learning.late 'again', whose samples are learned from at other "
+            "times; give 'none', or 'meet' with the schedule 'settle'");
+  EXPECT_FALSE(read_learning(R"({"late": "meet", "schedule": "pipelined", "plasticity": {"pull": "initial"}})"));
+  EXPECT_TRUE(read_learning(R"({"late": "meet", "plasticity": {"pull": "initial"}})"));
   EXPECT_FALSE(read_learning(R"({"plasticity": {"pull": "initial", "scale": 0.5}})"));
   EXPECT_TRUE(read_learning(R"({"plasticity": {"pull": "fresh", "scale": 0.5, "share": 0.1, "every": 7}})"));
 }
