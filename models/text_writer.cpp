@@ -34,7 +34,10 @@ Result<Generated> TextWriter::write(std::vector<text::TokenId> prompt, const Gen
                                     const std::function<Status(std::string_view)>& give) {
   Generated made;
   made.prompt = prompt;
-  TextRequest request{.prompt = std::move(prompt), .sampler = options.sampler, .most_tokens = options.most_tokens};
+  TextRequest request;
+  request.prompt = std::move(prompt);
+  request.sampler = options.sampler;
+  request.most_tokens = options.most_tokens;
   request.stops = options.stops;
   request.grammar = options.grammar;
   request.ignores_ends = options.ignores_ends;

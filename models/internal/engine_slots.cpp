@@ -140,29 +140,29 @@ void TextEngine::Parts::release(std::size_t at, bool is_whole) {
 /// Counts the tokens whose keys and values have room; at least those of a context.
 Status TextEngine::Parts::bound_states() {
   constexpr std::size_t kWhole = 16;  // tokens of a panel of keys
-  const std::uint64_t bytes = batch.part_size(kWhole) * sizeof(float) / kWhole;
-  most_tokens = static_cast<std::size_t>(options.state_memory / std::max<std::uint64_t>(bytes, 1));
+  const std::uint64_t of_token = batch.part_size(kWhole) * sizeof(float) / kWhole;
+  most_tokens = static_cast<std::size_t>(options.state_memory / std::max<std::uint64_t>(of_token, 1));
   if (most_tokens >= batch.context()) return {};
   return fail(Errc::out_of_range, std::to_string(options.state_memory) + " bytes hold keys and values of " +
                                       std::to_string(most_tokens) + " tokens, less than one context of " +
                                       std::to_string(batch.context()) + "; give " +
-                                      std::to_string(bytes * batch.context()) + " or more, or a smaller context");
+                                      std::to_string(of_token * batch.context()) + " or more, or a smaller context");
 }
 
 Status TextEngine::Parts::make_cache() {
   const std::size_t size = batch.part_size(PrefixCache::kBlock);
   const std::uint64_t block = size * sizeof(float);
-  const std::uint64_t bytes =
+  const std::uint64_t most =
       options.prefix_cache.value_or(std::min(kUsualCache, mesh::free_memory(options.max_memory) / 4));
-  if (block == 0 || bytes == 0 || (!options.prefix_cache && bytes < block)) return {};
-  if (bytes < block)
-    return fail(Errc::out_of_range, "a prefix cache of " + std::to_string(bytes) +
-                                        " bytes has no room for a block of " + std::to_string(PrefixCache::kBlock) +
-                                        " tokens, " + std::to_string(block) + " bytes; give it more, or 0 for none");
+  if (block == 0 || most == 0 || (!options.prefix_cache && most < block)) return {};
+  if (most < block)
+    return fail(Errc::out_of_range, "a prefix cache of " + std::to_string(most) + " bytes has no room for a block of " +
+                                        std::to_string(PrefixCache::kBlock) + " tokens, " + std::to_string(block) +
+                                        " bytes; give it more, or 0 for none");
   mesh::MemoryEstimate estimate;
-  estimate.add("beginnings of texts", bytes);
+  estimate.add("beginnings of texts", most);
   WEFT_CHECK(mesh::check_memory("the prefix cache", estimate, options.max_memory));
-  cache.emplace(bytes, size);
+  cache.emplace(most, size);
   return {};
 }
 
