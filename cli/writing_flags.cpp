@@ -3,6 +3,7 @@
 #include "cli/writing_flags.hpp"
 
 #include "cli/number.hpp"
+#include "cli/setup.hpp"
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 
@@ -123,6 +124,7 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
       .type_name("FILE");
   add_draft_flags(verb, flags.draft, to.drafts);
   add_option(verb, "threads", flags.threads, "Threads that compute; 0: all cores");
+  add_device(verb, flags.device);
   add_option(verb, "tokenizer", flags.tokenizer, "Where the tokenizer is; the model's own");
   add_flag(verb, "ignore-end", to.ignores_ends, "Go on after the token that ends a text");
   add_max_memory(verb, to.max_memory);
@@ -150,9 +152,11 @@ Status read_writing_flags(WritingFlags& flags) {
 }
 
 Result<models::LanguageModel> load_model(const WritingFlags& flags) {
+  WEFT_CHECK(check_device(flags.device));
   mesh::MeshOptions mesh;
   mesh.threads = flags.threads;
   mesh.max_memory = flags.options.max_memory;
+  mesh.device = flags.device;
   return models::load_language_model(storage::real_file_system(), flags.model, flags.tokenizer, mesh);
 }
 

@@ -25,6 +25,7 @@ struct WritingFlags {
   std::string grammar, schema;
   std::string draft;
   std::size_t threads = 0;
+  std::string device;  // empty: the network's
   bool json = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/internal/attention_keys.hpp"
 #include "kernels/internal/position.hpp"
+#include "kernels/op_stream.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -24,9 +25,12 @@ struct HeadPart {
 
 }  // namespace
 
-void attention_cut(std::size_t tokens, float* state) noexcept {
-  std::fill_n(state, detail::Ring::kHeader, 0.0f);
-  detail::write_position(tokens, state);
+void attention_cut(OpStream& stream, std::size_t tokens, float* state) {
+  stream.fill({0.0f, {state, 1, detail::Ring::kHeader, detail::Ring::kHeader}});
+  float position[2] = {};
+  detail::write_position(tokens, position);
+  for (std::size_t i = 0; i < 2; ++i)
+    if (position[i] != 0.0f) stream.fill({position[i], {state + i, 1, 1, 1}});
 }
 
 std::size_t attention_saved_size(const AttentionShape& shape, std::size_t tokens) noexcept {

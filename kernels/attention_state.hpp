@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/attention.hpp"
+#include "kernels/fwd.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,9 +14,9 @@ namespace weft::kernels {
 /// holds: position p stands in slot p, and nothing was overwritten.
 /// @thread any; reads and writes the state of one session
 
-/// Sets how many tokens the state has taken. What those from `tokens` on left stays where it is, and takes no part in
-/// anything that follows.
-void attention_cut(std::size_t tokens, float* state) noexcept;
+/// Sets how many tokens the state has taken, by operations of the stream. What those from `tokens` on left stays where
+/// it is, and takes no part in anything that follows.
+void attention_cut(OpStream& stream, std::size_t tokens, float* state);
 
 /// Floats of the keys and values of `tokens` tokens: for each kv head keys in panels of 16, [tokens up to 16s / 16]
 /// [head_dim][16] with zeros in places of no token, then values [tokens][head_dim up to 16s].

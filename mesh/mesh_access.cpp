@@ -110,6 +110,10 @@ bool MeshAccess::copies_on_device(const Mesh& mesh) noexcept {
          device.run->statistics().why_host.empty();
 }
 
+std::shared_ptr<gpu::Device> MeshAccess::device(const Mesh& mesh) {
+  return mesh.parts_->device.recovery->shared_device();
+}
+
 bool MeshAccess::pass_on_device(const Mesh& mesh, std::span<const RunInput> inputs, std::size_t rows,
                                 std::span<const RunOutput> outputs) {
   const std::uint64_t ticks = mesh.graph().settle_ticks();

@@ -79,6 +79,8 @@ struct MeshAccess {
                                 std::size_t rows, std::uint64_t ticks, const std::vector<OutputSink>& sinks);
   /// True where copies run on the mesh's device: it has one, which takes every cell.
   static bool copies_on_device(const Mesh& mesh) noexcept;
+  /// The device, for what else is computed there. @pre copies_on_device(mesh)
+  static std::shared_ptr<gpu::Device> device(const Mesh& mesh);
   /// Mesh::forward on the device, where the rows are worth it and nothing is kept from tick to tick. False: it is the
   /// CPU's, which also tells of values that are not finite.
   static bool pass_on_device(const Mesh& mesh, std::span<const RunInput> inputs, std::size_t rows,

@@ -2,6 +2,7 @@
 
 #include "models/decoding_batch.hpp"
 
+#include "models/internal/decoding_device.hpp"
 #include "models/internal/decoding_pass.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -11,9 +12,13 @@
 
 #include "kernels/float_environment.hpp"
 
+#include "core/log.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -75,7 +80,10 @@ struct DecodingBatch::Parts {
   std::vector<DecodingPass> passes{};
   std::vector<Sequence> sequences{};
   internal::SequenceStates states{};
-  DecodingPass* last_pass = nullptr;  // of `accept` and `accept_each`; null: none ran
+  std::optional<internal::DecodingDevice> device{};
+  std::vector<std::vector<text::TokenId>> taken{};  // by sequence, while there is a device: what to compute again
+  std::vector<float> each_logits{};                 // of accept_each there
+  DecodingPass* last_pass = nullptr;                // of `accept` and `accept_each`; null: none ran
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
 
@@ -84,12 +92,74 @@ struct DecodingBatch::Parts {
            DecodingPass::Layers layers = DecodingPass::Layers::all) {
     const std::size_t side = sequences[first].side;
     const DecodingPass::Memory memory{states, side, first, rows, row};
+    if (device) return run_on_device(pass, memory, layers);
     SharedPass program(pass, mesh, memory, layers);
     mesh::MeshAccess::executor(mesh).run(program, 1);
     if (layers == DecodingPass::Layers::head) return;
     for (std::size_t i = first; i < first + rows; ++i) {
       sequences[i].side = 1 - side;
       sequences[i].position += pass.tokens();
+    }
+  }
+
+  void run_on_device(DecodingPass& pass, const DecodingPass::Memory& memory, DecodingPass::Layers layers) {
+    const bool is_head = layers == DecodingPass::Layers::head;
+    const auto input = [&](std::size_t row) { return is_head ? pass.head_input() : pass.ids(row); };
+    std::vector<std::vector<float>> inputs;
+    for (std::size_t i = 0; i < memory.rows; ++i) {
+      const std::span<const float> row = input(memory.row + i);
+      inputs.emplace_back(row.begin(), row.end());
+    }
+    const Status done = device->run(static_cast<std::size_t>(&pass - passes.data()), memory, layers);
+    if (!done) {
+      fall_back(done.error());
+      for (std::size_t i = 0; i < memory.rows; ++i)
+        std::copy(inputs[i].begin(), inputs[i].end(), input(memory.row + i).begin());
+      if (is_head) last_pass = &pass;
+      return run(pass, memory.first, memory.rows, memory.row, layers);
+    }
+    for (std::size_t i = 0; !is_head && i < memory.rows; ++i) {
+      sequences[memory.first + i].position += pass.tokens();
+      for (const float id : inputs[i]) taken[memory.first + i].push_back(static_cast<text::TokenId>(id));
+    }
+  }
+  /// The device is of no use any more: what sequences have taken is computed again, with the same bits.
+  void fall_back(const Error& error) {
+    log_warn("texts go on on the CPU, and nothing is lost: " + error.text());
+    device.reset();
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      sequences[i] = {};
+      states.cut(i, 0);
+      take(i, taken[i]);
+    }
+    taken.clear();
+  }
+  /// Of a device that is there. @return true when it went well
+  bool on_device(const Status& done) {
+    if (!done) fall_back(done.error());
+    return device.has_value();
+  }
+  /// Brings a sequence's states to the host, where they are on the device.
+  void fetch(std::size_t sequence) {
+    if (device) on_device(device->download(sequence));
+  }
+  void forget(std::size_t sequence, std::size_t length) {
+    if (!device) return;
+    taken[sequence].resize(length);
+    on_device(device->cut(sequence, length));
+  }
+  /// By the widest passes that fit.
+  void take(std::size_t sequence, std::span<const text::TokenId> ids) {
+    while (!ids.empty()) {
+      std::size_t widest = 1;
+      for (const std::size_t each : {2, 0, 3})
+        if (ids.size() >= passes[each].tokens()) widest = each;
+      DecodingPass& pass = passes[widest];
+      const auto now = ids.first(pass.tokens());
+      std::copy(now.begin(), now.end(), pass.ids(0).begin());
+      run(pass, sequence, 1, 0, DecodingPass::Layers::body);
+      last_pass = &pass;
+      ids = ids.subspan(pass.tokens());
     }
   }
 
@@ -141,10 +211,17 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
                most_states == 0 ? states : std::min(states, most_states));
   WEFT_CHECK(mesh::check_memory("the context", estimate, max_memory));
   parts->states = internal::SequenceStates(graph, sequences);
+  auto device = internal::DecodingDevice::make(mesh, parts->passes, parts->states, sequences);
+  if (!device) log_warn("texts are computed on the CPU: " + device.error().text());
+  if (device && *device) {
+    parts->device = std::move(*device);
+    parts->taken.resize(sequences);
+  }
   return DecodingBatch(std::move(parts));
 }
 
 std::size_t DecodingBatch::context() const noexcept { return parts_->context; }
+bool DecodingBatch::is_on_device() const noexcept { return parts_->device.has_value(); }
 std::size_t DecodingBatch::vocabulary() const noexcept { return parts_->vocabulary(); }
 std::span<const float> DecodingBatch::features() const noexcept {
   const DecodingPass& pass = parts_->last_pass ? *parts_->last_pass : parts_->passes[0];
@@ -161,6 +238,7 @@ void DecodingBatch::restart(std::size_t sequence) noexcept {
     parts_->states.cut(sequence, 0);
   else
     parts_->states.clear(0, sequence);
+  parts_->forget(sequence, 0);
 }
 
 Status DecodingBatch::can_roll_back() const {
@@ -179,12 +257,14 @@ Status DecodingBatch::roll_back(std::size_t sequence, std::size_t length) {
   WEFT_CHECK(can_roll_back());
   position = length;
   parts_->states.cut(sequence, length);
+  parts_->forget(sequence, length);
   return {};
 }
 
 void DecodingBatch::release(std::size_t sequence) noexcept {
   parts_->sequences[sequence] = {};
   parts_->states.release(sequence);
+  parts_->forget(sequence, 0);
 }
 
 std::size_t DecodingBatch::part_size(std::size_t tokens) const noexcept { return parts_->states.saved_size(tokens); }
@@ -200,6 +280,7 @@ void DecodingBatch::load_part(const float* from, std::size_t sequence, std::size
 }
 
 Hash128 DecodingBatch::state_hash(std::size_t sequence) const {
+  parts_->fetch(sequence);
   const Parts::Sequence& of = parts_->sequences[sequence];
   return parts_->states.hash(of.side, sequence, of.position);
 }
@@ -227,19 +308,8 @@ Status DecodingBatch::check(std::size_t sequence, std::span<const text::TokenId>
 
 Status DecodingBatch::take(std::size_t sequence, std::span<const text::TokenId> ids) {
   WEFT_CHECK(check(sequence, ids));
-  Parts& p = *parts_;
   const kernels::FlushSubnormals exact;
-  while (!ids.empty()) {
-    std::size_t widest = 1;
-    for (const std::size_t each : {2, 0, 3})
-      if (ids.size() >= p.passes[each].tokens()) widest = each;
-    DecodingPass& pass = p.passes[widest];
-    const auto now = ids.first(pass.tokens());
-    std::copy(now.begin(), now.end(), pass.ids(0).begin());
-    p.last_pass = &pass;
-    p.run(pass, sequence, 1, 0, DecodingPass::Layers::body);
-    ids = ids.subspan(pass.tokens());
-  }
+  parts_->take(sequence, ids);
   return {};
 }
 
@@ -260,7 +330,7 @@ Status DecodingBatch::prepare(std::size_t tokens) {
   if (tokens > kMostEach)
     return fail(Errc::invalid_argument,
                 std::to_string(tokens) + " tokens at once are more than " + std::to_string(kMostEach));
-  WEFT_CHECK(parts_->pass_of(tokens));
+  if (!parts_->device) WEFT_CHECK(parts_->pass_of(tokens));
   return {};
 }
 
@@ -268,6 +338,14 @@ Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, 
   WEFT_CHECK(check(sequence, ids));
   WEFT_CHECK(prepare(ids.size()));
   Parts& p = *parts_;
+  if (p.device) {  // which has passes of a few lengths
+    p.each_logits.clear();
+    for (const text::TokenId id : ids) {
+      WEFT_TRY(const auto logits, accept(sequence, {&id, 1}));
+      p.each_logits.insert(p.each_logits.end(), logits.begin(), logits.end());
+    }
+    return std::span<const float>(p.each_logits);
+  }
   WEFT_TRY(DecodingPass* const pass, p.pass_of(ids.size()));
   const kernels::FlushSubnormals exact;
   std::copy(ids.begin(), ids.end(), pass->ids(0).begin());

@@ -36,6 +36,9 @@ class DecodingBatch {
   ~DecodingBatch();
 
   std::size_t context() const noexcept;
+  /// True where its mesh is on a device, and computes these passes there. After a failure of the device they go on on
+  /// the CPU.
+  bool is_on_device() const noexcept;
   /// Tokens that the model knows.
   std::size_t vocabulary() const noexcept;
   /// Tokens that a sequence has taken. @pre sequence < sequences
@@ -73,7 +76,7 @@ class DecodingBatch {
   std::size_t part_size(std::size_t tokens) const noexcept;
   /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one, which has then taken these
   /// tokens and those before, with the bits as if it had computed them.
-  /// @pre can_roll_back(); `first` is a multiple of 16; the position, or for `load_part` the context, is at least first
+  /// @pre can_roll_back(); !is_on_device(); `first` is a multiple of 16; the position, or for `load_part` the context, is at least first
   ///      + tokens, and first is no more than the position; memory of part_size(tokens) floats
   void save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
   void load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept;

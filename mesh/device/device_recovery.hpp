@@ -33,6 +33,7 @@ class DeviceRecovery {
   bool is_held() const noexcept { return is_held_; }
   /// @pre it is held
   gpu::Device& device() noexcept { return *device_; }
+  std::shared_ptr<gpu::Device> shared_device() const { return device_; }
   /// Counts the fault, logs it and releases the device. @pre nothing on the device is in use
   void release(const Error& error, DeviceStatistics& statistics) noexcept;
   /// Steps left on the CPU before the next try; kNever: none will follow.

@@ -68,8 +68,8 @@ class Attention final : public Layer, public TokenwiseState {
     return state_size() == 0 ? StateErrors::none : StateErrors::gradients;
   }
   bool updates_state_in_place() const noexcept override { return true; }
-  void cut(std::size_t tokens, float* state) const noexcept override {
-    if (shape_.context) kernels::attention_cut(tokens, state);
+  void cut(kernels::OpStream& stream, std::size_t tokens, float* state) const override {
+    if (shape_.context) kernels::attention_cut(stream, tokens, state);
   }
   std::size_t saved_size(std::size_t tokens) const noexcept override {
     return kernels::attention_saved_size(shape_, tokens);

@@ -289,13 +289,13 @@ bool Container::is_tokenwise() const noexcept {
 
 /// Calls visit(state, offset) for each inner state. @pre is_tokenwise()
 template <class Visit>
-void Container::for_states(const Visit& visit) const noexcept {
+void Container::for_states(const Visit& visit) const {
   for (std::size_t i = 0; i < steps_.size(); ++i)
     if (steps_[i].layer->state_size() != 0) visit(*tokenwise_state(*steps_[i].layer), places_[i].state.offset);
 }
 
-void Container::cut(std::size_t tokens, float* state) const noexcept {
-  for_states([&](const TokenwiseState& inner, std::size_t offset) { inner.cut(tokens, state + offset); });
+void Container::cut(kernels::OpStream& stream, std::size_t tokens, float* state) const {
+  for_states([&](const TokenwiseState& inner, std::size_t offset) { inner.cut(stream, tokens, state + offset); });
 }
 
 std::size_t Container::saved_size(std::size_t tokens) const noexcept {

@@ -39,7 +39,7 @@ class Container : public Layer, public TokenwiseState {
   StateErrors state_errors() const noexcept final;
   bool updates_state_in_place() const noexcept final;
   bool is_tokenwise() const noexcept final;
-  void cut(std::size_t tokens, float* state) const noexcept final;
+  void cut(kernels::OpStream& stream, std::size_t tokens, float* state) const final;
   std::size_t saved_size(std::size_t tokens) const noexcept final;
   void save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept final;
   void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept final;
@@ -114,7 +114,7 @@ class Container : public Layer, public TokenwiseState {
   void place_values();
   void place_parameters();
   template <class Visit>
-  void for_states(const Visit& visit) const noexcept;
+  void for_states(const Visit& visit) const;
 
   template <class View>
   static View part(const View& rows, const Columns& columns) noexcept {

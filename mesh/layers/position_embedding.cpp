@@ -30,8 +30,8 @@ class PositionEmbedding final : public Layer, public TokenwiseState {
   std::size_t state_size() const noexcept override { return is_stateful_ ? 1 : 0; }
   StateErrors state_errors() const noexcept override { return StateErrors::none; }
   bool updates_state_in_place() const noexcept override { return true; }
-  void cut(std::size_t tokens, float* state) const noexcept override {
-    if (is_stateful_) *state = static_cast<float>(tokens);
+  void cut(kernels::OpStream& stream, std::size_t tokens, float* state) const override {
+    if (is_stateful_) stream.fill({static_cast<float>(tokens), {state, 1, 1, 1}});
   }
   std::size_t saved_size(std::size_t) const noexcept override { return 0; }
   void save(const float*, std::size_t, std::size_t, float*) const noexcept override {}

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "kernels/fwd.hpp"
+
 #include <cstddef>
 
 namespace weft::mesh {
@@ -18,8 +20,9 @@ class TokenwiseState {
 
   /// False where a part of the layer's state is not so; then nothing below may be called.
   virtual bool is_tokenwise() const noexcept { return true; }
-  /// Sets how many tokens a session's state has taken. @pre it has taken as many, or they were loaded
-  virtual void cut(std::size_t tokens, float* state) const noexcept = 0;
+  /// Sets how many tokens a session's state has taken, by operations of `stream`. @pre it has taken as many, or they
+  /// were loaded
+  virtual void cut(kernels::OpStream& stream, std::size_t tokens, float* state) const = 0;
   /// Floats that `save` writes of `tokens` tokens.
   virtual std::size_t saved_size(std::size_t tokens) const noexcept = 0;
   /// Copies what tokens `first` to `first` + `tokens` left out of a state, and back into one; `cut` then says how many

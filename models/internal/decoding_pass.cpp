@@ -82,9 +82,14 @@ void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
   }
 }
 
-void SequenceStates::cut(std::size_t sequence, std::size_t tokens) noexcept {
+void SequenceStates::cut(std::size_t sequence, std::size_t tokens) {
+  kernels::CpuStream stream;
+  cut(stream, sequence, tokens);
+}
+
+void SequenceStates::cut(kernels::OpStream& stream, std::size_t sequence, std::size_t tokens) {
   for (std::size_t node = 0; node < tokenwise_.size(); ++node)
-    if (tokenwise_[node]) tokenwise_[node]->cut(tokens, sides_[0][node].row(sequence).data());
+    if (tokenwise_[node]) tokenwise_[node]->cut(stream, tokens, sides_[0][node].row(sequence).data());
 }
 
 void SequenceStates::release(std::size_t sequence) noexcept {
@@ -192,13 +197,19 @@ void DecodingPass::take_features(const DecodingPass& from) noexcept {
 }
 
 void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory, Layers layers) {
-  const std::size_t row = memory.row, rows = memory.rows;
   std::optional<kernels::ParallelOptions> parallel;
   if (team) {
     const std::size_t threads = std::min(team->size(), sharing_.threads);
     parallel = kernels::ParallelOptions{kernels::ParallelFor(*team), threads, workspace_stride_, sharing_.grain_size};
   }
   stream_.set_parallel(parallel ? &*parallel : nullptr);
+  run(stream_, weights, memory, layers);
+  stream_.set_parallel(nullptr);
+}
+
+void DecodingPass::run(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory,
+                       Layers layers) {
+  const std::size_t row = memory.row, rows = memory.rows;
   for (const mesh::NodeId id : graph_->order()) {
     const mesh::Node& node = graph_->nodes()[id];
     if (node.is_port() || (layers == Layers::body && is_head_[id]) || (layers == Layers::head && !is_head_[id]))
@@ -212,16 +223,15 @@ void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, 
     if (node.reads_directly()) {
       args.x = source(graph_->edges()[node.sources[0]]);
     } else {
-      mesh::combine_sources(stream_, *graph_, node, source, own.x.view(row, rows));
+      mesh::combine_sources(stream, *graph_, node, source, own.x.view(row, rows));
       args.x = own.x.view(row, rows);
     }
     args.y = own.y.view(row, rows), args.z = own.z.view(row, rows), args.cache = own.cache.view(row, rows);
     args.state = memory.states.at(memory.side, id).view(memory.first, rows);
     args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
     args.workspace = workspace_.data();
-    node.layer->forward(stream_, args);
+    node.layer->forward(stream, args);
   }
-  stream_.set_parallel(nullptr);
 }
 
 }  // namespace weft::models::internal

@@ -35,6 +35,7 @@ class Rows {
   std::span<const float> row(std::size_t i) const noexcept { return {memory_.data() + i * stride_, width_}; }
   /// Rows `first` to `first` + `rows`; of no width a view without data.
   kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
+  std::span<const float> memory() const noexcept { return {memory_.data(), memory_.size()}; }
 
  private:
   AlignedBuffer<float> memory_;
@@ -50,6 +51,9 @@ class LazyRows {
   kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
   /// Gives the whole pages of a row back. What the others hold may be anything then.
   void release(std::size_t i) noexcept { memory_.release(i * stride_ * sizeof(float), width_ * sizeof(float)); }
+  std::span<const float> memory() const noexcept {
+    return {static_cast<const float*>(memory_.data()), memory_.bytes() / sizeof(float)};
+  }
 
  private:
   float* data() noexcept { return static_cast<float*>(memory_.data()); }
@@ -75,8 +79,22 @@ class SequenceStates {
   bool are_tokenwise() const noexcept { return not_tokenwise_.empty(); }
   /// The type of a layer whose state is of another kind; empty where there is none.
   const std::string& not_tokenwise() const noexcept { return not_tokenwise_; }
-  /// A sequence's states as they are after its first `tokens` tokens.
-  void cut(std::size_t sequence, std::size_t tokens) noexcept;
+  /// A sequence's states as they are after its first `tokens` tokens, by operations of `stream`.
+  void cut(kernels::OpStream& stream, std::size_t sequence, std::size_t tokens);
+  /// The same on the host.
+  void cut(std::size_t sequence, std::size_t tokens);
+  /// Visits a sequence's state of each node that has one. @pre are_tokenwise()
+  template <class Visit>
+  void each_row(std::size_t sequence, const Visit& visit) {
+    for (std::size_t node = 0; node < tokenwise_.size(); ++node)
+      if (tokenwise_[node]) visit(sides_[0][node].row(sequence));
+  }
+  /// Visits the memory of all sequences. @pre are_tokenwise()
+  template <class Visit>
+  void each_memory(const Visit& visit) const {
+    for (std::size_t node = 0; node < tokenwise_.size(); ++node)
+      if (tokenwise_[node]) visit(sides_[0][node].memory());
+  }
   /// As `cut` to none, and gives their memory back.
   void release(std::size_t sequence) noexcept;
   /// Floats of what so many tokens left, and copies of it out of a sequence's states and back (TokenwiseState).
@@ -134,6 +152,17 @@ class DecodingPass {
   bool splits_head() const noexcept { return splits_head_; }
   /// These layers once, in topological order, each operation by the team's threads (null: by the caller alone).
   void run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory, Layers layers = Layers::all);
+  /// The same by a stream, such as one that records.
+  void run(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory, Layers layers);
+  /// Visits all memory that a run touches, but for weights and states; the threads' last.
+  template <class Visit>
+  void each_memory(const Visit& visit) const {
+    for (const Buffers& each : buffers_)
+      for (const Rows* const rows : {&each.y, &each.x, &each.z, &each.cache}) visit(rows->memory());
+    visit(std::span<const float>(workspace_.data(), workspace_.size()));
+  }
+  /// Input of the layer that makes the logits, to be written: row 0. @pre tokens() == 1
+  std::span<float> head_input() noexcept { return buffers_[head_input_].y.row(0); }
   /// Copies the features of the last token of another pass's row 0 to row 0 of this one. @pre tokens() == 1
   void take_features(const DecodingPass& from) noexcept;
 

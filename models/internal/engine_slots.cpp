@@ -150,6 +150,11 @@ Status TextEngine::Parts::bound_states() {
 }
 
 Status TextEngine::Parts::make_cache() {
+  if (batch.is_on_device()) {
+    if (options.prefix_cache.value_or(0) == 0) return {};
+    return fail(Errc::unsupported, "a prefix cache of " + std::to_string(*options.prefix_cache) +
+                                       " bytes: keys and values of a model on a device stay there; give it 0");
+  }
   const std::size_t size = batch.part_size(PrefixCache::kBlock);
   const std::uint64_t block = size * sizeof(float);
   const std::uint64_t most =

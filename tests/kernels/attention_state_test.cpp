@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/attention_state.hpp"
+#include "kernels/cpu_stream.hpp"
 
 #include "core/aligned_buffer.hpp"
 
@@ -70,18 +71,19 @@ void on_each_isa(const Test& test) {
 
 TEST(AttentionState, CutsToTheBitsOfTokensThatWereNeverTaken) {
   on_each_isa([](const AttentionShape& shape) {
+    CpuStream cpu;
     Session cut(shape), wanted(shape);
     for (Session* const each : {&cut, &wanted}) each->take(37, 1);
     cut.take(9, 2);
     for (int i = 0; i < 3; ++i) cut.take(1, 3);
-    attention_cut(37, cut.state());
+    attention_cut(cpu, 37, cut.state());
     // Slots behind the end take no part, whatever they hold.
     std::vector<float> bad(attention_saved_size(shape, kContext - 48), std::numeric_limits<float>::quiet_NaN());
     attention_load(shape, bad.data(), 48, kContext - 48, cut.state());
     for (const std::size_t tokens : {1u, 4u, 1u, 16u, 1u})
       expect_same_bits(cut.take(tokens, 4 + tokens), wanted.take(tokens, 4 + tokens),
                        std::to_string(tokens) + " tokens");
-    attention_cut(0, cut.state());
+    attention_cut(cpu, 0, cut.state());
     Session fresh(shape);
     expect_same_bits(cut.take(20, 9), fresh.take(20, 9), "from the beginning");
     expect_same_bits(cut.take(1, 10), fresh.take(1, 10), "from the beginning");
@@ -99,7 +101,8 @@ TEST(AttentionState, CopiesWhatTokensLeft) {
       EXPECT_EQ(part.back(), 7.0f);
       attention_load(shape, part.data(), first, tokens, to.state());
     }
-    attention_cut(70, to.state());
+    CpuStream cpu;
+    attention_cut(cpu, 70, to.state());
     for (const std::size_t tokens : {1u, 8u, 1u})
       expect_same_bits(to.take(tokens, 3 + tokens), from.take(tokens, 3 + tokens), std::to_string(tokens) + " tokens");
   });
