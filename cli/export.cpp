@@ -8,6 +8,7 @@
 #include "cli/verb.hpp"
 
 #include "models/onnx/onnx_export.hpp"
+#include "models/peft_export.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -21,7 +22,8 @@ namespace weft::cli {
 namespace {
 
 struct ExportRequest {
-  std::string file, out, model, format = "hf";
+  std::string file, out, model, type, format = "hf";
+  std::size_t rank = 8;  // of adapters
   bool json = false;
 };
 
@@ -29,6 +31,9 @@ Status export_graph(const ExportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.file));
   if (!request.model.empty())
     return fail(Errc::invalid_argument, "--model: an ONNX file needs no description of the model");
+  if (!request.type.empty())
+    return fail(Errc::invalid_argument,
+                "--type: weights of an ONNX file are float32; found " + in_quotes(request.type));
   WEFT_TRY(const models::ExportedOnnx made,
            models::export_onnx(storage::real_file_system(), request.file, request.out));
   for (const std::string& note : made.notes)
@@ -47,12 +52,18 @@ Status export_graph(const ExportRequest& request) {
 
 Status export_language_model(const ExportRequest& request) {
   if (request.format == "onnx") return export_graph(request);
-  const bool is_gguf = request.format == "gguf";
+  const bool is_gguf = request.format == "gguf", is_peft = request.format == "peft";
+  if (is_peft && request.model.empty())
+    return fail(Errc::invalid_argument, "--model: adapters are what FILE has learned since; say what weft import made");
+  if (is_peft && !request.type.empty())
+    return fail(Errc::invalid_argument, "--type: adapters are float32; found " + in_quotes(request.type));
   if (is_gguf) WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const models::Exported made,
-           models::export_model(storage::real_file_system(), request.file,
-                                is_gguf ? models::ExportFormat::gguf : models::ExportFormat::hugging_face, request.out,
-                                request.model));
+           is_peft ? models::export_adapters(storage::real_file_system(), request.file, request.out, request.model,
+                                             request.rank)
+                   : models::export_model(storage::real_file_system(), request.file,
+                                          is_gguf ? models::ExportFormat::gguf : models::ExportFormat::hugging_face,
+                                          request.out, {.described = request.model, .type = request.type}));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
@@ -71,10 +82,16 @@ Verb add_export(CLI::App& program) {
   add_argument(*app, "FILE", request->file,
                "What weft import made, as it is or after learning; for onnx any .entity file")
       .required();
-  one_of(add_option(*app, "format", request->format,
-                    "A folder of config.json and model.safetensors, a GGUF file, or a graph"),
-         {"hf", "gguf", "onnx"});
+  one_of(
+      add_option(
+          *app, "format", request->format,
+          "A folder of config.json and model.safetensors, a GGUF file, a graph, or adapters (LoRA) as PEFT has them"),
+      {"hf", "gguf", "onnx", "peft"});
   add_option(*app, "model", request->model, "What weft import made, where FILE has learned since: its description");
+  add_option(*app, "rank", request->rank, "Of adapters").within(std::uint64_t{1}, std::uint64_t{4096});
+  add_option(*app, "type", request->type,
+             "Of all matrices: float32, float16, bfloat16; of GGUF also q8_0, q4_0, q4_K and so on; their own")
+      .type_name("TYPE");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return export_language_model(*request); }};

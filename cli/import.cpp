@@ -10,11 +10,14 @@
 #include "cli/verb.hpp"
 
 #include "models/onnx/onnx_import.hpp"
+#include "models/state_dict/state_dict_import.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
 
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
+
+#include "kernels/activation.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
@@ -22,7 +25,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,7 +39,10 @@ struct ImportRequest {
   EncodingFlags encoding;
   std::size_t tokens = 0;
   std::uint64_t max_memory = 0;
-  std::vector<std::string> shapes, pins;  // of an ONNX file's inputs
+  std::vector<std::string> shapes, pins;  // of an ONNX file's inputs, or of weights alone
+  std::vector<std::string> order;         // of modules
+  std::string activation, adapter;
+  std::size_t heads = 0;
   bool json = false;
 };
 
@@ -100,14 +108,58 @@ Status import_graph(const ImportRequest& request) {
   return {};
 }
 
+/// A safetensors file alone.
+Status import_weights(const ImportRequest& request) {
+  const std::string folder = storage::parent_path(request.model);
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(folder + "/config.json", unknown))
+    return fail(Errc::invalid_argument, request.model +
+                                            ": a config.json stands beside it, which says what it is; import " +
+                                            folder + ", or move the file elsewhere");
+  if (request.tokens != 0 || !request.pins.empty())
+    return fail(Errc::invalid_argument,
+                "--tokens and --pin are for language models and ONNX files; --shape x=16,8 says "
+                "what a file of weights takes");
+  models::StateDictOptions options;
+  WEFT_TRY(options.encoding, read_encoding(request.encoding));
+  options.max_memory = request.max_memory;
+  options.activation = request.activation;
+  options.heads = request.heads;
+  for (const std::string& text : request.shapes) {
+    WEFT_TRY(const auto pair, pair_of("--shape", text));
+    if (pair.first != "x")
+      return fail(Errc::invalid_argument, "--shape: found " + in_quotes(text) + ", expected x=SHAPE: the input is x");
+    WEFT_TRY(options.input, shape_of(pair.second));
+  }
+  for (const std::string& text : request.order)
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      options.order.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  WEFT_TRY(const models::ImportedStateDict model,
+           models::import_state_dict(storage::real_file_system(), request.model, options));
+  print_notes(request, model.notes);
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
+  report(request, std::to_string(model.layers.size()) + " layers", model.parameters, model.content.size(), model.notes);
+  return {};
+}
+
 Status import_foreign_model(const ImportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.model));
+  const bool is_weights = models::is_state_dict_path(request.model);
+  if (!is_weights && (!request.activation.empty() || request.heads != 0 || !request.order.empty()))
+    return fail(Errc::invalid_argument, "--activation, --heads and --order are for a safetensors file alone");
+  if (!request.adapter.empty() && (is_weights || models::is_onnx_path(request.model)))
+    return fail(Errc::invalid_argument, "--adapter: adapters are of language models, and MODEL is none");
+  if (is_weights) return import_weights(request);
   if (models::is_onnx_path(request.model)) return import_graph(request);
   if (!request.shapes.empty() || !request.pins.empty())
     return fail(Errc::invalid_argument, "--shape and --pin are for ONNX files, and MODEL is none");
   models::ImportOptions options;
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
   options.tokens = request.tokens;
+  options.adapter = request.adapter;
   options.max_memory = request.max_memory;
   WEFT_TRY(const models::ImportedModel model,
            models::import_model(storage::real_file_system(), request.model, options));
@@ -122,18 +174,33 @@ Status import_foreign_model(const ImportRequest& request) {
 Verb add_import(CLI::App& program) {
   CLI::App* app = add_verb(program, "import", "Turn the files of a model into an .entity file");
   auto request = std::make_shared<ImportRequest>();
-  add_argument(*app, "MODEL", request->model, "A folder as Hugging Face keeps it, a GGUF file, or an ONNX file")
+  add_argument(*app, "MODEL", request->model,
+               "A folder as Hugging Face keeps it, a GGUF file, an ONNX file, or a safetensors file of weights alone")
       .required();
   add_output(*app, request->out);
   add_encoding_flags(*app, request->encoding);
   add_option(*app, "tokens", request->tokens, "Tokens that the network takes at once; 64, or the model's positions")
       .within(std::uint64_t{1}, std::uint64_t{65536});
-  add_option(*app, "shape", request->shapes, "Of an ONNX file: an input's shape, NAME=1,576; may be repeated")
+  add_option(*app, "shape", request->shapes,
+             "Of an ONNX file: an input's shape, NAME=1,576; may be repeated. Of weights alone: x=1,28,28")
       .one_a_flag()
       .type_name("NAME=SHAPE");
   add_option(*app, "pin", request->pins, "Of an ONNX file: an input as a constant, NAME=16000; may be repeated")
       .one_a_flag()
       .type_name("NAME=NUMBER");
+  add_option(*app, "adapter", request->adapter,
+             "Of a language model: a folder of PEFT with adapters (LoRA) that are added to its matrices")
+      .type_name("FOLDER");
+  std::vector<std::string> activations;
+  for (int i = 0; i < kernels::kActivationCount; ++i)
+    activations.emplace_back(kernels::name(static_cast<kernels::Activation>(i)));
+  one_of(add_option(*app, "activation", request->activation, "Of weights alone: after each layer but the last"),
+         activations);
+  add_option(*app, "heads", request->heads, "Of weights alone: heads of attention")
+      .within(std::uint64_t{1}, std::uint64_t{65536});
+  add_option(*app, "order", request->order, "Of weights alone: modules as they compute, where several orders fit")
+      .one_a_flag()
+      .type_name("NAME,NAME...");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return import_foreign_model(*request); }};

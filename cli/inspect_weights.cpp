@@ -8,6 +8,7 @@
 #include "cli/text_format.hpp"
 
 #include "models/onnx/onnx_import.hpp"
+#include "models/state_dict/state_dict_import.hpp"
 
 #include "formats/gguf/gguf.hpp"
 #include "formats/onnx/onnx.hpp"
@@ -141,12 +142,19 @@ Json notes_of(const formats::SafetensorsNotes& notes) {
 
 Result<Json> describe_safetensors(const std::string& path) {
   WEFT_TRY(const formats::SafetensorsFile file, formats::load_safetensors(storage::real_file_system(), path));
-  Json description{{"kind", "safetensors"},
-                   {"file", path},
-                   {"family", Json()},
-                   {"metadata", notes_of(file.notes())},
-                   {"warnings", Json::array()}};
+  Json description{{"kind", "safetensors"},     {"file", path},
+                   {"family", Json()},          {"metadata", notes_of(file.notes())},
+                   {"warnings", Json::array()}, {"layers", Json::array()}};
   describe_tensors(file, description);
+  // Beside a config.json weights are read as it says.
+  if (is_file(storage::parent_path(path) + "/config.json")) return description;
+  const auto imported = models::import_state_dict(storage::real_file_system(), path);
+  if (imported) {
+    description["layers"] = imported->layers;
+    description["warnings"] = imported->notes;
+  } else {
+    description["warnings"].push_back("weft import: " + imported.error().text());
+  }
   return description;
 }
 
@@ -259,6 +267,7 @@ void print_description(const Json& d) {
     types.add({row["type"].text(), grouped(row["tensors"]), grouped(row["parameters"]), byte_size(row["bytes"])});
   print_rows(types);
   std::printf("weights     %s in %s\n", grouped(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
+  for (const Json& layer : d["layers"]) std::printf("layer       %s\n", escaped(layer.text()).c_str());
   for (const Json& warning : d["warnings"]) std::printf("warning     %s\n", escaped(warning.text()).c_str());
 }
 

@@ -42,7 +42,7 @@ void add_learning_flags(CLI::App& app, LearningFlags& r) {
       .within(std::uint64_t{1}, std::uint64_t{65536});
   add_encoding_flags(app, r.encoding);
   one_of(add_option(app, "activations", r.activations, "What integer types of 8 bits and fewer make of their inputs"),
-         {"int8", "float"});
+         {"int8", "float", "int8_row"});
   add_option(app, "epochs", r.epochs, option_row(stream, "epochs"));
   add_option(app, "seed", r.seed, "Seed of weights, split, order and drift");
 }

@@ -78,10 +78,20 @@ std::string to_string(const Encoding& encoding) {
   return text;
 }
 
-std::string_view name(Activations activations) noexcept { return activations == Activations::int8 ? "int8" : "float"; }
+std::string_view name(Activations activations) noexcept {
+  switch (activations) {
+    case Activations::int8:
+      return "int8";
+    case Activations::float32:
+      return "float";
+    case Activations::int8_row:
+      return "int8_row";
+  }
+  return "?";
+}
 
 std::optional<Activations> parse_activations(std::string_view text) noexcept {
-  for (Activations a : {Activations::int8, Activations::float32})
+  for (Activations a : {Activations::int8, Activations::float32, Activations::int8_row})
     if (name(a) == text) return a;
   return std::nullopt;
 }

@@ -42,10 +42,11 @@ struct Encoding {
 /// "int4/block32", or "float16" for a type without scales.
 std::string to_string(const Encoding& encoding);
 
-/// Inputs of a layer with integer codes of 8 bits or fewer: quantised to int8 with sums of integers, or
-/// float32 with dequantised weights. Other types read float32 either way.
-enum class Activations : int { int8, float32 };
-/// "int8", "float".
+/// Inputs of a layer with integer codes of 8 bits or fewer: quantised to int8 with sums of integers, each block of 32
+/// with a scale of its own (`int8`) or all of a row with one (`int8_row`), or float32 with dequantised weights. Other
+/// types read float32 either way.
+enum class Activations : int { int8, float32, int8_row };
+/// "int8", "float", "int8_row".
 std::string_view name(Activations activations) noexcept;
 std::optional<Activations> parse_activations(std::string_view text) noexcept;
 

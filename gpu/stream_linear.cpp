@@ -4,6 +4,8 @@
 #include "gpu/internal/stream.hpp"
 #include "gpu/shaders/linear_operands.inc"
 
+#include "kernels/linear_integer.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -125,7 +127,8 @@ Form row_form(const Shaders& of, const DeviceInfo& device, bool is_integer, cons
 Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
   const std::size_t panels = of.matrices * kernels::panel_count(w.out), outputs = of.matrices * w.out;
   if (w.dtype == Dtype::float64) return {of.doubles, 1, {panels / of.matrices, rows}};
-  if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows)
+  if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows &&
+      w.activations != Activations::int8_row)
     return {of.cell.on(device), 1, {1, rows, shares_of(panels)}, false, true};
   // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
   const bool is_narrow =
@@ -149,10 +152,6 @@ Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const
   return {tile, 1, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
 }
 
-bool sums_codes(const ConstWeight& w) noexcept {
-  return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
-}
-
 Constants constants_of(const Form& form, const DeviceInfo& device, Activation activation, bool aligned,
                        const float* bias, const ConstWeight& w) {
   return {static_cast<std::uint32_t>(activation),
@@ -167,8 +166,8 @@ Constants constants_of(const Form& form, const DeviceInfo& device, Activation ac
 }  // namespace
 
 template <class Push>
-Range Stream::quantized_into(Push& push, const ConstMatrixView& x, Dtype codes) {
-  const QuantizedOnDevice q = quantize(x, codes);
+Range Stream::quantized_into(Push& push, const ConstMatrixView& x, const ConstWeight& w) {
+  const QuantizedOnDevice q = quantize(x, w);
   push.x = q.codes.begin;
   push.x_scales = q.scales.begin;
   return {q.codes.begin, q.scales.end};
@@ -195,11 +194,11 @@ void Stream::lower(const ops::Linear& op) {
                   0,
                   0};
   const WeightRanges ranges(w);
-  const bool is_integer = sums_codes(w);
+  const bool is_integer = kernels::sums_integers(w);
   const bool aligned = is_aligned(op.x) && is_aligned(op.z) && is_aligned(op.y) && address(op.bias) % 16 == 0;
   const DeviceInfo& device = recorder_->context().info;
   const Form form = form_of(shaders_of_one(), device, is_integer, w, op.x.rows);
-  const Range from = form.quantised ? quantized_into(push, op.x, w.dtype) : range(op.x);
+  const Range from = form.quantised ? quantized_into(push, op.x, w) : range(op.x);
   if (!status()) return;
   recorder_->dispatch(form.kernel, constants_of(form, device, op.activation, aligned, op.bias, w), push, form.groups,
                       {ranges.codes, ranges.scales, ranges.zero_points, range(op.bias, w.out * sizeof(float)), from},
@@ -233,12 +232,12 @@ void Stream::lower(const ops::GatedLinear& op) {
                  word(op.x.stride),
                  word(op.y.stride),
                  0};
-  const bool is_integer = sums_codes(gate);
+  const bool is_integer = kernels::sums_integers(gate);
   const bool aligned = is_aligned(op.x) && is_aligned(op.y) && gate.out % 4 == 0 && address(op.w.gate_bias) % 16 == 0 &&
                        address(op.w.up_bias) % 16 == 0;
   const DeviceInfo& device = recorder_->context().info;
   const Form form = form_of(shaders_of_pair(), device, is_integer, gate, op.x.rows);
-  const Range from = form.quantised ? quantized_into(push, op.x, gate.dtype) : range(op.x);
+  const Range from = form.quantised ? quantized_into(push, op.x, gate) : range(op.x);
   if (!status()) return;
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
@@ -258,16 +257,17 @@ bool Stream::flag_in_last_linear(const ConstMatrixView& x, std::uint32_t* flag_w
          recorder_->flag_in_last(offsetof(LinearPush, flag_word), offsetof(LinearPush, flag_bits), flag_word, bits);
 }
 
-Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, Dtype codes) {
+Stream::QuantizedOnDevice Stream::quantize(const ConstMatrixView& x, const ConstWeight& w) {
   static const Shader& kernel = shader("quantize_rows");
   const std::size_t blocks = groups_of(x.cols, kScaleBlock), all = x.rows * blocks;
   const std::uint64_t at = scratch(all * (kScaleBlock + sizeof(float)));
   const QuantizedOnDevice to{{at, at + all * kScaleBlock}, {at + all * kScaleBlock, at + all * (kScaleBlock + 4)}};
   const QuantizeRowsPush push{address(x.data), to.codes.begin, to.scales.begin, word(x.rows),
                               word(x.cols),    word(x.stride), word(blocks)};
-  constexpr std::size_t kBlocks = 32;  // of a group
-  recorder_->dispatch(kernel, {word(8 / bits(codes))}, push, {groups_of(all, kBlocks), 1}, {range(x)},
-                      {to.codes, to.scales});
+  constexpr std::size_t kBlocks = 32;                                 // of a group
+  const bool has_row_scale = w.activations == Activations::int8_row;  // then a group has a row
+  recorder_->dispatch(kernel, {word(8 / bits(w.dtype)), has_row_scale}, push,
+                      {has_row_scale ? x.rows : groups_of(all, kBlocks), 1}, {range(x)}, {to.codes, to.scales});
   return to;
 }
 

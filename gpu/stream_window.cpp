@@ -5,6 +5,8 @@
 #include "gpu/internal/stream.hpp"
 #include "gpu/shaders/window_operands.inc"
 
+#include "kernels/linear_integer.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -126,6 +128,11 @@ struct ConvolutionForm {
   std::uint32_t one_chunk = 0, aligned = 0;
 };
 
+/// Windows' inputs have one scale each.
+bool has_row_scale(const ConstWeight& w) noexcept {
+  return kernels::sums_integers(w) && w.activations == Activations::int8_row;
+}
+
 void convolution(Recorder& recorder, const ConvolutionForm& form, const Window& window, const ConstWeight& w,
                  const float* bias, std::size_t biases, const ConstMatrixView& x, Activation activation,
                  const MatrixView& z, const MatrixView& y) {
@@ -145,7 +152,7 @@ void convolution(Recorder& recorder, const ConvolutionForm& form, const Window& 
                           word(y.stride)};
   const WeightRanges ranges(w);
   recorder.dispatch(form.kernel,
-                    {static_cast<std::uint32_t>(activation), form.one_chunk, form.aligned, 0,
+                    {static_cast<std::uint32_t>(activation), form.one_chunk, form.aligned, has_row_scale(w),
                      static_cast<std::uint32_t>(w.dtype), static_cast<std::uint32_t>(w.granularity)},
                     push, form.groups,
                     {ranges.codes, ranges.scales, ranges.zero_points, range(bias, biases * sizeof(float)), range(x)},
@@ -182,7 +189,7 @@ void Stream::lower(const ops::Convolve& op) {
   const auto record = [&](const ConvolutionForm& form, const ConstWeight& w) {
     convolution(*recorder_, form, window, w, op.bias, op.w.out, op.x, op.activation, op.z, op.y);
   };
-  if (op.w.activations == Activations::int8 && has_integer_kernel(op.w.dtype)) {
+  if (kernels::sums_integers(op.w)) {
     const std::size_t tiles = window.groups * groups_of(op.w.out / window.groups, kWindowTile);
     return record({recorder_->context().info.dot_product ? dots : integer,
                    {groups_of(window.positions(), kWindowTile), op.x.rows * tiles}},

@@ -12,10 +12,6 @@
 namespace weft::kernels {
 namespace {
 
-bool sums_integers(const ConstWeight& w) noexcept {
-  return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
-}
-
 /// The dequantized weight at the workspace's start; what is left of it behind.
 ConstPanels dequantize_into(const ConstWeight& w, float*& workspace) noexcept {
   if (w.dtype == Dtype::float32) return w.panels();

@@ -29,14 +29,17 @@ inline constexpr std::size_t kTileRows = 1;
 
 std::size_t block_bytes(const CodeForm&) { return kScaleBlock; }
 
-void pack(const ConstMatrixView& x, const CodeForm&, const PackedRows& to, std::size_t first,
+void pack(const ConstMatrixView& x, const CodeForm& form, const PackedRows& to, std::size_t first,
           std::size_t last) noexcept {
-  for (std::size_t b = first; b < last; ++b)
+  for (std::size_t b = first; b < last; ++b) {
+    const std::uint32_t of_row = form.row_scale ? largest_of_row(x.row(b), x.cols) : 0;
     for (std::size_t t = 0; t < to.blocks; ++t) {
       const std::size_t k = t * kScaleBlock;
       to.scales_of(b)[t] =
-          quantize_block(x.row(b) + k, std::min(kScaleBlock, x.cols - k), to.codes_of(b) + t * kScaleBlock).scale;
+          quantize_block(x.row(b) + k, std::min(kScaleBlock, x.cols - k), to.codes_of(b) + t * kScaleBlock, of_row)
+              .scale;
     }
+  }
 }
 
 /// code - zero of element (o, k).
@@ -136,6 +139,10 @@ IntegerBatch::IntegerBatch(const ConstWeight& w, const ConstMatrixView& x) noexc
           reinterpret_cast<std::int32_t*>(lease_.data() + code_bytes_ + scale_bytes_)} {}
 
 }  // namespace detail
+
+bool sums_integers(const ConstWeight& w) noexcept {
+  return w.activations != Activations::float32 && has_integer_kernel(w.dtype);
+}
 
 void linear_integer(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
                     const MatrixView& z, const MatrixView& y) noexcept {

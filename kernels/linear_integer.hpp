@@ -8,8 +8,11 @@
 
 namespace weft::kernels {
 
-/// A dense layer's forward pass on integer codes: x is quantised to int8 (kernels/quantize_rows.hpp), products are
-/// summed exactly over blocks of 32 k, blocks in float32.
+/// True where products with `w` are sums of integers: its codes have 8 bits or fewer and its inputs are quantised.
+bool sums_integers(const ConstWeight& w) noexcept;
+
+/// A dense layer's forward pass on integer codes: x is quantised to int8 as w.activations says
+/// (kernels/quantize_rows.hpp), products are summed exactly over blocks of 32 k, blocks in float32.
 ///   z = x w^T + bias,  y = activation(z)
 /// Per element, for each chunk of two blocks, ascending, sum = +0 and for each of its blocks t, ascending:
 ///   I = sum over k of (code - zero) * q, an exact integer below 2^24

@@ -121,10 +121,11 @@ void pack_parts(const ConstMatrixView& x, const CodeForm& form, const PackedRows
     std::int32_t* const zero_terms = to.zero_terms_of(part);
     for (std::size_t r = 0; r < R; ++r) {
       const float* const row = x.row(to.first_row(part) + r);
+      const std::uint32_t of_row = form.row_scale ? largest_of_row(row, x.cols) : 0;
       for (std::size_t t = 0; t < to.blocks; ++t) {
         alignas(64) std::int8_t block[kScaleBlock];
         const std::size_t k = t * kScaleBlock, at = t * R + r;
-        const BlockScale quantized = quantize_block(row + k, std::min(kScaleBlock, x.cols - k), block);
+        const BlockScale quantized = quantize_block(row + k, std::min(kScaleBlock, x.cols - k), block, of_row);
         order_block<kBits>(block, codes + at * to.block_bytes);
         scales[at] = quantized.scale;
         zero_terms[at] = factor * quantized.sum;

@@ -2,6 +2,8 @@
 
 #include "models/chat_format.hpp"
 
+#include "models/internal/tokenizer_config.hpp"
+
 #include "formats/gguf/gguf_metadata.hpp"
 
 #include <algorithm>
@@ -10,12 +12,6 @@
 
 namespace weft::models {
 namespace {
-
-/// A token's text: as it is, or the content of an object.
-std::string text_of_token(const Json& json) {
-  const Json* const content = json.is_object() ? json.find("content") : &json;
-  return content && content->is_string() ? content->text() : "";
-}
 
 void take_template(ChatFormat& format, std::optional<text::ChatTemplate>& place, std::string_view source,
                    std::string_view where) {
@@ -26,28 +22,11 @@ void take_template(ChatFormat& format, std::optional<text::ChatTemplate>& place,
     format.refused = std::string(where) + ": " + parsed.error().text();
 }
 
-/// JSON whose whole numbers of more than 18 digits are real ones: transformers writes 10^30 for "no bound".
-std::string with_real_numbers(std::string_view json) {
-  std::string made;
-  bool is_text = false;
-  for (std::size_t i = 0; i < json.size(); ++i) {
-    const auto is_digit = [&](std::size_t at) { return at < json.size() && json[at] >= '0' && json[at] <= '9'; };
-    if (json[i] == '"') is_text = !is_text;
-    if (is_text && json[i] == '\\' && i + 1 < json.size()) made += json[i++];
-    made += json[i];
-    if (is_text || !is_digit(i) || is_digit(i + 1)) continue;
-    const std::size_t digits = made.size() - 1 - std::min(made.find_last_not_of("0123456789"), made.size() - 1);
-    const bool is_whole = i + 1 == json.size() || std::string_view(".eE").find(json[i + 1]) == std::string_view::npos;
-    if (digits > 18 && is_whole && made[made.size() - digits - 1] != '.') made += ".0";
-  }
-  return made;
-}
-
 Status read_tokenizer_config(std::string_view json, ChatFormat& format, bool has_template) {
-  WEFT_TRY(const Json config, parse_json(with_real_numbers(json), "tokenizer_config.json"));
+  WEFT_TRY(const Json config, internal::parse_tokenizer_config(json));
   for (const auto& [key, value] : config.members()) {
     if (!key.ends_with("_token")) continue;
-    const std::string text = text_of_token(value);
+    const std::string text = internal::text_of_token(value);
     if (key == "bos_token")
       format.bos = text;
     else if (key == "eos_token")

@@ -16,6 +16,15 @@ struct DecoderRope {
   double gain = 1;               // of cosines and sines
 };
 
+/// Matrices of blocks as BitNet b1.58 has them: ternary with one scale a matrix, their inputs int8 with one scale a
+/// row.
+enum class TernaryBlocks {
+  none,
+  packed,          // in files four codes a byte, and the scale
+  packed_inverse,  // the same, and what the scale divides by
+  quantized        // in files floats, which are quantized when they are read
+};
+
 /// A decoder-only transformer in numbers, whatever family it is of: an embedding, blocks of attention and a
 /// feed-forward part with norms and residual links, a norm, and the head that gives logits.
 struct Decoder {
@@ -33,6 +42,7 @@ struct Decoder {
   bool is_tied = false;          // the embedding's table is the head's matrix
   bool has_positions = false;    // a learned vector for each of `context` positions, added to the embedding
   bool is_fused_qkv = false, is_fused_gate = false;  // in the files: one matrix, rows one below the other
+  TernaryBlocks ternary = TernaryBlocks::none;
   double embedding_scale = 1;
   double score_scale = 0;               // 0: 1 / sqrt(head_dim)
   double score_cap = 0, logit_cap = 0;  // 0: none

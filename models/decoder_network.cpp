@@ -94,7 +94,8 @@ class NetworkMaker {
 
   void add_block(std::size_t block) {
     block_ = block;
-    add("sequential", 0, {});
+    LayerSpec& layer = add("sequential", 0, {});
+    if (d_.ternary != TernaryBlocks::none) layer.activations = Activations::int8_row;
     inner_norm("attn_norm");
     add_attention(block);
     if (d_.has_post_norms) inner_norm("post_attention_norm");

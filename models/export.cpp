@@ -3,7 +3,10 @@
 #include "models/export.hpp"
 
 #include "models/import.hpp"
+#include "models/internal/described_model.hpp"
+#include "models/internal/exported_tokenizer.hpp"
 #include "models/internal/gguf_metadata_of.hpp"
+#include "models/internal/planned_tensor.hpp"
 #include "models/tensor_layout.hpp"
 
 #include "mesh/mesh.hpp"
@@ -13,6 +16,8 @@
 
 #include "formats/entity/entity.hpp"
 #include "formats/gguf/gguf.hpp"
+#include "formats/gguf/gguf_blocks.hpp"
+#include "formats/gguf/gguf_quantize.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
@@ -21,74 +26,40 @@
 #include "core/numeric.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 namespace weft::models {
 namespace {
 
-constexpr std::string_view kKept = "model/";
+using internal::PlannedTensor;
 
-/// A parameter of the network and its place in a tensor.
-struct Slice {
-  std::size_t parameter = 0;  // of the mesh's
-  TensorLayout layout;
-};
-/// A tensor that is written.
-struct Planned {
-  std::string name;
-  Dtype dtype = Dtype::float32;
-  Shape shape;
-  std::vector<Slice> slices;
-};
-
-/// The values of some parameters as one tensor.
-std::vector<float> values_of(const mesh::WeightStore& weights, const Planned& tensor) {
-  std::size_t count = 1;
-  for (const std::size_t extent : tensor.shape) count *= extent;
-  std::vector<float> values(count);
-  const std::size_t columns = tensor.shape.size() == 2 ? tensor.shape[1] : 1;
-  for (const Slice& slice : tensor.slices) {
-    const mesh::WeightStore::Parameter& parameter = weights.parameters()[slice.parameter];
-    const std::vector<float> own = weights.read(parameter);
-    const std::size_t out = parameter.spec->out, in = std::max<std::size_t>(parameter.spec->in, 1);
-    for (std::size_t o = 0; o < out; ++o) {
-      const std::size_t row = slice.layout.row_of(out, o);
-      for (std::size_t k = 0; k < in; ++k)
-        values[slice.layout.is_transposed ? k * columns + row : row * columns + k] =
-            own[o * in + k] - slice.layout.added;
-    }
-  }
-  return values;
-}
-
-/// The bytes of values in a type of 16 bits, or as they are.
-template <class Number>
-std::vector<std::uint16_t> codes_of(const std::vector<float>& values) {
-  std::vector<std::uint16_t> codes(values.size());
-  std::transform(values.begin(), values.end(), codes.begin(), [](float value) { return Number::encode(value); });
-  return codes;
-}
-template <class Number>
-bool holds_all(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return Number::decode(Number::encode(value)) == value; });
-}
+/// Types of 16 bits that matrices keep.
+bool is_half(std::string_view type) { return type == "float16" || type == "bfloat16"; }
 
 class Exporter {
  public:
-  Exporter(storage::FileSystem& files, ExportFormat format, const std::string& out)
-      : files_(files), is_gguf_(format == ExportFormat::gguf), out_(out) {}
+  Exporter(storage::FileSystem& files, ExportFormat format, const std::string& out, std::string type)
+      : files_(files), is_gguf_(format == ExportFormat::gguf), out_(out), type_(std::move(type)) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
     WEFT_TRY(const formats::EntityFile weights, formats::load_entity(files_, path));
     WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, described.empty() ? path : described));
-    WEFT_CHECK(read(file));
-    WEFT_CHECK(load(weights));
+    WEFT_CHECK(check_type());
+    WEFT_TRY(model_, internal::load_described(weights, file));
+    WEFT_CHECK(check_format());
     WEFT_CHECK(plan());
     std::vector<formats::Tensor> tensors;
-    for (const Planned& planned : planned_) tensors.push_back(tensor_of(planned));
+    for (const PlannedTensor& planned : planned_) {
+      WEFT_TRY(formats::Tensor tensor, internal::tensor_of(model_.mesh, planned));
+      tensors.push_back(std::move(tensor));
+    }
+    if (model_.is_packed()) {
+      WEFT_CHECK(add_scales(tensors));
+    }
     made_.tensors = tensors.size();
     if (is_gguf_) {
       WEFT_CHECK(write_gguf(file, std::move(tensors)));
@@ -99,111 +70,140 @@ class Exporter {
   }
 
  private:
-  Status read(const formats::EntityFile& file) {
-    const Json& model = file.meta()["model"];
-    const Json* const name = model.is_object() ? model.find("family") : nullptr;
-    family_ = name && name->is_string() ? find_family(name->text()) : nullptr;
-    if (!family_)
+  /// The type asked for, if any, as tensors have it: llama.cpp's names of floats are known too, in any case of letters.
+  Status check_type() {
+    const auto lower = [](std::string_view name) {
+      std::string text(name);
+      for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
+      return text == "f32" ? "float32" : text == "f16" ? "float16" : text == "bf16" ? "bfloat16" : text;
+    };
+    if (type_.empty()) return {};
+    std::string names;
+    for (const std::string_view name : export_types(is_gguf_ ? ExportFormat::gguf : ExportFormat::hugging_face)) {
+      if (lower(name) == lower(type_)) {
+        type_ = name;
+        return {};
+      }
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    }
+    return fail(Errc::unknown_name, "type '" + type_ + "': expected one of " + names);
+  }
+  Status check_format() const {
+    if (is_gguf_ && model_.decoder.ternary != TernaryBlocks::none)
       return fail(Errc::unsupported,
-                  "holds no description of a model; only what weft import made can be exported. Of a model that has "
-                  "learned since, say with --model where that file is");
-    config_ = model["config"];
-    ConfigReader config(config_, "meta.model.config");
-    family_->describe(config, decoder_);
-    if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, "description");
+                  "a GGUF file has no word for inputs of int8 with one scale a row, as this model's ternary matrices "
+                  "take them; --format hf has");
+    if (is_gguf_ && model_.family->name == "bitnet" && model_.decoder.gate != "silu")
+      return fail(Errc::unsupported,
+                  "hidden_act " + model_.decoder.gate +
+                      ": GGUF's architecture bitnet has silu, and no key for another; --format hf has");
     return {};
   }
-  Status load(const formats::EntityFile& file) {
-    WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
-    name_ = spec.name;
-    WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, {.threads = 1, .keeps_masters = false}));
-    WEFT_CHECK(mesh::restore_weights(mesh, file));
-    mesh_ = std::make_shared<mesh::Mesh>(std::move(mesh));
-    return {};
-  }
-
-  const mesh::WeightStore& weights() const { return mesh::MeshAccess::weights(std::as_const(*mesh_)); }
+  const mesh::WeightStore& weights() const { return mesh::MeshAccess::weights(*model_.mesh); }
 
   Status plan() {
-    std::map<std::pair<std::uint32_t, std::string>, std::size_t> parameters;
-    for (std::size_t i = 0; i < weights().parameters().size(); ++i) {
-      const auto& parameter = weights().parameters()[i];
-      parameters[{mesh_->graph().nodes()[parameter.node].at.z, parameter.spec->name}] = i;
-    }
-    std::map<std::string, std::size_t> known;
-    const DecoderNetwork network = decoder_network(decoder_, name_, 1);
-    for (const ParameterPlace& place : network.places) {
-      const auto found = parameters.find({place.z, place.parameter});
-      if (found == parameters.end() || weights().parameters()[found->second].spec->out != place.out ||
-          weights().parameters()[found->second].spec->in != place.in)
-        return fail(Errc::unsupported, "the network is not that of its description any more: at [" +
-                                           std::to_string(place.z) + ",0,0,0] there is no '" + place.parameter + "' [" +
-                                           std::to_string(place.out) + ", " + std::to_string(place.in) + "]");
-      const std::size_t parameter = found->second;
-      parameters.erase(found);
-      const bool is_tied_head = decoder_.is_tied && place.part == "output";
-      const std::string name =
-          tensor_name(*family_, is_gguf_, true, is_tied_head ? "token_embd" : place.part, place.block, place.is_bias);
-      const auto [at, is_new] = known.emplace(name, planned_.size());
-      const TensorLayout layout = tensor_layout(*family_, is_gguf_, place);
-      if (is_new) planned_.push_back({name, type_of(place, parameter), layout.shape, {}});
-      planned_[at->second].slices.push_back({parameter, layout});
-    }
-    if (!parameters.empty())
-      return fail(Errc::unsupported,
-                  "the network has a part that its description does not: '" + parameters.begin()->first.second + "'");
+    WEFT_TRY(planned_, internal::plan_tensors(model_, is_gguf_));
+    choose_matrix_types();
     choose_vector_types();
     return {};
   }
-  Dtype type_of(const ParameterPlace& place, std::size_t parameter) const {
-    const Dtype dtype = weights().encoding(weights().parameters()[parameter].node).dtype;
-    const bool is_kept = dtype == Dtype::float16 || dtype == Dtype::bfloat16;
-    return place.in != 0 && is_kept ? dtype : Dtype::float32;
-  }
-  /// Vectors beside matrices of 16 bits are of 16 bits in the files of Hugging Face.
-  void choose_vector_types() {
-    Dtype most = Dtype::float32;
-    for (const Planned& planned : planned_)
-      if (planned.shape.size() == 2) most = planned.dtype;
-    if (is_gguf_ || most == Dtype::float32) return;
-    for (Planned& planned : planned_) {
-      if (planned.shape.size() == 2) continue;
-      const std::vector<float> values = values_of(weights(), planned);
-      const bool is_held =
-          most == Dtype::float16 ? holds_all<numeric::Float16>(values) : holds_all<numeric::Bfloat16>(values);
-      if (is_held) planned.dtype = most;
+
+  /// Types of matrices as they are asked for, or blocks that hold what they have.
+  void choose_matrix_types() {
+    std::set<std::string> widened, refused;
+    for (PlannedTensor& planned : planned_) {
+      if (!planned.is_matrix() || planned.form != PlannedTensor::Form::values) continue;
+      const auto blocks = is_gguf_ ? internal::block_type(*model_.mesh, planned) : std::nullopt;
+      if (blocks && (type_.empty() || type_ == *blocks)) {
+        planned.form = PlannedTensor::Form::blocks;
+        planned.type = *blocks;
+      } else if (!type_.empty()) {
+        planned.type = type_for(planned);
+        if (planned.type != type_) refused.insert("'" + planned.name + "' " + planned.type);
+      } else if (const Encoding& encoding = encoding_of(planned); has_scale(encoding.dtype)) {
+        widened.insert(to_string(encoding));
+      }
     }
+    for (const std::string& encoding : widened)
+      made_.notes.push_back(
+          "matrices of " + encoding + " become float32" +
+          (is_gguf_ ? ": no blocks of GGUF hold their codes and scales; --type q8_0 writes blocks" : ""));
+    if (refused.empty()) return;
+    std::string names;
+    for (const std::string& name : refused) names += (names.empty() ? "" : ", ") + name;
+    made_.notes.push_back("rows that are no whole blocks of " + type_ + " have another type: " + names);
+  }
+  const Encoding& encoding_of(const PlannedTensor& planned) const {
+    return weights().encoding(weights().parameters()[planned.slices.front().parameter].node);
+  }
+  /// The type asked for, or the nearest whose blocks are not longer than a row.
+  std::string type_for(const PlannedTensor& planned) const {
+    // llama.cpp adds positions as float32.
+    if (planned.name == "position_embd.weight") return "float32";
+    const auto fits = [&](std::string_view type) {
+      return planned.shape[1] % formats::find_gguf_type(type)->elements == 0;
+    };
+    return fits(type_) ? type_ : fits("q8_0") ? "q8_0" : "float32";
+  }
+  /// Vectors beside matrices of 16 bits are of 16 bits in the files of Hugging Face, where these hold them.
+  void choose_vector_types() {
+    for (const PlannedTensor& planned : planned_)
+      if (planned.is_matrix() && planned.form == PlannedTensor::Form::values) vector_type_ = planned.type;
+    if (is_gguf_ || !is_half(vector_type_)) return;
+    for (PlannedTensor& planned : planned_)
+      if (!planned.is_matrix() && internal::holds_values(vector_type_, internal::values_of(*model_.mesh, planned)))
+        planned.type = vector_type_;
   }
 
-  formats::Tensor tensor_of(const Planned& planned) const {
-    formats::Tensor tensor{planned.name, std::string(name(planned.dtype)), planned.shape, {}};
-    tensor.produce = [mesh = mesh_, planned](const ByteSource::Sink& sink) {
-      const std::vector<float> values = values_of(mesh::MeshAccess::weights(std::as_const(*mesh)), planned);
-      if (planned.dtype == Dtype::float32) return formats::each_part(std::as_bytes(std::span(values)), 4, sink);
-      const auto codes =
-          planned.dtype == Dtype::float16 ? codes_of<numeric::Float16>(values) : codes_of<numeric::Bfloat16>(values);
-      return formats::each_part(std::as_bytes(std::span(codes)), 2, sink);
-    };
-    return tensor;
+  /// The scales of packed matrices, a tensor each.
+  Status add_scales(std::vector<formats::Tensor>& tensors) {
+    scales_.reserve(planned_.size());
+    for (const PlannedTensor& planned : planned_) {
+      if (planned.form != PlannedTensor::Form::packed_ternary) continue;
+      const float scale = *static_cast<const float*>(weights().stored(planned.slices.front().parameter)->view().scales);
+      scales_.push_back(model_.decoder.ternary == TernaryBlocks::packed_inverse ? 1 / scale : scale);
+      formats::Tensor tensor =
+          formats::make_tensor<float>(planned.name + "_scale", std::span<const float>(&scales_.back(), 1));
+      if (is_half(vector_type_) && internal::holds_values(vector_type_, {scales_.back()})) {
+        const bool is_float16 = vector_type_ == "float16";
+        halves_.push_back(is_float16 ? numeric::Float16::encode(scales_.back())
+                                     : numeric::Bfloat16::encode(scales_.back()));
+        tensor.type = vector_type_;
+        tensor.bytes = std::as_bytes(std::span(&halves_.back(), 1));
+      }
+      tensors.push_back(std::move(tensor));
+    }
+    return {};
+  }
+
+  /// The type of most matrices, and of which making blocks of them is, as llama.cpp numbers both.
+  void name_types(formats::GgufMetadata& metadata) const {
+    constexpr std::pair<std::string_view, std::uint32_t> kNumbers[] = {
+        {"float32", 0}, {"float16", 1}, {"q4_0", 2},   {"q4_1", 3},     {"q8_0", 7},  {"q5_0", 8},
+        {"q5_1", 9},    {"q2_K", 10},   {"q3_K", 12},  {"q4_K", 15},    {"q5_K", 17}, {"q6_K", 18},
+        {"tq1_0", 36},  {"tq2_0", 37},  {"mxfp4", 38}, {"bfloat16", 32}};
+    std::map<std::string_view, std::size_t> counts;
+    bool has_blocks = false;
+    for (const PlannedTensor& planned : planned_) {
+      if (!planned.is_matrix()) continue;
+      ++counts[planned.type];
+      has_blocks = has_blocks || formats::find_gguf_type(planned.type)->elements > 1;
+    }
+    const auto most = std::max_element(counts.begin(), counts.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const auto& [name, number] : kNumbers)
+      if (most != counts.end() && most->first == name) metadata.set("general.file_type", number);
+    if (has_blocks) metadata.set("general.quantization_version", std::uint32_t{2});
   }
 
   Status write_gguf(const formats::EntityFile& file, std::vector<formats::Tensor> tensors) {
-    WEFT_TRY(formats::GgufMetadata metadata, internal::gguf_metadata_of(*family_, decoder_, name_));
-    if (!decoder_.rope.divisors.empty()) {
-      divisors_.assign(decoder_.rope.divisors.begin(), decoder_.rope.divisors.end());
+    WEFT_TRY(formats::GgufMetadata metadata, internal::gguf_metadata_of(*model_.family, model_.decoder, model_.name));
+    if (!model_.decoder.rope.divisors.empty()) {
+      divisors_.assign(model_.decoder.rope.divisors.begin(), model_.decoder.rope.divisors.end());
       tensors.push_back(formats::make_tensor<float>("rope_freqs.weight", std::span<const float>(divisors_)));
     }
-    if (file.contains("model/tokenizer.gguf")) {
-      WEFT_TRY(const formats::Tensor kept, file.find("model/tokenizer.gguf"));
-      ByteBuffer bytes(kept.bytes.size());
-      std::copy(kept.bytes.begin(), kept.bytes.end(), bytes.begin());
-      WEFT_TRY(const formats::GgufFile keys, formats::decode_gguf(storage::MappedFile(std::move(bytes)), "tokenizer"));
-      for (const auto& [key, value] : keys.metadata().pairs())
-        if (key.starts_with("tokenizer.")) metadata.set(key, value);
-    } else {
-      metadata.set("tokenizer.ggml.model", std::string("no_vocab"));
-      made_.notes.emplace_back("the GGUF file has no tokenizer: that of a tokenizer.json is not converted");
-    }
+    WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
+    name_types(metadata);
     WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), std::move(tensors)));
     made_.bytes = source.size();
     return storage::write_file_durably(files_, out_, source);
@@ -213,43 +213,46 @@ class Exporter {
     if (auto folder = files_.make_directory(out_); !folder) return fail(std::move(folder).error());
     WEFT_TRY(const ByteSource source, formats::safetensors_source(std::move(tensors), {{"format", "pt"}}));
     made_.bytes = source.size();
-    Json config = config_;
+    Json config = model_.config;
+    if (!type_.empty() && config.contains("torch_dtype")) config["torch_dtype"] = type_;
     if (config.contains("is_gguf")) {
-      config["architectures"] = Json::array({std::string(family_->architecture)});
-      config["torch_dtype"] = "float32";
+      config["architectures"] = Json::array({std::string(model_.family->architecture)});
+      config["torch_dtype"] = type_.empty() ? "float32" : type_;
       config.erase("is_gguf");
       made_.notes.emplace_back("config.json was made from a GGUF file's metadata, which has fewer keys");
     }
     WEFT_TRY(const std::string text, write_json(config, 2));
     WEFT_CHECK(storage::write_file_durably(files_, out_ + "/config.json", ByteSource(as_bytes(text))));
-    for (const formats::Tensor& tensor : file.tensors()) {
-      if (!tensor.name.starts_with(kKept) || tensor.name.ends_with(".gguf")) continue;
-      WEFT_TRY(const formats::Tensor kept, file.find(tensor.name));
-      WEFT_CHECK(
-          storage::write_file_durably(files_, out_ + "/" + tensor.name.substr(kKept.size()), ByteSource(kept.bytes)));
-    }
-    if (!file.contains("model/tokenizer.json"))
-      made_.notes.emplace_back("the folder has no tokenizer.json: the tokenizer of a GGUF file is not converted");
+    WEFT_TRY(const auto kept, internal::tokenizer_files(file, made_.notes));
+    for (const auto& [name, bytes] : kept)
+      WEFT_CHECK(storage::write_file_durably(files_, out_ + "/" + name, ByteSource(as_bytes(bytes))));
     return storage::write_file_durably(files_, out_ + "/model.safetensors", source);
   }
 
   storage::FileSystem& files_;
   bool is_gguf_;
-  std::string out_, name_;
-  const Family* family_ = nullptr;
-  Json config_;
-  Decoder decoder_;
-  std::shared_ptr<mesh::Mesh> mesh_;
-  std::vector<Planned> planned_;
-  std::vector<float> divisors_;
+  std::string out_;
+  std::string type_;  // of matrices; empty: their own
+  internal::DescribedModel model_;
+  std::vector<PlannedTensor> planned_;
+  std::string vector_type_ = "float32";
+  std::vector<float> divisors_, scales_;
+  std::deque<std::uint16_t> halves_;  // of scales_
   Exported made_;
 };
 
 }  // namespace
 
+std::vector<std::string_view> export_types(ExportFormat format) {
+  std::vector<std::string_view> types{"float32", "float16", "bfloat16"};
+  if (format == ExportFormat::gguf)
+    for (const std::string_view type : formats::quantized_types()) types.push_back(type);
+  return types;
+}
+
 Result<Exported> export_model(storage::FileSystem& files, const std::string& entity, ExportFormat format,
-                              const std::string& out, const std::string& described) {
-  auto made = Exporter(files, format, out).write(entity, described);
+                              const std::string& out, const ExportOptions& options) {
+  auto made = Exporter(files, format, out, options.type).write(entity, options.described);
   if (!made && !made.error().text().starts_with(entity)) return fail(std::move(made).error().within(entity));
   return made;
 }

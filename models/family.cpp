@@ -66,7 +66,9 @@ std::string family_names() {
 std::span<const PartName> llama_parts() { return kLlamaParts; }
 
 void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon) {
-  for (const auto& [key, why] : kOfOthers) config.refuse_given(key, std::string(why));
+  for (const auto& [key, why] : kOfOthers)
+    if (key != "quantization_config" || decoder.ternary == TernaryBlocks::none)
+      config.refuse_given(key, std::string(why));
   decoder.vocabulary = config.size("vocab_size");
   decoder.width = config.size("hidden_size");
   decoder.blocks = config.size("num_hidden_layers", std::nullopt, 4096);

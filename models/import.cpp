@@ -27,23 +27,50 @@ std::string model_name(const std::string& path) {
   return last.empty() || last == "." ? "model" : last;
 }
 
-/// The types of a layer's matrices in the file, by depth.
-std::map<std::uint32_t, std::set<std::string>> types_of(const DecoderNetwork& network, const WeightPlan& plan) {
-  std::map<std::uint32_t, std::set<std::string>> types;
-  for (const ParameterPlace& place : network.places)
-    if (place.in != 0) types[place.z].insert(plan.origins.at({place.z, place.parameter}).type);
+/// The types of a layer's matrices in the file.
+struct FileTypes {
+  std::set<std::string> names;
+  std::set<std::string> carried;  // encodings whose codes all of them hold; "" among them: of one none
+  std::optional<Encoding> encoding;
+  bool has_adapter = false;
+};
+/// By depth.
+std::map<std::uint32_t, FileTypes> types_of(const DecoderNetwork& network, const WeightPlan& plan) {
+  std::map<std::uint32_t, FileTypes> types;
+  for (const ParameterPlace& place : network.places) {
+    if (place.in == 0) continue;
+    const Origin& origin = plan.origins.at({place.z, place.parameter});
+    FileTypes& of_layer = types[place.z];
+    of_layer.names.insert(origin.type);
+    const auto encoding = carried_encoding(origin);
+    of_layer.carried.insert(encoding ? to_string(*encoding) : "");
+    of_layer.encoding = encoding;
+    of_layer.has_adapter = of_layer.has_adapter || !origin.adapter.empty();
+  }
   return types;
 }
 
 /// Sets the types of layers with matrices, and says where a file's type is not kept.
 void set_encodings(const ImportOptions& options, const WeightPlan& plan, DecoderNetwork& network,
                    std::vector<std::string>& notes) {
-  std::set<std::string> widened;
-  for (const auto& [z, types] : types_of(network, plan)) {
+  std::set<std::string> widened, kept;
+  for (const auto& [z, of_layer] : types_of(network, plan)) {
     mesh::LayerSpec& layer = network.spec.layers[z];
+    const std::set<std::string>& types = of_layer.names;
     if (options.encoding) {
       layer.dtype = options.encoding->dtype;
       if (has_scale(layer.dtype)) layer.granularity = options.encoding->granularity;
+      continue;
+    }
+    if (of_layer.has_adapter) continue;  // a sum in 16 bits would lose what the adapter adds
+    if (of_layer.carried.size() == 1 && of_layer.encoding) {
+      layer.dtype = of_layer.encoding->dtype, layer.granularity = of_layer.encoding->granularity;
+      for (const std::string& type : types)
+        kept.insert("weights of " + type + " keep their codes as " + to_string(*of_layer.encoding));
+      continue;
+    }
+    if (layer.activations == Activations::int8_row) {
+      layer.dtype = Dtype::ternary;
       continue;
     }
     const bool is_kept = types.size() == 1 && (*types.begin() == "float16" || *types.begin() == "bfloat16");
@@ -51,6 +78,7 @@ void set_encodings(const ImportOptions& options, const WeightPlan& plan, Decoder
     for (const std::string& type : types)
       if (!is_kept && type != "float32") widened.insert(type);
   }
+  notes.insert(notes.end(), kept.begin(), kept.end());
   for (const std::string& type : widened)
     notes.push_back("weights of " + type + " become float32" +
                     (type == "float64" ? ", each the nearest one" : ", which holds them exactly") +
@@ -86,8 +114,15 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   WEFT_TRY(model.decoder, describe_decoder(opened));
   const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
   DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
-  WEFT_TRY(WeightPlan plan, plan_weights(opened, model.decoder, network));
-  model.notes = opened.warnings;
+  std::shared_ptr<const LoraAdapters> adapters;
+  if (!options.adapter.empty()) {
+    WEFT_TRY(LoraAdapters read, LoraAdapters::open(files, options.adapter));
+    model.notes.push_back(std::to_string(read.pairs().size()) + " adapters of '" + options.adapter +
+                          "' are added; layers that have one become float32");
+    adapters = std::make_shared<const LoraAdapters>(std::move(read));
+  }
+  WEFT_TRY(WeightPlan plan, plan_weights(opened, model.decoder, network, std::move(adapters)));
+  model.notes.insert(model.notes.end(), opened.warnings.begin(), opened.warnings.end());
   model.notes.insert(model.notes.end(), plan.notes.begin(), plan.notes.end());
   set_encodings(options, plan, network, model.notes);
   auto graph = mesh::Graph::build(network.spec);
@@ -104,8 +139,9 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
   Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));
-  auto content =
-      mesh::entity_of(model.graph, parameter_reader(opened.tensors, std::move(plan)), kept_tensors(opened), meta_text);
+  PlannedWeights weights = planned_weights(opened.tensors, std::move(plan));
+  auto content = mesh::entity_of(model.graph, std::move(weights.values), kept_tensors(opened), meta_text,
+                                 std::move(weights.codes));
   if (!content) return fail(std::move(content).error().within(path));
   model.content = *std::move(content);
   return model;

@@ -25,10 +25,12 @@ namespace weft::models {
 
 /// Options of `import_model`.
 struct ImportOptions {
-  /// Type of all matrices; none: as they are in the files where all of a layer's have one type that Weft computes with
-  /// (float32, float16, bfloat16), else float32, which holds every value.
+  /// Type of all matrices; none: as they are in the files where all of a layer's have one type that Weft has (float32,
+  /// float16, bfloat16, blocks of GGUF by find_carrier, packed ternary), else float32, which holds every value. Layers
+  /// with an adapter become float32.
   std::optional<Encoding> encoding = std::nullopt;
   std::size_t tokens = 0;        // that the network takes at once; 0: 64, or as many positions as the model has
+  std::string adapter = "";      // folder of PEFT's adapters that are added to the matrices; empty: none
   std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
 };
 

@@ -2,12 +2,15 @@
 
 #include "models/weight_plan.hpp"
 
+#include "models/carriers.hpp"
 #include "models/tensor_values.hpp"
 
 #include "core/aligned_buffer.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstring>
 #include <set>
 
 namespace weft::models {
@@ -19,8 +22,9 @@ constexpr std::array<std::string_view, 3> kRopeTensors{"rope_freqs.weight", "rop
 
 class PlanMaker {
  public:
-  PlanMaker(const ModelFiles& opened, const Decoder& decoder)
+  PlanMaker(const ModelFiles& opened, const Decoder& decoder, std::shared_ptr<const LoraAdapters> adapters)
       : opened_(opened), family_(*opened.family), decoder_(decoder) {
+    plan_.adapters = std::move(adapters);
     // Files of the inner model alone lack the prefix.
     const auto table = [&](bool has_prefix) {
       return find(tensor_name(family_, opened_.is_gguf, has_prefix, "token_embd", std::nullopt, false));
@@ -34,6 +38,10 @@ class PlanMaker {
       if (!used_.contains(tensor.name) && !is_ignored(tensor.name))
         problems_.add("tensor '" + tensor.name + "' " + to_string(tensor.shape) + " belongs to no part of a " +
                       std::string(family_.name));
+    if (plan_.adapters)
+      for (const auto& [name, pair] : plan_.adapters->pairs())
+        if (!adapted_.contains(name))
+          problems_.add("adapter '" + name + "' belongs to no matrix of a " + std::string(family_.name));
     if (!problems_.empty()) return problems_.failure(Errc::corrupt, opened_.path);
     return std::move(plan_);
   }
@@ -74,18 +82,61 @@ class PlanMaker {
     const std::string name = place.part == "output" ? head_name() : name_of(place.part, place.block, place.is_bias);
     Origin origin;
     origin.layout = tensor_layout(family_, opened_.is_gguf, place);
-    const Shape& wanted = origin.layout.shape;
+    const bool is_packed = place.in != 0 && place.block && has_packed_blocks();
+    const Shape wanted = is_packed ? packed_shape(name, origin.layout.shape) : origin.layout.shape;
     const std::string found = find(name);
     if (found.empty()) return problems_.add("tensor '" + name + "' " + to_string(wanted) + " is not there");
     used_.insert(found);
     const auto tensor = opened_.tensors->describe(found);
     if (tensor->shape != wanted)
       return problems_.add("tensor '" + found + "': " + to_string(tensor->shape) + ", expected " + to_string(wanted));
-    if (!has_values(tensor->type))
-      return problems_.add("tensor '" + found + "': " + tensor->type + " is no type of weights here");
+    if (is_packed ? tensor->type != "uint8" : !has_values(tensor->type))
+      return problems_.add("tensor '" + found + "': " + tensor->type +
+                           (is_packed ? ", expected uint8, four codes a byte" : " is no type of weights here"));
     origin.tensor = found;
-    origin.type = tensor->type;
+    origin.type = is_packed ? std::string(kPackedTernary) : tensor->type;
+    if (is_packed && !add_scale(found, origin)) return;
+    add_adapter(place, origin);
     plan_.origins.emplace(std::pair(place.z, place.parameter), std::move(origin));
+  }
+
+  /// The adapter of a matrix, by the name that it has in a folder of Hugging Face.
+  void add_adapter(const ParameterPlace& place, Origin& origin) {
+    if (!plan_.adapters || place.in == 0) return;
+    for (const bool has_prefix : {true, false}) {
+      const std::string name = tensor_name(family_, false, has_prefix, place.part, place.block, false);
+      const auto found = plan_.adapters->pairs().find(name);
+      if (found == plan_.adapters->pairs().end()) continue;
+      adapted_.insert(name);
+      if (found->second.in != place.in || found->second.out != place.rows)
+        return problems_.add("adapter '" + name + "': of a matrix [" + std::to_string(found->second.out) + ", " +
+                             std::to_string(found->second.in) + "], expected [" + std::to_string(place.rows) + ", " +
+                             std::to_string(place.in) + "]");
+      origin.adapter = name;
+      origin.adapter_row = place.first_row;
+      return;
+    }
+  }
+  bool has_packed_blocks() const noexcept {
+    return decoder_.ternary == TernaryBlocks::packed || decoder_.ternary == TernaryBlocks::packed_inverse;
+  }
+  Shape packed_shape(const std::string& name, const Shape& shape) {
+    if (shape[0] % 4 != 0)
+      problems_.add("tensor '" + name + "': " + std::to_string(shape[0]) +
+                    " rows; packed four to a byte they are a multiple of 4");
+    return {shape[0] / 4, shape[1]};
+  }
+  /// The tensor beside a packed one that has its scale.
+  bool add_scale(const std::string& name, Origin& origin) {
+    origin.scale = name + "_scale";
+    origin.is_scale_inverted = decoder_.ternary == TernaryBlocks::packed_inverse;
+    const auto tensor = opened_.tensors->describe(origin.scale);
+    used_.insert(origin.scale);
+    if (tensor && tensor->shape == Shape{1} && has_values(tensor->type)) return true;
+    problems_.add("tensor '" + origin.scale +
+                  "': " + (tensor ? tensor->type + " " + to_string(tensor->shape) : std::string("is not there")) +
+                  ", expected one number, the scale of '" + name + "'");
+    return false;
   }
 
   const ModelFiles& opened_;
@@ -93,7 +144,7 @@ class PlanMaker {
   const Decoder& decoder_;
   bool has_prefix_ = true;
   WeightPlan plan_;
-  std::set<std::string, std::less<>> used_;
+  std::set<std::string, std::less<>> used_, adapted_;
   Problems problems_;
 };
 
@@ -109,7 +160,9 @@ class ParameterReader {
       return fail(Errc::internal, wanted.node.object + ": '" + wanted.spec.name + "' has no origin");
     const Origin& origin = found->second;
     WEFT_CHECK(hold(origin));
-    if (!wanted.spec.is_matrix()) {
+    if (origin.type == kPackedTernary) {
+      WEFT_CHECK(read_packed(origin, wanted));
+    } else if (!wanted.spec.is_matrix()) {
       WEFT_CHECK(read_vector(origin, wanted));
     } else if (origin.layout.is_transposed) {
       WEFT_CHECK(read_columns(origin, wanted));
@@ -118,16 +171,92 @@ class ParameterReader {
     }
     if (origin.layout.added != 0)
       for (float& value : wanted.values) value += origin.layout.added;
-    return {};
+    return origin.adapter.empty() ? Status() : add_adapter(origin, wanted);
+  }
+
+  bool has_codes(const mesh::Node& node, const mesh::ParameterSpec& spec) const {
+    const auto found = plan_.origins.find(std::pair(node.at.z, spec.name));
+    return found != plan_.origins.end() && carried_encoding(found->second) == node.encoding;
+  }
+
+  Status read_codes(const mesh::ParameterCodes& wanted) {
+    const Origin& origin = plan_.origins.at(std::pair(wanted.node.at.z, wanted.spec.name));
+    WEFT_CHECK(hold(origin));
+    const std::size_t in = wanted.spec.in, groups = (in + kScaleBlock - 1) / kScaleBlock;
+    const Encoding& encoding = wanted.node.encoding;
+    const bool has_zeros = has_zero_point(encoding.dtype);
+    std::vector<std::uint8_t> codes(in), zero_points(has_zeros ? groups : 0);
+    std::vector<float> scales(groups);
+    std::fill(wanted.to.codes.begin(), wanted.to.codes.end(), std::byte{0});
+    for (std::size_t i = 0; i < wanted.rows; ++i) {
+      const std::size_t row = origin.layout.row_of(wanted.spec.out, wanted.first + i);
+      if (auto read = read_code_row(origin, row, {codes, scales, zero_points}); !read)
+        return fail(std::move(read).error().within("tensor '" + held_.name + "', row " + std::to_string(row)));
+      pack_codes(codes, bits(encoding.dtype), i * in, wanted.to.codes);
+      if (encoding.granularity == Granularity::tensor) continue;
+      std::memcpy(wanted.to.scales.data() + i * groups * sizeof(float), scales.data(), groups * sizeof(float));
+      if (has_zeros) std::memcpy(wanted.to.zero_points.data() + i * groups, zero_points.data(), groups);
+    }
+    if (encoding.granularity != Granularity::tensor) return tensors_->intact();
+    WEFT_TRY(const float scale, scale_of(origin));
+    std::memcpy(wanted.to.scales.data(), &scale, sizeof scale);
+    return tensors_->intact();
   }
 
  private:
+  /// Row `row` of what is held. Of a packed matrix without its scale.
+  Status read_code_row(const Origin& origin, std::size_t row, const CodeRow& to) const {
+    const std::size_t rows = held_.shape[0], bytes = held_.bytes.size() / rows;
+    if (origin.type != kPackedTernary)
+      return find_carrier(origin.type)->read(held_.bytes.subspan(row * bytes, bytes), to);
+    for (std::size_t k = 0; k < to.codes.size(); ++k) {
+      const unsigned code = std::to_integer<unsigned>(held_.bytes[row % rows * bytes + k]) >> 2 * (row / rows) & 3;
+      if (code == 3)
+        return fail(Errc::corrupt,
+                    "column " + std::to_string(k) + ": the code 3 stands for nothing; expected 0, 1 or 2");
+      to.codes[k] = static_cast<std::uint8_t>((code - 1) & 3);
+    }
+    return {};
+  }
+  /// Scale of a packed matrix.
+  Result<float> scale_of(const Origin& origin) const {
+    WEFT_TRY(const formats::Tensor tensor, tensors_->find(origin.scale));
+    float scale = 0;
+    WEFT_CHECK(decode_values(tensor.type, tensor.bytes, {&scale, 1}));
+    const float used = origin.is_scale_inverted ? 1 / scale : scale;
+    if (!(std::isnormal(scale) && scale > 0 && std::isnormal(used)))
+      return fail(Errc::corrupt, "tensor '" + origin.scale + "': " + std::to_string(scale) +
+                                     "; a scale is a positive normal number, and so is 1 divided by it");
+    return used;
+  }
+  Status read_packed(const Origin& origin, const mesh::ParameterRows& wanted) const {
+    WEFT_TRY(const float scale, scale_of(origin));
+    const std::size_t in = wanted.spec.in;
+    std::vector<std::uint8_t> codes(in);
+    for (std::size_t i = 0; i < wanted.values.size() / in; ++i) {
+      const std::size_t row = origin.layout.row_of(wanted.spec.out, wanted.first + i);
+      if (auto read = read_code_row(origin, row, {codes, {}, {}}); !read)
+        return fail(std::move(read).error().within("tensor '" + held_.name + "', row " + std::to_string(row)));
+      for (std::size_t k = 0; k < in; ++k)
+        wanted.values[i * in + k] = codes[k] == 0 ? 0.0f : codes[k] == 1 ? scale : -scale;
+    }
+    return tensors_->intact();
+  }
+
   Status hold(const Origin& origin) {
     if (held_.name == origin.tensor) return {};
     if (!held_.name.empty()) tensors_->forget(held_.name);
     values_ = {};
     held_.name.clear();
     WEFT_TRY(held_, tensors_->find(origin.tensor));
+    return {};
+  }
+  Status add_adapter(const Origin& origin, const mesh::ParameterRows& wanted) const {
+    const LoraAdapters::Pair& pair = plan_.adapters->pairs().at(origin.adapter);
+    const std::size_t in = wanted.spec.in;
+    for (std::size_t i = 0; i < wanted.values.size() / in; ++i)
+      WEFT_CHECK(
+          plan_.adapters->add_to_row(pair, origin.adapter_row + wanted.first + i, wanted.values.subspan(i * in, in)));
     return {};
   }
   Status decode(ByteSpan bytes, std::span<float> values) const {
@@ -174,13 +303,24 @@ class ParameterReader {
 
 }  // namespace
 
-Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network) {
-  return PlanMaker(opened, decoder).make(network);
+Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network,
+                                std::shared_ptr<const LoraAdapters> adapters) {
+  return PlanMaker(opened, decoder, std::move(adapters)).make(network);
 }
 
-mesh::ReadParameter parameter_reader(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan) {
+std::optional<Encoding> carried_encoding(const Origin& origin) noexcept {
+  if (!origin.adapter.empty()) return std::nullopt;
+  if (origin.type == kPackedTernary) return Encoding(Dtype::ternary, Granularity::tensor);
+  const Carrier* const carrier = origin.layout.is_transposed ? nullptr : find_carrier(origin.type);
+  if (!carrier) return std::nullopt;
+  return carrier->encoding;
+}
+
+PlannedWeights planned_weights(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan) {
   auto reader = std::make_shared<ParameterReader>(std::move(tensors), std::move(plan));
-  return [reader](const mesh::ParameterRows& rows) { return reader->read(rows); };
+  return {[reader](const mesh::ParameterRows& rows) { return reader->read(rows); },
+          {[reader](const mesh::Node& node, const mesh::ParameterSpec& spec) { return reader->has_codes(node, spec); },
+           [reader](const mesh::ParameterCodes& codes) { return reader->read_codes(codes); }}};
 }
 
 }  // namespace weft::models

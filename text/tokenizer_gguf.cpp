@@ -2,6 +2,7 @@
 
 #include "formats/gguf/gguf_metadata.hpp"
 #include "text/bpe.hpp"
+#include "text/internal/named_splits.hpp"
 #include "text/internal/tokenizer_parts.hpp"
 #include "text/scored_bpe.hpp"
 #include "text/tokenizer.hpp"
@@ -26,35 +27,10 @@ std::string key(std::string_view name) { return std::string(kPrefix) + std::stri
 
 enum class TokenKind : std::int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-/// A row for each value of tokenizer.ggml.pre, of tokens that are written in letters for bytes.
-struct NamedSplit {
-  std::string_view name;
-  std::string_view expression;  // empty: of ByteLevel alone
-  bool digits_first = false;    // each digit by itself before all else
-  bool is_composed = false;     // NFC before all else
-  bool keeps_whole = false;     // a fragment that is a token is that token
-  bool adds_begin = false;      // where add_bos_token does not say
-};
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kGpt4o =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
-    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr NamedSplit kSplits[] = {
-    {"gpt-2", ""},
-    {"smollm", "", true},
-    {"qwen2", kQwen2, false, true},
-    {"llama-bpe", kLlama3, false, false, true, true},
-    {"gpt-4o", kGpt4o, false, false, true},
-};
-
 Result<const NamedSplit*> find_split(const GgufMetadata& metadata) {
   WEFT_TRY(const std::string name, metadata.text(key("pre")));
   std::string names;
-  for (const NamedSplit& split : kSplits) {
+  for (const NamedSplit& split : named_splits()) {
     if (split.name == name) return &split;
     names += (names.empty() ? "" : ", ") + std::string(split.name);
   }
@@ -173,12 +149,7 @@ Status read_byte_level(const GgufMetadata& metadata, const GgufTokens& tokens, T
   auto bpe = Bpe::make(std::move(vocabulary), merges, std::move(options));
   if (!bpe) return fail(std::move(bpe).error().within("key '" + key("merges") + "'"));
   parts.model = *std::move(bpe);
-  Json steps = Json::array();
-  if (split->digits_first) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  if (!split->expression.empty())
-    steps.push_back({{"type", "Split"}, {"pattern", {{"Regex", split->expression}}}, {"behavior", "Isolated"}});
-  steps.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", split->expression.empty()}});
-  WEFT_TRY(parts.pre_tokenizer, make_pre_tokenizer({{"type", "Sequence"}, {"pretokenizers", std::move(steps)}}, "pre"));
+  WEFT_TRY(parts.pre_tokenizer, make_pre_tokenizer(pre_tokenizer_json(*split), "pre"));
   if (split->is_composed) {
     WEFT_TRY(parts.normalizer, make_normalizer({{"type", "NFC"}}, "pre"));
   }
@@ -197,15 +168,8 @@ Status read_scored(const GgufMetadata& metadata, const GgufTokens& tokens, Token
   if (!model) return fail(std::move(model).error().within("key '" + key("scores") + "'"));
   parts.model = *std::move(model);
   WEFT_TRY(const bool adds_space, metadata.boolean_or(key("add_space_prefix"), true));
-  Json steps = Json::array(), decoders = Json::array();
-  if (adds_space) steps.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
-  steps.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}});
-  WEFT_TRY(parts.normalizer, make_normalizer({{"type", "Sequence"}, {"normalizers", std::move(steps)}}, "model"));
-  decoders.push_back({{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}});
-  decoders.push_back({{"type", "ByteFallback"}});
-  decoders.push_back({{"type", "Fuse"}});
-  if (adds_space) decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  WEFT_TRY(parts.decoder, make_token_decoder({{"type", "Sequence"}, {"decoders", std::move(decoders)}}, "model"));
+  WEFT_TRY(parts.normalizer, make_normalizer(metaspace_normalizer_json(adds_space), "model"));
+  WEFT_TRY(parts.decoder, make_token_decoder(metaspace_decoder_json(adds_space), "model"));
   return add_ends(metadata, count, true, false, 1, 2, parts);
 }
 

@@ -88,10 +88,83 @@ def save_all():
          [PORT("x", T.INT64, [1, 3])], [y],
          [h.make_tensor("q", T.INT8, [2, 2], [1, -2, 3, 4]), floats("s", [0.5, 2]), h.make_tensor("zp", T.INT8, [2], [0, 1]),
           numpy_helper.from_array((np.arange(10).reshape(5, 2) / 8).astype(np.float16), "tb")])
+    save_functions(y)
+
+
+def random_floats(name, shape, rng=np.random.default_rng(4)):
+    return floats(name, rng.normal(0, 0.6, shape))
+
+
+def heads(x, name, at, heads_of, dim, perm):
+    """Nodes that make heads [1, heads, tokens, dim], or with perm [0, 2, 3, 1] [1, heads, dim, tokens], of x."""
+    return [NODE("Reshape", [x, at], [name + "_r"]), NODE("Transpose", [name + "_r"], [name], perm=perm)]
+
+
+def save_functions(y):
+    """Functions that exporters write as many nodes."""
+    x = [PORT("x", T.FLOAT, [1, 5, 6])]
+    causal = np.triu(np.full((5, 5), -np.inf), 1)
+    save("attention",
+         [NODE("MatMul", ["x", "wq"], ["q0"]), NODE("Add", ["bq", "q0"], ["q1"]), NODE("MatMul", ["x", "wk"], ["k0"]),
+          NODE("MatMul", ["x", "wv"], ["v0"]), NODE("Add", ["v0", "bv"], ["v1"]),
+          *heads("q1", "q", "split", 2, 3, [0, 2, 1, 3]), *heads("k0", "k", "split", 2, 3, [0, 2, 3, 1]),
+          *heads("v1", "v", "split", 2, 3, [0, 2, 1, 3]), NODE("MatMul", ["q", "k"], ["s"]),
+          NODE("Div", ["s", "root"], ["d"]), NODE("Add", ["d", "mask"], ["m"]), NODE("Softmax", ["m"], ["p"], axis=-1),
+          NODE("MatMul", ["p", "v"], ["o"]), NODE("Transpose", ["o"], ["t"], perm=[0, 2, 1, 3]),
+          NODE("Reshape", ["t", "join"], ["j"]), NODE("MatMul", ["j", "wo"], ["c"]), NODE("Add", ["c", "bo"], ["e"]),
+          NODE("Add", ["x", "e"], ["y"])],
+         x, [y], [*[random_floats(n, (6, 6)) for n in ("wq", "wk", "wv", "wo")],
+                  *[random_floats(n, 6) for n in ("bq", "bv", "bo")], floats("root", 3 ** 0.5), floats("mask", causal),
+                  wholes("split", [1, 5, 2, 3]), wholes("join", [1, 5, 6])])
+    # One matrix for all three, four heads of queries and two of keys and values, no mask, scaled queries.
+    repeat = [NODE("Unsqueeze", ["k2", "two"], ["k3"]), NODE("Expand", ["k3", "four"], ["k4"]),
+              NODE("Reshape", ["k4", "flat_k"], ["k"]), NODE("Unsqueeze", ["v2", "two"], ["v3"]),
+              NODE("Expand", ["v3", "four_v"], ["v4"]), NODE("Reshape", ["v4", "flat_v"], ["v"])]
+    save("grouped_attention",
+         [NODE("MatMul", ["x", "w"], ["a"]), NODE("Split", ["a", "parts"], ["q0", "k0", "v0"], axis=2),
+          *heads("q0", "q1", "split_q", 4, 2, [0, 2, 1, 3]), NODE("Mul", ["q1", "scale"], ["q"]),
+          *heads("k0", "k2", "split_k", 2, 2, [0, 2, 3, 1]), *heads("v0", "v2", "split_k", 2, 2, [0, 2, 1, 3]), *repeat,
+          NODE("MatMul", ["q", "k"], ["s"]), NODE("Softmax", ["s"], ["p"], axis=3), NODE("MatMul", ["p", "v"], ["o"]),
+          NODE("Transpose", ["o"], ["t"], perm=[0, 2, 1, 3]), NODE("Reshape", ["t", "join"], ["y"])],
+         x, [y], [random_floats("w", (6, 16)), wholes("parts", [8, 4, 4]), wholes("split_q", [1, 5, 4, 2]),
+                  wholes("split_k", [1, 5, 2, 2]), floats("scale", 0.7), wholes("two", [2]),
+                  wholes("four", [1, 2, 2, 2, 5]), wholes("flat_k", [1, 4, 2, 5]), wholes("four_v", [1, 2, 2, 5, 2]),
+                  wholes("flat_v", [1, 4, 5, 2]), wholes("join", [1, 5, 8])])
+    save("rms_swiglu",
+         [NODE("Pow", ["x", "two"], ["a"]), NODE("ReduceMean", ["a"], ["b"], axes=[-1], keepdims=1),
+          NODE("Add", ["b", "eps"], ["c"]), NODE("Sqrt", ["c"], ["d"]), NODE("Div", ["one", "d"], ["e"]),
+          NODE("Mul", ["x", "e"], ["f"]), NODE("Mul", ["gain", "f"], ["h"]), NODE("MatMul", ["h", "wg"], ["g0"]),
+          NODE("Add", ["g0", "bg"], ["g1"]), NODE("Sigmoid", ["g1"], ["g2"]), NODE("Mul", ["g1", "g2"], ["g3"]),
+          NODE("MatMul", ["h", "wu"], ["u"]), NODE("Mul", ["g3", "u"], ["m"]), NODE("MatMul", ["m", "wd"], ["n"]),
+          NODE("Add", ["n", "x"], ["y"])],
+         x, [y], [floats("two", 2), floats("eps", 1e-5), floats("one", 1), random_floats("gain", 6),
+                  random_floats("wg", (6, 8)), random_floats("bg", 8), random_floats("wu", (6, 8)),
+                  random_floats("wd", (8, 6))])
+    save("gelu_tanh",
+         [NODE("Pow", ["x", "three"], ["a"]), NODE("Mul", ["a", "c"], ["b"]), NODE("Add", ["x", "b"], ["d"]),
+          NODE("Mul", ["d", "root"], ["e"]), NODE("Tanh", ["e"], ["f"]), NODE("Add", ["f", "one"], ["g"]),
+          NODE("Mul", ["x", "half"], ["h"]), NODE("Mul", ["h", "g"], ["k"]),
+          # The other spelling, x (1 + c x x).
+          NODE("Mul", ["k", "k"], ["a2"]), NODE("Mul", ["c", "a2"], ["b2"]), NODE("Add", ["one", "b2"], ["d2"]),
+          NODE("Mul", ["k", "root"], ["r2"]), NODE("Mul", ["r2", "d2"], ["e2"]), NODE("Tanh", ["e2"], ["f2"]),
+          NODE("Add", ["one", "f2"], ["g2"]), NODE("Mul", ["k", "g2"], ["h2"]), NODE("Mul", ["h2", "half"], ["y"])],
+         x, [y], [floats("three", 3), floats("c", 0.044715), floats("root", 0.7978845608), floats("one", 1),
+                  floats("half", 0.5)])
+    x = [PORT("x", T.FLOAT, [5, 1, 2])]
+    save("two_way",
+         [NODE("LSTM", ["x", "w", "r", "b"], ["a", "ah"], hidden_size=3, direction="bidirectional"),
+          NODE("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3]), NODE("Reshape", ["t", "rows"], ["c"]),
+          NODE("GRU", ["c", "w2", "r2"], ["d", "dh"], hidden_size=2, direction="reverse", linear_before_reset=1),
+          NODE("Reshape", ["d", "flat"], ["e"]), NODE("Reshape", ["ah", "ends"], ["f"]),
+          NODE("Reshape", ["dh", "end"], ["g"]), NODE("Concat", ["e", "f", "g"], ["y"], axis=1)],
+         x, [y], [random_floats("w", (2, 12, 2)), random_floats("r", (2, 12, 3)), random_floats("b", (2, 24)),
+                  random_floats("w2", (1, 6, 6)), random_floats("r2", (1, 6, 2)), wholes("rows", [5, 1, 6]),
+                  wholes("flat", [1, 10]), wholes("ends", [1, 6]), wholes("end", [1, 2])])
 
 
 SHAPES = {"gemm": [1, 2], "conv": [1, 1, 9], "lstm": [1, 1, 2], "if": [1, 2], "moves": [1, 2, 4], "gelu": [1, 3],
-          "shapes": [1, 3], "types": [1, 3]}
+          "shapes": [1, 3], "types": [1, 3], "attention": [1, 5, 6], "grouped_attention": [1, 5, 6],
+          "rms_swiglu": [1, 5, 6], "gelu_tanh": [1, 5, 6], "two_way": [5, 1, 2]}
 
 
 def golden(name, shape, folder):

@@ -85,10 +85,10 @@ class Stream final : public VulkanStream {
     Range codes, scales;
   };
   /// x as int8, in scratch memory, in the order in which codes of a type are unpacked (gpu/shaders/code_dots.glsl).
-  QuantizedOnDevice quantize(const ConstMatrixView& x, Dtype codes);
+  QuantizedOnDevice quantize(const ConstMatrixView& x, const ConstWeight& w);
   /// The same as the operands that a layer's shader reads, and where they stand.
   template <class Push>
-  Range quantized_into(Push& push, const ConstMatrixView& x, Dtype codes);
+  Range quantized_into(Push& push, const ConstMatrixView& x, const ConstWeight& w);
   /// Weights of 32 and 64 bits as float32, in scratch memory; others as they are.
   ConstWeight dequantized(const ConstWeight& w);
   /// As float32 at an address of memory for its panels.

@@ -10,11 +10,13 @@
 #include "window.glsl"
 
 layout(local_size_x = 16, local_size_y = 16, local_size_y_id = 14) in;
+layout(constant_id = 4) const bool ROW_SCALE = false;  // all of a window has one scale
 #include "window_operands.inc"
 #define WEFT_OPERANDS WEFT_CONVOLVE_OPERANDS
 #include "operands.glsl"
 shared float values[16][32];
 shared uvec4 codes[16][2];
+shared uint magnitudes[16][16];
 
 // Column k of window p: of channel k / taps of the group.
 float window_value(Geometry g, Floats image, uint group, uvec3 p, uint k) {
@@ -23,8 +25,20 @@ float window_value(Geometry g, Floats image, uint group, uvec3 p, uint k) {
   return at < plane ? flushed(image.at[c * plane + at]) : 0.0;
 }
 
+// Of this thread's window.
+uint largest_of_window(Geometry g, Floats image, uint group, uvec3 p, uint columns) {
+  uint window = gl_LocalInvocationID.y, largest = kLeastOfRowBits;
+  for (uint k = gl_LocalInvocationID.x; k < columns; k += 16)
+    largest = max(largest, bits(window_value(g, image, group, p, k)) & 0x7fffffffu);
+  barrier();
+  magnitudes[window][gl_LocalInvocationID.x] = largest;
+  barrier();
+  for (uint i = 0; i < 16; ++i) largest = max(largest, magnitudes[window][i]);
+  return largest;
+}
+
 // The scale of this thread's window's block; its codes lie in `codes`.
-float quantise(Geometry g, Floats image, uint group, uvec3 p, uint block, uint columns) {
+float quantise(Geometry g, Floats image, uint group, uvec3 p, uint block, uint columns, uint of_window) {
   uint window = gl_LocalInvocationID.y;
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < 32; i += 16) {
@@ -32,7 +46,7 @@ float quantise(Geometry g, Floats image, uint group, uvec3 p, uint block, uint c
     values[window][i] = k < columns ? window_value(g, image, group, p, k) : 0.0;
   }
   barrier();
-  uint largest = 0;
+  uint largest = of_window;
   for (uint i = 0; i < 32; ++i) largest = max(largest, bits(values[window][i]) & 0x7fffffffu);
   Steps steps = steps_of(largest);
   if (gl_LocalInvocationID.x < 8) {
@@ -65,8 +79,9 @@ float total_of(Geometry g, Floats image, uint group, uvec3 p, uint o) {
   uint columns = g.channels / g.groups * volume(g.kernel), window = gl_LocalInvocationID.y;
   Weight weights = Weight(w, scales, zero_points, columns);
   float total = 0.0, sum = 0.0;
+  uint of_window = ROW_SCALE ? largest_of_window(g, image, group, p, columns) : 0;
   for (uint block = 0; block * 32 < columns; ++block) {
-    float x_scale = quantise(g, image, group, p, block, columns);
+    float x_scale = quantise(g, image, group, p, block, columns, of_window);
     if (GRANULARITY == kBlock32) x_scale = mul(x_scale, scale_at(weights, o, block * 32));
     sum = fused(number_of_block(weights, o, block), x_scale, sum);
     if (block % 2 == 1 || block * 32 + 32 >= columns) {

@@ -5,6 +5,9 @@
 
 #include "exact.glsl"
 
+// Of the float32 nearest to 1e-5, the least that a row is divided by where all of it has one scale.
+const uint kLeastOfRowBits = 0x3727c5acu;
+
 struct Steps {
   float scale, inverse;  // inverse 0: all codes are 0
 };

@@ -11,6 +11,7 @@ CodeForm code_form(const ConstWeight& w) noexcept {
   form.bits = bits(w.dtype);
   form.block_scale = w.granularity == Granularity::block32;
   form.has_zero_points = has_zero_point(w.dtype);
+  form.row_scale = w.activations == Activations::int8_row;
   switch (w.dtype) {
     case Dtype::int8:
       form.flip = 0x80808080u;

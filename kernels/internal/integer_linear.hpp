@@ -22,6 +22,7 @@ struct CodeForm {
   bool lane_zero = false;        ///< each output, or each of its blocks, has its own
   bool has_zero_points = false;  ///< the zero, or zeros, belong to the weight, not to its type
   bool block_scale = false;      ///< scales, and zero points of its own, belong to blocks of 32
+  bool row_scale = false;        ///< inputs have one scale a row: Activations::int8_row
   bool operator==(const CodeForm&) const = default;
 };
 CodeForm code_form(const ConstWeight& w) noexcept;

@@ -29,15 +29,11 @@ ConstWeight outputs_of(const ConstWeight& w, const Part& p) noexcept {
   return panel_range(w, p.col / kPanelWidth, panel_count(p.cols));
 }
 
-bool is_integer(const ConstWeight& w) noexcept {
-  return w.activations == Activations::int8 && has_integer_kernel(w.dtype);
-}
-
 void linear_as_stored(const ConstWeight& w, const float* bias, const ConstMatrixView& x, Activation activation,
                       const MatrixView& z, const MatrixView& y, const ConstPanels& ahead) noexcept {
   if (w.dtype == Dtype::float32)
     linear(w.panels(), bias, x, activation, z, y, ahead);
-  else if (is_integer(w))
+  else if (sums_integers(w))
     linear_integer(w, bias, x, activation, z, y);
   else
     linear_dequantized(w, bias, x, activation, z, y);
@@ -54,7 +50,7 @@ void pack(const detail::IntegerBatch& batch, std::size_t rows, double work, Para
 
 /// True when rows packed for one of the weights serve the other too.
 bool packs_alike(const ConstWeight& a, const ConstWeight& b) noexcept {
-  return is_integer(a) && is_integer(b) && a.in == b.in && detail::code_form(a) == detail::code_form(b);
+  return sums_integers(a) && sums_integers(b) && a.in == b.in && detail::code_form(a) == detail::code_form(b);
 }
 
 }  // namespace
@@ -64,7 +60,7 @@ void Linear::compute(CpuStream& cpu) const {
   const double work = product(w.out, w.in, x.rows);
   ParallelParts& parts = cpu.parts();
   if (!parts.exceeds_grain(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
-  if (is_integer(w) && x.rows >= kSharedRows && !parts.has_many(x.rows)) {
+  if (sums_integers(w) && x.rows >= kSharedRows && !parts.has_many(x.rows)) {
     const detail::IntegerBatch batch(w, x);
     pack(batch, x.rows, work, parts);
     return parts.outputs(x.rows, w.out, work, [&](const Part& p) {

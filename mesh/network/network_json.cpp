@@ -144,7 +144,8 @@ Status read_numbers(JsonReader& reader, LayerSpec& layer) {
   if (const auto granularity = reader.find("granularity")) {
     WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
   }
-  WEFT_TRY(layer.activations, reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float"}));
+  WEFT_TRY(layer.activations,
+           reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float", "int8_row"}));
   const auto& values = kernels::value_dtype_names();
   const auto parse = [&](std::string_view text) -> std::optional<Dtype> {
     if (std::find(values.begin(), values.end(), text) == values.end()) return std::nullopt;

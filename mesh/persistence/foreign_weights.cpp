@@ -33,6 +33,7 @@ struct ForeignParameter {
   NodeId node = 0;
   std::size_t index = 0;
   std::shared_ptr<const ReadParameter> read;
+  std::shared_ptr<const ReadCodes> codes;
 
   const Node& owner() const { return graph->nodes()[node]; }
   const ParameterSpec& spec() const { return owner().layer->parameters()[index]; }
@@ -100,6 +101,25 @@ class QuantizedRows {
   kernels::Weight weight_;
 };
 
+/// The same of a matrix whose codes are there.
+ByteSource::Produce code_rows(const ForeignParameter& parameter, const StoredArray& row, std::size_t at_once) {
+  return [parameter, array = row.array, at_once](const ByteSource::Sink& sink) -> Status {
+    const ParameterSpec& spec = parameter.spec();
+    const Encoding& encoding = parameter.owner().encoding;
+    const kernels::WeightBytes most = kernels::ordered_bytes(encoding, std::min(at_once, spec.out), spec.in);
+    AlignedBuffer<std::byte> codes(most.codes), scales(most.scales), zero_points(most.zero_points);
+    for (std::size_t first = 0; first < spec.out; first += at_once) {
+      const std::size_t rows = std::min(at_once, spec.out - first);
+      const kernels::WeightBytes bytes = kernels::ordered_bytes(encoding, rows, spec.in);
+      const kernels::OrderedWeight to{
+          {codes.data(), bytes.codes}, {scales.data(), bytes.scales}, {zero_points.data(), bytes.zero_points}};
+      WEFT_CHECK(parameter.codes->read({parameter.owner(), spec, first, rows, to}));
+      WEFT_CHECK(sink(to.*array));
+    }
+    return {};
+  };
+}
+
 /// One array of a matrix in another type than float32.
 Tensor stored_rows_tensor(const ForeignParameter& parameter, const Encoding& encoding, const StoredArray& row) {
   const ParameterSpec& spec = parameter.spec();
@@ -109,6 +129,10 @@ Tensor stored_rows_tensor(const ForeignParameter& parameter, const Encoding& enc
                 {}};
   const bool has_one_scale = has_scale(encoding.dtype) && encoding.granularity == Granularity::tensor;
   const std::size_t at_once = has_one_scale ? spec.out : parameter.rows_at_once();
+  if (parameter.codes->has && parameter.codes->has(parameter.owner(), spec)) {
+    tensor.produce = code_rows(parameter, row, at_once);
+    return tensor;
+  }
   tensor.produce = [parameter, encoding, array = row.array, size = row.size, at_once](const ByteSource::Sink& sink) {
     const kernels::FlushSubnormals exact;
     const std::size_t in = parameter.spec().in;
@@ -130,17 +154,18 @@ Tensor stored_rows_tensor(const ForeignParameter& parameter, const Encoding& enc
 }  // namespace
 
 Result<ByteSource> entity_of(std::shared_ptr<const Graph> graph, ReadParameter read, std::vector<Tensor> others,
-                             const std::string& meta_json) {
+                             const std::string& meta_json, ReadCodes codes) {
   WEFT_TRY(const std::string network_text, write_network(graph->spec(), -1));
   WEFT_TRY(const Json network, parse_json(network_text, "network"));
   WEFT_TRY(Json meta, parse_json(meta_json, "meta"));
   meta["extras"] = Json::object();
   const auto shared = std::make_shared<const ReadParameter>(std::move(read));
+  const auto shared_codes = std::make_shared<const ReadCodes>(std::move(codes));
   std::vector<Tensor> tensors;
   for (NodeId id = static_cast<NodeId>(graph->port_count()); id < graph->nodes().size(); ++id) {
     const Node& node = graph->nodes()[id];
     for (std::size_t i = 0; i < node.layer->parameters().size(); ++i) {
-      const ForeignParameter parameter{graph, id, i, shared};
+      const ForeignParameter parameter{graph, id, i, shared, shared_codes};
       if (!parameter.spec().is_matrix() || node.encoding.dtype == Dtype::float32) {
         tensors.push_back(values_tensor(parameter, weight_name(node, parameter.spec())));
         continue;

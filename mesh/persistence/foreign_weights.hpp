@@ -8,6 +8,8 @@
 
 #include "formats/tensor_file.hpp"
 
+#include "kernels/weight_layout.hpp"
+
 #include "core/byte_source.hpp"
 #include "core/result.hpp"
 
@@ -32,12 +34,28 @@ struct ParameterRows {
 /// more than once.
 using ReadParameter = std::function<Status(const ParameterRows&)>;
 
-/// Content of an .entity file of a network whose weights `read` gives, in the types that its layers state: no mesh is
-/// made, and no more than about 1 MiB of a matrix is in memory at once (types with one scale a matrix: all of it).
-/// `tensors` and `meta_json`, an object, go into the file too.
-/// @error as Graph::build and what `read` fails with; not_finite: a weight that is no finite number, or that its type
-///        cannot hold
+/// Some rows of a matrix in the type of its layer, as files hold them: spans of kernels::ordered_bytes(node.encoding,
+/// rows, spec.in).
+struct ParameterCodes {
+  const Node& node;
+  const ParameterSpec& spec;
+  std::size_t first = 0, rows = 0;
+  kernels::OrderedWeight to;
+};
+
+/// Matrices whose codes, scales and zero points are there already, so that nothing is quantized.
+struct ReadCodes {
+  std::function<bool(const Node&, const ParameterSpec&)> has;  // null: none is
+  std::function<Status(const ParameterCodes&)> read;           // called as ReadParameter is
+};
+
+/// Content of an .entity file of a network whose weights `read` and `codes` give, in the types that its layers state:
+/// no mesh is made, and no more than about 1 MiB of a matrix is in memory at once (types with one scale a matrix: all
+/// of it). `tensors` and `meta_json`, an object, go into the file too.
+/// @error as Graph::build and what `read` and `codes` fail with; not_finite: a weight that is no finite number, or that
+///        its type cannot hold
 Result<ByteSource> entity_of(std::shared_ptr<const Graph> graph, ReadParameter read,
-                             std::vector<formats::Tensor> tensors = {}, const std::string& meta_json = "{}");
+                             std::vector<formats::Tensor> tensors = {}, const std::string& meta_json = "{}",
+                             ReadCodes codes = {});
 
 }  // namespace weft::mesh

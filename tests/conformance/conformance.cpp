@@ -90,7 +90,9 @@ std::vector<Stored> types(std::span<const Dtype> always = kOnCpu) {
     const bool is_in_turn = i % kSlices == test_slice(kSlices);
     if (!is_full() && !is_in_turn && std::find(always.begin(), always.end(), dtype) == always.end()) continue;
     all.push_back({dtype, Activations::int8});
-    if (has_integer_kernel(dtype) && (is_full() || dtype == Dtype::int8)) all.push_back({dtype, Activations::float32});
+    if (has_integer_kernel(dtype) && (is_full() || dtype == Dtype::int8))
+      for (const Activations activations : {Activations::float32, Activations::int8_row})
+        all.push_back({dtype, activations});
   }
   return all;
 }

@@ -28,15 +28,19 @@ TEST(StreamCoded, ManyRowsOfIntegerLayersHaveTheCpusBits) {
     if (device().info().matrix_units && tried % 3 != 0)
       sizes.push_back(tried % 3 == 1 ? Size{1270, 1283, 71} : Size{1281, 1279, 40});
     for (const Size& s : sizes)
-      for (const bool gated : {false, true}) {
+      for (const auto& [gated, activations] : {std::pair(false, Activations::int8),
+                                               {true, Activations::int8},
+                                               {false, Activations::int8_row},
+                                               {true, Activations::int8_row}}) {
         if (!is_thorough() && gated != (tried % 2 == 0)) continue;
         Operands o(34 + tried, tried % 3 == 0);
-        const auto weight = [&] { return o.weight(encoding, s.out, s.in, Activations::int8); };
+        const auto weight = [&, by = activations] { return o.weight(encoding, s.out, s.in, by); };
         const ConstWeight one = weight();
         const float* const bias = o.values(s.out);
         const MatrixView x = o.matrix(s.batch, s.in),
                          y = o.matrix(s.batch, gated ? kernels::kGatedBlocks * s.out : s.out);
-        const std::string what = ", " + to_string(encoding) + ", batch " + std::to_string(s.batch);
+        const std::string what = ", " + to_string(encoding) + ", activations " + std::string(weft::name(activations)) +
+                                 ", batch " + std::to_string(s.batch);
         expect_cpus_bits(
             gated ? o.make(what, kernels::ops::GatedLinear{{one, weight(), bias, bias}, x, Activation::relu2, y})
                   : o.make(what, kernels::ops::Linear{one, bias, x, Activation::relu, {}, y}),

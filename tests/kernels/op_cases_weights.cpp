@@ -85,6 +85,11 @@ static std::vector<Size> stored_sizes(bool is_broad, bool is_integer, bool is_sp
   if (is_integer) all.insert(all.end(), {{1, 128, 32}, {1, 177, 544}, {1, 205, 2113}, {17, 33, 544}});
   return all;
 }
+static std::vector<Size> every_fourth(const std::vector<Size>& sizes) {
+  std::vector<Size> few;
+  for (std::size_t i = 0; i < sizes.size(); i += 4) few.push_back(sizes[i]);
+  return few;
+}
 /// make(operands, encoding, activations, size, turn) -> Case of every stored type, granularity and way to compute.
 template <class Make>
 void stored(Table& t, const Make& make, bool has_sizes = true, bool few = false) {
@@ -93,13 +98,14 @@ void stored(Table& t, const Make& make, bool has_sizes = true, bool few = false)
   for (const Encoding& encoding : testing_coded::all_encodings()) {
     special = !special;
     if (few && !t.is_broad() && number++ % 5 != 0) continue;
-    for (const Activations activations : {Activations::int8, Activations::float32}) {
-      const bool is_integer = activations == Activations::int8;
+    for (const Activations activations : {Activations::int8, Activations::float32, Activations::int8_row}) {
+      const bool is_integer = activations != Activations::float32;
       if (is_integer && !has_integer_kernel(encoding.dtype)) continue;
       for (const bool each : {false, true}) {
         if (!t.is_broad() && each != special) continue;
         std::vector<Size> sizes = stored_sizes(t.is_broad(), is_integer, each);
         if (!has_sizes) sizes.resize(1);
+        if (activations == Activations::int8_row) sizes = every_fourth(sizes);  // its sums are those of int8
         for (const Size& size : sizes)
           t.one(each, [&](Operands& o) {
             Case made = make(o, encoding, activations, size, turn);

@@ -31,16 +31,16 @@ std::vector<Real> numbers_of(const ConstWeight& w) {
   return all;
 }
 
-/// 32 inputs as int8 activations.
+/// 32 inputs as int8 activations, with a scale of their own or, `has_row_scale`, that of all of x.
 struct ActivationBlock {
   float scale = 0;
   int codes[32] = {};
   template <class T>
-  ActivationBlock(const std::vector<T>& x, std::size_t first) {
+  ActivationBlock(const std::vector<T>& x, std::size_t first, bool has_row_scale = false) {
     if constexpr (std::is_same_v<T, float>) {
       const std::size_t last = std::min(x.size(), first + 32);
-      double most = 0;
-      for (std::size_t k = first; k < last; ++k) {
+      double most = has_row_scale ? double{1e-5f} : 0.0;
+      for (std::size_t k = has_row_scale ? 0 : first; k < (has_row_scale ? x.size() : last); ++k) {
         if (!std::isfinite(x[k])) scale = NAN;
         most = std::max(most, std::fabs(double{x[k]}));
       }
@@ -54,10 +54,11 @@ struct ActivationBlock {
 };
 /// The same as numbers within half a step, 1/254 of a block's largest; one that is not finite spoils its block. Of very
 /// large ones sums may overflow before the weight's scale meets them.
-inline void blur(std::vector<Bounded>& x) {
-  for (std::size_t first = 0; first < x.size(); first += 32) {
-    const std::size_t last = std::min(x.size(), first + 32);
-    double most = 0;
+inline void blur(std::vector<Bounded>& x, bool has_row_scale) {
+  const std::size_t each = has_row_scale ? std::max<std::size_t>(x.size(), 1) : 32;
+  for (std::size_t first = 0; first < x.size(); first += each) {
+    const std::size_t last = std::min(x.size(), first + each);
+    double most = has_row_scale ? double{1e-5f} : 0.0;
     for (std::size_t k = first; k < last; ++k)
       most = std::isfinite(x[k].value) ? std::max(most, std::fabs(x[k].value)) : std::nan("");
     for (std::size_t k = first; k < last; ++k)
@@ -72,7 +73,7 @@ class Products {
  public:
   explicit Products(const ConstWeight& w)
       : w_(w),
-        is_integer_(w.activations == Activations::int8 && has_integer_kernel(w.dtype)),
+        is_integer_(w.activations != Activations::float32 && has_integer_kernel(w.dtype)),
         is_double_(w.dtype == Dtype::float64 && std::is_same_v<T, float>) {
     if (is_double_)
       doubles_ = numbers_of<double>(w);
@@ -89,9 +90,9 @@ class Products {
     blocks_.clear();
     if (!is_integer_) return;
     if constexpr (std::is_same_v<T, Bounded>)
-      blur(x_);
+      blur(x_, has_row_scale_);
     else
-      for (std::size_t k = 0; k < x_.size(); k += 32) blocks_.emplace_back(x_, k);
+      for (std::size_t k = 0; k < x_.size(); k += 32) blocks_.emplace_back(x_, k, has_row_scale_);
   }
   /// Of the row that was set, with output o.
   T operator()(std::size_t o, const float* bias) const {
@@ -126,6 +127,7 @@ class Products {
 
   ConstWeight w_;
   bool is_integer_, is_double_;
+  bool has_row_scale_ = w_.activations == Activations::int8_row;
   std::vector<T> numbers_, x_;
   std::vector<double> doubles_;
   std::vector<int> integers_;

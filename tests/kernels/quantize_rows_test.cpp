@@ -29,17 +29,18 @@ struct Quantized {
   std::vector<std::int32_t> sums;
 };
 
-Quantized quantized(const Matrix& x) {
+Quantized quantized(const Matrix& x, Activations activations = Activations::int8) {
   Quantized q(x.rows(), x.cols());
-  quantize_rows(x.view(), q.view());
+  quantize_rows(x.view(), q.view(), activations);
   return q;
 }
 
-Quantized expected(const Matrix& x) {
+Quantized expected(const Matrix& x, Activations activations) {
   Quantized q(x.rows(), x.cols());
   for (std::size_t i = 0; i < x.rows(); ++i)
     for (std::size_t t = 0; t < q.blocks; ++t) {
-      const testing_ops::ActivationBlock block(testing_ops::row_of<float>(x.view(), i), t * 32);
+      const testing_ops::ActivationBlock block(testing_ops::row_of<float>(x.view(), i), t * 32,
+                                               activations == Activations::int8_row);
       const std::size_t at = i * q.blocks + t;
       q.scales[at] = block.scale, q.sums[at] = std::accumulate(block.codes, block.codes + 32, 0);
       std::copy_n(block.codes, 32, q.codes.begin() + static_cast<std::ptrdiff_t>(at * 32));
@@ -61,11 +62,14 @@ class QuantizeRows : public testing::Test {
   void TearDown() override { ASSERT_TRUE(set_active_isa(best_isa())); }
   static void check_on_each_isa(const Matrix& x, const std::string& what) {
     const FlushSubnormals flush;
-    const Quantized want = expected(x);
-    for (const Isa isa : available_isas()) {
-      ASSERT_TRUE(set_active_isa(isa));
-      expect_equal(quantized(x), want, what + " on " + std::string(name(isa)));
-      EXPECT_EQ(last_isa_run(), general_isa(isa));
+    for (const Activations activations : {Activations::int8, Activations::int8_row}) {
+      const Quantized want = expected(x, activations);
+      for (const Isa isa : available_isas()) {
+        ASSERT_TRUE(set_active_isa(isa));
+        expect_equal(quantized(x, activations), want,
+                     what + ", " + std::string(weft::name(activations)) + " on " + std::string(name(isa)));
+        EXPECT_EQ(last_isa_run(), general_isa(isa));
+      }
     }
   }
 };
@@ -119,6 +123,22 @@ TEST_F(QuantizeRows, TheSmallestScaledBlockIsTwoToTheMinus100) {
   EXPECT_EQ(q.codes[40], 0);
   EXPECT_EQ(q.scales[1], 0.0f);
   EXPECT_FALSE(std::signbit(q.scales[1]));
+}
+
+// BitNet's example by hand: a row of 64 whose largest is 2.54, so a step of 0.02, and one below the floor of 1e-5.
+TEST_F(QuantizeRows, ARowHasOneScaleWithAFloor) {
+  Matrix x(2, 64);
+  for (std::size_t k = 0; k < 64; ++k) x.at(0, k) = 0.0f, x.at(1, k) = 0.0f;
+  x.at(0, 3) = 0.1f, x.at(0, 60) = -2.54f;
+  x.at(1, 0) = 1e-6f, x.at(1, 63) = -5e-6f;
+  const Quantized q = quantized(x, Activations::int8_row);
+  EXPECT_EQ(q.codes[3], 5);
+  EXPECT_EQ(q.codes[60], -127);
+  EXPECT_FLOAT_EQ(q.scales[0], 0.02f);
+  EXPECT_EQ(q.scales[0], q.scales[1]);
+  EXPECT_EQ(q.codes[64], 13);    // 12.7
+  EXPECT_EQ(q.codes[127], -64);  // -63.5 and a little: 5e-6 (127 / 1e-5) in float32
+  EXPECT_FLOAT_EQ(q.scales[2], 1e-5f / 127);
 }
 
 }  // namespace

@@ -36,15 +36,17 @@ Bits bits_of(std::span<const float> values) {
 
 /// Two blocks as language models have them; the second one's attention has a window.
 std::string network(const std::string& dtype) {
-  const auto block = [&](const std::string& window) {
-    return R"({"type": "sequential", "dtype": ")" + dtype + R"(", "layers": [
+  const auto block = [&](const std::string& at, const std::string& window) {
+    return R"({"at": [0, 0, )" + at + R"(, 0], "type": "sequential", "dtype": ")" + dtype + R"(", "layers": [
       {"type": "rms_norm"}, {"type": "attention", "heads": 4, "kv_heads": 2, "causal": true, "rope": "half")" +
-           window + R"(}, {"type": "rms_norm"}, {"type": "swiglu", "hidden": 32}]})";
+           window + R"(}, {"type": "rms_norm"}, {"type": "swiglu", "hidden": 32}]}, )";
   };
-  return R"({"weft": 2, "name": "texts", "seed": 3, "inputs": {"tokens": [4]}, "chain": [
-    {"type": "embedding", "out": 16, "vocabulary": 50}, )" +
-         block("") + ", " + block(R"(, "window": 24)") + R"(, {"type": "rms_norm"},
-    {"type": "dense", "out": 50}], "output": "logits"})";
+  return R"({"weft": 2, "name": "texts", "seed": 3, "grid": {"z": 1, "y": 1, "x": 5, "layers": 1},
+    "inputs": {"tokens": [4]}, "layers": [
+    {"at": [0, 0, 0, 0], "type": "embedding", "out": 16, "vocabulary": 50, "from": ["tokens"]}, )" +
+         block("1", "") + block("2", R"(, "window": 24)") + R"(
+    {"at": [0, 0, 3, 0], "type": "rms_norm"}, {"at": [0, 0, 4, 0], "type": "dense", "out": 50}],
+    "outputs": {"logits": [0, 0, 4, 0]}})";
 }
 
 Result<mesh::Mesh> mesh_of(const std::string& text, const std::string& device,
@@ -148,9 +150,11 @@ TEST(DecodingDevice, LosesNothingWithTheDevice) {
 // expected.
 TEST(DecodingDevice, StaysOnTheCpuWhereTheDeviceCannot) {
   if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
-  const auto recurrent = mesh_of(R"({"weft": 2, "seed": 3, "inputs": {"tokens": [1]}, "chain": [
-      {"type": "embedding", "out": 8, "vocabulary": 50}, {"type": "gru", "out": 8, "stateful": true},
-      {"type": "dense", "out": 50}], "output": "logits"})",
+  const auto recurrent = mesh_of(R"({"weft": 2, "seed": 3, "grid": {"z": 1, "y": 1, "x": 3, "layers": 1},
+      "inputs": {"tokens": [1]}, "layers": [
+      {"at": [0, 0, 0, 0], "type": "embedding", "out": 8, "vocabulary": 50, "from": ["tokens"]},
+      {"at": [0, 0, 1, 0], "type": "gru", "out": 8, "stateful": true},
+      {"at": [0, 0, 2, 0], "type": "dense", "out": 50}], "outputs": {"logits": [0, 0, 2, 0]}})",
                                  mesh::testing_support::device_name());
   ASSERT_TRUE(recurrent) << recurrent.error().text();
   auto batch = DecodingBatch::begin(*recurrent, 2, 40);

@@ -14,7 +14,7 @@ std::ostream& operator<<(std::ostream& to, const Row& row) { return to << row.na
 
 const Row kRows[] = {{"llama", true},  {"llama-3", false}, {"llama-linear", false}, {"llama-yarn", false},
                      {"qwen2", false}, {"qwen3", true},    {"gemma", false},        {"gemma2", true},
-                     {"phi3", true},   {"gpt2", true},     {"bitnet", true}};
+                     {"phi3", true},   {"gpt2", true},     {"bitnet", true},        {"bitnet-2b4t-style", false}};
 
 class Family : public ::testing::TestWithParam<Row> {
  protected:

@@ -136,7 +136,7 @@ TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
   const auto bytes = storage::real_file_system().read(source_path("tests/data/models/onnx_goldens.json"), 1 << 20);
   ASSERT_TRUE(bytes) << bytes.error().text();
   const Json goldens = *parse_json(as_text(*bytes), "goldens");
-  EXPECT_EQ(goldens.size(), 8u);
+  EXPECT_EQ(goldens.size(), 13u);
   for (const auto& [name, golden] : goldens.members()) {
     SCOPED_TRACE(name);
     auto mesh = imported(source_path("tests/data/fuzz/onnx/" + name));
@@ -342,8 +342,22 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
   expect(Graph({1, 1, 2})
              .floats("w", {1, 4, 2}, Floats(8))
              .floats("r", {1, 4, 1}, Floats(4))
-             .node("LSTM", {"x", "w", "r"}, {"y"}, {{"direction", std::string("reverse")}}),
-         "direction 'reverse'");
+             .node("LSTM", {"x", "w", "r", "", "", "x", "x"}, {"y"}, {{"direction", std::string("reverse")}}),
+         "direction 'reverse' with a first state");
+  // Scores whose mask is neither causal nor a window, and values that are another's.
+  const auto attention = [](const Floats& mask, const char* value) {
+    Graph graph({1, 2, 2});
+    graph.floats("w", {2, 2}, {1, 2, 3, 4}).floats("mask", {2, 2}, mask);
+    graph.node("MatMul", {"x", "w"}, {"a"}).node("Unsqueeze", {"a", "one"}, {"q"}).integers("one", {1});
+    graph.node("Transpose", {"q"}, {"k"}, {{"perm", Integers{0, 1, 3, 2}}}).node("MatMul", {"q", "k"}, {"s"});
+    graph.node("Add", {"s", "mask"}, {"m"}).node("Softmax", {"m"}, {"p"}).node("Unsqueeze", {"x", "one"}, {"v"});
+    graph.node("MatMul", {"p", value}, {"y"});
+    return graph;
+  };
+  expect(attention({0, 0, -1e9f, 0}, "q"), "neither causal nor a window");
+  expect(attention({0, -1, 0, 0}, "q"), "other numbers");
+  expect(attention({0, -1e9f, 0, 0}, "v"), "no heads of a projection");
+  EXPECT_EQ(attention({0, -1e9f, 0, 0}, "q").refusal(), "");
   expect(Graph({1, 1, 2})
              .floats("w", {1, 4, 2}, Floats(8))
              .floats("r", {1, 4, 1}, Floats(4))

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/gguf_blocks.hpp"
 #include "formats/gguf/gguf_quantize.hpp"
@@ -43,13 +46,27 @@ TEST(QuantizedImport, TakesTheValuesThatBlocksStandFor) {
     ASSERT_TRUE(storage::write_file_durably(files, of_values, *formats::gguf_source(file->metadata(), wide)));
     const auto model = import_model(files, of_blocks);
     ASSERT_TRUE(model) << model.error().text();
-    ASSERT_EQ(model->notes.size(), 1u);
+    const std::string kept = type == "q8_0" ? "int8/block32" : type == "q4_0" ? "uint4/block32" : "";
+    ASSERT_FALSE(model->notes.empty());
     EXPECT_EQ(model->notes[0],
-              "weights of " + type + " become float32, which holds them exactly; --dtype makes them smaller");
-    const auto a = imported_mesh(of_blocks, {}), b = imported_mesh(of_values, {});
+              "weights of " + type +
+                  (kept.empty() ? " become float32, which holds them exactly; --dtype makes them smaller"
+                                : " keep their codes as " + kept));
+    for (const mesh::LayerSpec& layer : model->graph->spec().layers)
+      if (layer.type == "sequential")
+        EXPECT_EQ(layer.dtype, type == "q8_0" ? Dtype::int8 : type == "q4_0" ? Dtype::uint4 : Dtype::float32);
+    // As float32 they have the values of the blocks, and as they are stored they decode to these.
+    const ImportOptions as_floats{.encoding = Encoding(Dtype::float32)};
+    const auto stored = imported_mesh(of_blocks, {});
+    ASSERT_TRUE(stored) << stored.error().text();
+    const auto a = imported_mesh(of_blocks, as_floats), b = imported_mesh(of_values, as_floats);
     ASSERT_TRUE(a) << a.error().text();
     ASSERT_TRUE(b) << b.error().text();
     EXPECT_EQ(to_string(a->state_hash()), to_string(b->state_hash())) << type;
+    const mesh::WeightStore &codes = mesh::MeshAccess::weights(*stored), &floats = mesh::MeshAccess::weights(*b);
+    for (std::size_t i = 0; i < codes.parameters().size(); ++i)
+      EXPECT_EQ(codes.read(codes.parameters()[i]), floats.read(floats.parameters()[i]))
+          << type << " " << codes.parameters()[i].spec->name;
   }
 }
 

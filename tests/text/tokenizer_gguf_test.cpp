@@ -8,8 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/shared_data.hpp"
-#include "tests/text/golden_files.hpp"
+#include "tests/text/gguf_vocabularies.hpp"
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -21,15 +20,6 @@ namespace {
 
 using formats::GgufArray;
 using formats::GgufMetadata;
-
-GgufMetadata metadata_of(const std::string& path) {
-  const std::string text = read_golden(path);
-  ByteBuffer bytes(text.size());
-  std::copy(text.begin(), text.end(), reinterpret_cast<char*>(bytes.data()));
-  const auto file = formats::decode_gguf(storage::MappedFile(std::move(bytes)), path);
-  EXPECT_TRUE(file) << file.error().text();
-  return file->metadata();
-}
 
 /// Keys as a converter writes them for a tokenizer.json of letters for bytes.
 GgufMetadata converted(const Json& file, const std::string& pre) {
@@ -116,26 +106,10 @@ INSTANTIATE_TEST_SUITE_P(All, GgufGoldens, ::testing::ValuesIn(kRows), [](const 
   return name;
 });
 
-/// llama.cpp's 46 texts with the ids that Hugging Face's tokenizer gives them, without what is added around a text.
 void compare(const std::string& name, const GgufMetadata& metadata) {
-  const std::string in = read_golden(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.inp"));
-  std::istringstream out(read_golden(shared_data("language/ggml-vocab/ggml-vocab-" + name + ".gguf.out")));
   const auto tokenizer = Tokenizer::from_gguf(metadata, name);
   ASSERT_TRUE(tokenizer) << tokenizer.error().text();
-  const std::string mark = "\n__ggml_vocab_test__\n";
-  std::size_t texts = 0;
-  for (std::size_t begin = 0; begin < in.size(); ++texts) {
-    const std::size_t end = std::min(in.find(mark, begin), in.size());
-    std::string line;
-    ASSERT_TRUE(std::getline(out, line));
-    std::istringstream numbers(line);
-    std::vector<TokenId> wanted;
-    for (TokenId id = 0; numbers >> id;) wanted.push_back(id);
-    EXPECT_EQ(*tokenizer->encode(in.substr(begin, end - begin), {.add_special = false, .parse_special = false}), wanted)
-        << name << ": " << in.substr(begin, end - begin);
-    begin = end + mark.size();
-  }
-  EXPECT_EQ(texts, 46u);
+  compare_vocabulary(name, *tokenizer);
 }
 
 TEST(TokenizerGguf, GivesTheIdsOfLlamaCppsTexts) {

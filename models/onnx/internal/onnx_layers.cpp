@@ -165,6 +165,28 @@ bool take_in(FoundLayer& layer, const FoundLayer& part) {
   return true;
 }
 
+/// A dense layer becomes the output matrix of the attention before it, and a summand behind that its bias.
+bool joins_attention(FoundLayer& attention, const FoundLayer& layer) {
+  if (attention.spec.type != "attention" || layer.in != attention.out) return false;
+  if (attention.has_open_output && layer.spec.type == "dense") {
+    attention.weights["output"] = layer.weights.at("weight");
+    attention.spec.out = layer.spec.out;
+    attention.out = layer.out;
+    attention.has_open_output = false;
+    if (const auto bias = layer.weights.find("bias"); bias != layer.weights.end()) {
+      attention.weights["output_bias"] = bias->second;
+      attention.spec.options["out_bias"] = true;
+    }
+    return true;
+  }
+  if (attention.has_open_output || layer.part != FoundLayer::Part::last_axis || layer.weights.contains("factor") ||
+      attention.weights.contains("output_bias"))
+    return false;
+  attention.weights["output_bias"] = layer.weights.at("bias");
+  attention.spec.options["out_bias"] = true;
+  return true;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> LayerList::merge(const std::vector<std::int32_t>& kept) {
@@ -183,7 +205,15 @@ std::vector<std::int32_t> LayerList::merge(const std::vector<std::int32_t>& kept
     if (layer.sources.size() != 1 || layer.sources[0] < 0) continue;
     const auto before = static_cast<std::size_t>(layer.sources[0]);
     FoundLayer& other = layers_[before];
-    if (!is_linear(other) || readers[before] != 1 || other.spec.options.contains("activation")) continue;
+    if (readers[before] != 1) continue;
+    if (joins_attention(other, layer)) {
+      // Whoever read this one reads the one before.
+      readers[before] = readers[i];
+      becomes[i] = layer.sources[0];
+      layer.spec.type.clear();
+      continue;
+    }
+    if (!is_linear(other) || other.spec.options.contains("activation")) continue;
     if (layer.part != FoundLayer::Part::none) {
       if (layer.in != other.out || !take_in(other, layer)) continue;
     } else if (layer.spec.type == "activation") {

@@ -41,6 +41,8 @@ struct FoundLayer {
   /// Part of the layer before it, where that can take it in: a factor and a summand for each channel (weights "factor",
   /// "bias").
   enum class Part { none, last_axis, channels } part = Part::none;
+  /// Attention whose output matrix is the identity as long as no dense layer behind it takes its place.
+  bool has_open_output = false;
 };
 
 /// The layers of a graph, in order, each reading earlier ones or ports.
@@ -54,6 +56,7 @@ class LayerList {
   Result<std::int32_t> whole(const Stream& stream, const std::string& node);
 
   FoundLayer& at(std::int32_t layer) { return layers_[static_cast<std::size_t>(layer)]; }
+  const FoundLayer& at(std::int32_t layer) const { return layers_[static_cast<std::size_t>(layer)]; }
   std::vector<FoundLayer>& layers() noexcept { return layers_; }
   const std::vector<mesh::PortSpec>& ports() const noexcept { return ports_; }
   const Shape& shape_of(std::int32_t base) const noexcept;

@@ -16,11 +16,6 @@ using Kind = Pattern::Kind;
 
 namespace {
 
-/// The last axis alone, or behind all others as one.
-Shape tokens_of(const Shape& shape) {
-  const std::size_t width = shape.empty() ? 1 : shape.back(), tokens = width == 0 ? 0 : elements_of(shape) / width;
-  return tokens == 1 ? Shape{width} : Shape{tokens, width};
-}
 Shape with_width(Shape shape, std::size_t width) {
   shape.back() = width;
   return shape;
@@ -38,20 +33,23 @@ constexpr std::array<NamedActivation, 6> kActivations{{{"Relu", "relu"},
                                                        {"Mish", "mish"},
                                                        {"Swish", "silu"}}};
 
-/// The one number that all values of a constant are, or none.
+bool is_about(double value, double wanted) { return std::fabs(value - wanted) <= 1e-6 * std::fabs(wanted); }
+}  // namespace
+
+Shape tokens_of(const Shape& shape) {
+  const std::size_t width = shape.empty() ? 1 : shape.back(), tokens = width == 0 ? 0 : elements_of(shape) / width;
+  return tokens == 1 ? Shape{width} : Shape{tokens, width};
+}
 std::optional<double> scalar_of(const Constant& constant) {
   if (constant.count() != 1) return std::nullopt;
   const auto values = reals_of(constant);
   return values ? std::optional(values->front()) : std::nullopt;
 }
-bool is_about(double value, double wanted) { return std::fabs(value - wanted) <= 1e-6 * std::fabs(wanted); }
 bool is_same(const Stream& a, const Stream& b) {
   return std::equal(
       a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
       [](const Chunk& x, const Chunk& y) { return x.base == y.base && x.offset == y.offset && x.count == y.count; });
 }
-
-}  // namespace
 
 bool Operators::is_hidden(std::int32_t base) const noexcept {
   return std::find(hidden_.begin(), hidden_.end(), base) != hidden_.end();
@@ -64,6 +62,8 @@ Result<std::vector<Value>> Operators::make(const OnnxNode& node, const std::stri
 
 Result<Operators::Values> Operators::dispatch(const Node& n) {
   const std::string_view type = n.node.type;
+  WEFT_TRY(std::optional<Values> part, known_part(n));
+  if (part) return *std::move(part);
   for (const NamedActivation& row : kActivations)
     if (row.op == type) return activation(n, row.name);
   if (type == "Gather" && n.has(0) && std::holds_alternative<Constant>(n.inputs[0])) return embedding(n);
@@ -122,6 +122,16 @@ Result<Stream> Operators::stream_of(const Node& n, const Value& value) {
   if (std::holds_alternative<Constant>(value))
     return fail(Errc::unsupported, "a constant where a layer's output is expected");
   const auto* const pattern = std::get_if<Pattern>(&value);
+  if (pattern && pattern->kind == Kind::normed) {
+    const Shape shape = tokens_of(pattern->x.shape);
+    FoundLayer layer;
+    layer.spec.type = "rms_norm";
+    layer.spec.options = {{"epsilon", pattern->epsilon}};
+    layer.in = layer.out = shape;
+    layer.node = n.label;
+    layer.weights["gain"] = {reals("float32", {shape.back()}, std::vector<double>(shape.back(), 1.0))};
+    return layers_.add(std::move(layer), {pattern->x}, pattern->x.shape);
+  }
   if (pattern && pattern->kind == Kind::scaled && pattern->factor > 0) {
     const Shape shape = tokens_of(pattern->x.shape);
     FoundLayer layer;
@@ -634,7 +644,8 @@ Result<Operators::Values> Operators::arithmetic(const Node& n) {
   if (type == "Mul") return product(n, a, b);
   if (type != "Add") return fail(Errc::unsupported, "no layer does it of two values that change");
   const auto *p = std::get_if<Pattern>(&a), *q = std::get_if<Pattern>(&b);
-  if (p && q && p->kind == Kind::square && q->kind == Kind::square && p->x.shape == q->x.shape)
+  if (p && q && p->kind == Kind::square && q->kind == Kind::square && p->factor == 1 && q->factor == 1 &&
+      p->x.shape == q->x.shape)
     return Values{Pattern{Kind::sum_of_squares, p->x, q->x}};
   return combined(n, "residual", mesh::Combine::add);
 }

@@ -19,12 +19,65 @@
 
 namespace weft::models::onnx {
 
-/// A part of a function that several nodes compute together: squares, gelu and scales.
+/// A dense layer's matrix and bias, and what it reads.
+struct Projection {
+  std::int32_t from = 0;  // layer or port
+  std::size_t in = 0, out = 0;
+  Weight weight;
+  std::optional<Constant> bias;
+  double scale = 1;  // of all that it gives
+};
+
+/// A product of two projections of the same values, one of them bent: what swiglu multiplies with its last matrix.
+struct GatedParts {
+  Projection gate, up;
+  std::string activation;
+};
+
+/// Attention on its way: queries and keys of the same values.
+struct AttentionParts {
+  Projection query, key;
+  std::size_t heads = 1, kv_heads = 1, head_dim = 1, tokens = 1;
+  double scale = 1;
+  bool is_causal = false;
+  std::size_t window = 0;  // 0: without bound
+};
+
+/// A part of a function that several nodes compute together.
 struct Pattern {
-  enum class Kind { square, sum_of_squares, scaled, erf, one_plus_erf, x_one_plus_erf } kind = Kind::square;
+  enum class Kind {
+    square,          // factor x x
+    sum_of_squares,  // x x + other other
+    scaled,          // factor x
+    erf,
+    one_plus_erf,
+    x_one_plus_erf,
+    cube,             // factor x x x
+    x_plus_cube,      // factor (x + inner x x x)
+    one_plus_square,  // 1 + factor x x
+    tanh,             // of what gelu's tanh form takes of x
+    one_plus_tanh,
+    x_one_plus_tanh,  // factor x (1 + tanh)
+    mean_square,      // of x over its last axis, and epsilon
+    root,
+    inverse_root,
+    normed,  // x inverse_root
+    gated,
+    scores,
+    shares  // softmax of scores
+  } kind = Kind::square;
   Stream x, other{};
   double factor = 1;
+  double inner = 0, epsilon = 0;
+  std::shared_ptr<const GatedParts> gated = nullptr;
+  std::shared_ptr<const AttentionParts> attention = nullptr;
 };
+
+/// One number, all values of a constant being equal to it; nothing: they are not.
+std::optional<double> scalar_of(const Constant& constant);
+bool is_same(const Stream& a, const Stream& b);
+/// The last axis alone, or behind all others as one.
+Shape tokens_of(const Shape& shape);
 
 /// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
@@ -80,6 +133,29 @@ class Operators {
   Result<Values> product(const Node& node, const Value& a, const Value& b);
   Result<Values> combined(const Node& node, const char* type, mesh::Combine combine);
   Result<Values> sum_of_squares_root(const Node& node);
+
+  /// Values of a node that is a part of a larger function; nothing: of none that is known.
+  Result<std::optional<Values>> known_part(const Node& node);
+  std::optional<Values> product_part(const Value& a, const Value& b);
+  std::optional<Values> sum_part(const Value& a, const Value& b) const;
+  std::optional<Pattern> scaled_part(const Pattern& part, double by) const;
+  std::optional<Pattern> gated_part(const Stream& bent, const Stream& up) const;
+  Result<std::optional<Values>> finished_part(const Node& node, const Values& values);
+  Result<Values> swiglu(const Node& node, const GatedParts& parts, const Constant& down);
+  /// The dense layer, with its bias and a factor, that makes all of a layer's values.
+  std::optional<Projection> projection_of(std::int32_t base) const;
+  Result<std::optional<Values>> attention_part(const Node& node);
+  std::optional<Pattern> scores_of(const Value& query, const Value& key) const;
+  Result<Values> attention(const Node& node, const AttentionParts& parts, const Projection& value,
+                           std::size_t value_heads, Shape shape);
+  /// Heads of a projection: [.., heads, tokens, head_dim], or of keys [.., heads, head_dim, tokens].
+  struct Heads {
+    Projection rows;  // the projection's rows of these heads alone
+    std::size_t heads = 0, kv_heads = 0, head_dim = 0, tokens = 0;
+  };
+  std::optional<Heads> heads_of(const Stream& stream, bool is_turned) const;
+  struct RecurrentRun;
+  Result<std::int32_t> run_direction(const Node& node, const RecurrentRun& run, Stream x, std::size_t direction);
 
   /// The values of an input when the network runs.
   Result<Stream> stream(const Node& node, std::size_t input);

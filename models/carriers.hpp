@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "core/bytes.hpp"
+#include "core/encoding.hpp"
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace weft::models {
+
+/// One row of a matrix as codes of a type of Weft's, a byte each in the low bits, with the scales and zero points of
+/// its groups.
+struct CodeRow {
+  std::span<std::uint8_t> codes;
+  std::span<float> scales;
+  std::span<std::uint8_t> zero_points;  // empty where the type has none
+};
+
+/// A type of GGUF whose blocks hold the codes and scales of one of Weft's types, so that neither way is anything
+/// rounded.
+///   q8_0, q5_0 int8/block32; q4_0 uint4/block32; tq1_0, tq2_0 int2/block32; q1_0 binary/block32; q2_0 uint2/block32;
+///   mxfp4 fp4/block32
+/// Blocks longer than 32 repeat their scale. A block of zeros has the scale 2^-126; a negative scale becomes positive,
+/// its codes the others.
+struct Carrier {
+  std::string_view type;  // as Tensor::type has it
+  Encoding encoding;
+  /// @error unsupported: a code or scale that Weft's type does not have: -128, 2^127 and 2^-127 of mxfp4; not_finite
+  Status (*read)(ByteSpan row, const CodeRow& to);
+};
+/// Null where a type has none.
+const Carrier* find_carrier(std::string_view type) noexcept;
+
+/// The way back: blocks of GGUF for codes of an encoding.
+struct BlockWriter {
+  Encoding encoding;
+  std::string_view type;
+  /// One row in whole blocks. False where they cannot hold it: a scale that is no binary16 number (mxfp4: no power of
+  /// two), scales that differ within a block, a zero point of no block.
+  bool (*write)(const CodeRow& row, std::span<std::byte> bytes);
+};
+/// int8/block32 q8_0; int4/block32, uint4/block32 q4_0; int2/block32, ternary/block32 tq2_0; binary/block32 q1_0;
+/// uint2/block32 q2_0; fp4/block32 mxfp4. Null where an encoding has none.
+const BlockWriter* find_block_writer(const Encoding& encoding) noexcept;
+
+/// Adds rows of codes to the bytes of a matrix in file order (kernels/weight_layout.hpp): packed, the first in the low
+/// bits. `bytes` are 0 before the first.
+void pack_codes(std::span<const std::uint8_t> codes, int bits, std::size_t first, std::span<std::byte> bytes) noexcept;
+/// The way back.
+void unpack_codes(std::span<const std::byte> bytes, int bits, std::size_t first,
+                  std::span<std::uint8_t> codes) noexcept;
+
+}  // namespace weft::models

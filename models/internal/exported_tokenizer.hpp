@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "formats/entity/entity.hpp"
+#include "formats/fwd.hpp"
+
+#include "core/json.hpp"
+#include "core/result.hpp"
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace weft::models::internal {
+
+/// Adds the tokenizer that a file keeps, and its chat template, as keys of GGUF: its own, or those made of a
+/// tokenizer.json (text::add_gguf_tokenizer). Where there is none, or none can be made, the model has no vocabulary and
+/// a note says why. `config`: of the model, whose ids name the tokens around a text where nothing else does.
+Status add_tokenizer_keys(const formats::EntityFile& file, const Json& config, std::size_t vocabulary,
+                          formats::GgufMetadata& to, std::vector<std::string>& notes);
+
+/// Names and texts of the tokenizer's files of Hugging Face: those that are kept, or those made of a GGUF file's keys.
+Result<std::vector<std::pair<std::string, std::string>>> tokenizer_files(const formats::EntityFile& file,
+                                                                         std::vector<std::string>& notes);
+
+}  // namespace weft::models::internal

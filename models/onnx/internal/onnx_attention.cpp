@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Attention out of its parts: softmax(scale q k^T + mask) v, where q, k and v are heads of projections of the same
+// values. Which element is which is seen from where it stands in the projection's output.
+
+#include "models/onnx/internal/onnx_operators.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace weft::models::onnx {
+
+using Kind = Pattern::Kind;
+
+namespace {
+
+constexpr std::size_t kMostElements = std::size_t{1} << 24;
+constexpr double kHidden = -1e4;  // and less: a score that no softmax sees
+
+/// Rows [first, first + count) of a matrix.
+Weight rows_of(const Weight& from, std::size_t first, std::size_t count, std::size_t out, std::size_t in) {
+  if (first == 0 && count == out) return from;
+  Moved move{from.is_transposed ? Shape{in, count} : Shape{count, in}};
+  for (std::size_t i = 0; i < move.shape[0]; ++i)
+    for (std::size_t j = 0; j < move.shape[1]; ++j)
+      move.places.push_back(static_cast<std::int64_t>(from.is_transposed ? i * out + first + j : (first + i) * in + j));
+  const Operand operand{&from.values.shape, &from.values};
+  return {moved(move, {&operand, 1}, 1), from.is_transposed};
+}
+Constant part_of_bias(const Constant& bias, std::size_t first, std::size_t count) {
+  Moved move{{count}};
+  for (std::size_t i = 0; i < count; ++i) move.places.push_back(static_cast<std::int64_t>(first + i));
+  const Operand operand{&bias.shape, &bias};
+  return moved(move, {&operand, 1}, 1);
+}
+
+/// True where key j is seen by query i, of [tokens, tokens] values.
+struct Sight {
+  bool is_causal = false;
+  std::size_t window = 0;
+};
+std::optional<Sight> sight_of(const std::vector<bool>& seen, std::size_t tokens) {
+  if (std::all_of(seen.begin(), seen.end(), [](bool one) { return one; })) return Sight{};
+  std::size_t window = 0;  // what the last query sees
+  for (std::size_t j = 0; j < tokens; ++j) window += seen[(tokens - 1) * tokens + j];
+  for (std::size_t i = 0; i < tokens; ++i)
+    for (std::size_t j = 0; j < tokens; ++j)
+      if (seen[i * tokens + j] != (j <= i && i - j < window)) return std::nullopt;
+  return Sight{true, window == tokens ? 0 : window};
+}
+
+/// Scores [.., tokens, tokens] that a constant beside them leaves, one by one; nothing: it does something else to one.
+Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size_t tokens, bool is_condition) {
+  if (mask.count() != tokens * tokens || mask.shape.size() < 2 || mask.shape.back() != tokens)
+    return std::optional<std::vector<bool>>();
+  std::vector<bool> seen;
+  if (is_condition) {
+    WEFT_TRY(const auto values, integers_of(mask));
+    for (const std::int64_t value : values) seen.push_back(value != 0);
+    return std::optional(std::move(seen));
+  }
+  WEFT_TRY(const auto values, reals_of(mask));
+  for (const double value : values) {
+    if (value != 0 && !(value <= kHidden)) return std::optional<std::vector<bool>>();
+    seen.push_back(value == 0);
+  }
+  return std::optional(std::move(seen));
+}
+
+}  // namespace
+
+std::optional<Operators::Heads> Operators::heads_of(const Stream& stream, bool is_turned) const {
+  const Shape& shape = stream.shape;
+  if (shape.size() < 3 || stream.chunks.empty() || elements_of(shape) > kMostElements) return std::nullopt;
+  for (std::size_t i = 0; i + 3 < shape.size(); ++i)
+    if (shape[i] != 1) return std::nullopt;
+  const std::size_t heads = shape[shape.size() - 3];
+  const std::size_t tokens = shape[shape.size() - (is_turned ? 1 : 2)], dim = shape[shape.size() - (is_turned ? 2 : 1)];
+  const std::int32_t base = stream.chunks[0].base;
+  if (base < 0 || layers_.shape_of(base).empty()) return std::nullopt;
+  std::vector<std::size_t> places;
+  places.reserve(elements_of(shape));
+  for (const Chunk& chunk : stream.chunks) {
+    if (chunk.base != base) return std::nullopt;
+    for (std::size_t i = 0; i < chunk.count; ++i) places.push_back(chunk.offset + i);
+  }
+  const auto place = [&](std::size_t h, std::size_t t, std::size_t d) {
+    return places[is_turned ? (h * dim + d) * tokens + t : (h * tokens + t) * dim + d];
+  };
+  std::size_t repeats = 1;
+  while (repeats < heads && place(repeats, 0, 0) == place(0, 0, 0)) ++repeats;
+  const auto projection = projection_of(base);
+  if (!projection || heads % repeats != 0 || layers_.size_of(base) != tokens * projection->out) return std::nullopt;
+  const std::size_t first = place(0, 0, 0), kv_heads = heads / repeats, rows = kv_heads * dim;
+  if (first + rows > projection->out) return std::nullopt;
+  for (std::size_t h = 0; h < heads; ++h)
+    for (std::size_t t = 0; t < tokens; ++t)
+      for (std::size_t d = 0; d < dim; ++d)
+        if (place(h, t, d) != first + t * projection->out + h / repeats * dim + d) return std::nullopt;
+  Heads found{*projection, heads, kv_heads, dim, tokens};
+  found.rows.weight = rows_of(projection->weight, first, rows, projection->out, projection->in);
+  if (projection->bias) found.rows.bias = part_of_bias(*projection->bias, first, rows);
+  found.rows.out = rows;
+  return found;
+}
+
+std::optional<Pattern> Operators::scores_of(const Value& query, const Value& key) const {
+  const auto part = [](const Value& value) -> std::pair<const Stream*, double> {
+    if (const auto* const x = std::get_if<Stream>(&value)) return {x, 1};
+    const auto* const pattern = std::get_if<Pattern>(&value);
+    if (pattern && pattern->kind == Kind::scaled) return {&pattern->x, pattern->factor};
+    return {nullptr, 1};
+  };
+  const auto [q, q_scale] = part(query);
+  const auto [k, k_scale] = part(key);
+  if (!q || !k) return std::nullopt;
+  auto queries = heads_of(*q, false), keys = heads_of(*k, true);
+  if (!queries || !keys || queries->kv_heads != queries->heads || queries->heads != keys->heads ||
+      queries->head_dim != keys->head_dim || queries->tokens != keys->tokens || queries->rows.from != keys->rows.from ||
+      queries->rows.in != keys->rows.in)
+    return std::nullopt;
+  Pattern made{Kind::scores, *q};
+  made.x.shape.back() = queries->tokens;
+  AttentionParts parts;
+  parts.scale = q_scale * k_scale * queries->rows.scale * keys->rows.scale;
+  parts.heads = queries->heads, parts.kv_heads = keys->kv_heads;
+  parts.head_dim = queries->head_dim, parts.tokens = queries->tokens;
+  parts.query = std::move(queries->rows), parts.key = std::move(keys->rows);
+  made.attention = std::make_shared<const AttentionParts>(std::move(parts));
+  return made;
+}
+
+Result<Operators::Values> Operators::attention(const Node& n, const AttentionParts& parts, const Projection& value,
+                                               std::size_t value_heads, Shape shape) {
+  const std::size_t in = parts.query.in, tokens = parts.tokens, dim = parts.head_dim, width = parts.heads * dim;
+  if (value.from != parts.query.from || value.in != in || value_heads != parts.kv_heads || value.scale != 1 ||
+      !(parts.scale > 0))
+    return fail(Errc::unsupported,
+                "attention whose values are of another source, number of heads or scale than its keys");
+  FoundLayer layer;
+  layer.spec.type = "attention";
+  layer.spec.out = width;
+  layer.spec.options = {{"heads", static_cast<double>(parts.heads)},
+                        {"kv_heads", static_cast<double>(parts.kv_heads)},
+                        {"head_dim", static_cast<double>(dim)},
+                        {"scale", parts.scale},
+                        {"causal", parts.is_causal},
+                        {"out_bias", false}};
+  if (parts.window != 0) layer.spec.options["window"] = static_cast<double>(parts.window);
+  layer.in = {tokens, in};
+  layer.out = {tokens, width};
+  layer.node = n.label;
+  const bool has_bias = parts.query.bias || parts.key.bias || value.bias;
+  layer.spec.options["bias"] = has_bias;
+  for (const auto& [name, projection] :
+       {std::pair("query", &parts.query), std::pair("key", &parts.key), std::pair("value", &value)}) {
+    layer.weights[name] = projection->weight;
+    if (has_bias)
+      layer.weights[std::string(name) + "_bias"] = {
+          projection->bias ? *projection->bias
+                           : reals("float32", {projection->out}, std::vector<double>(projection->out, 0))};
+  }
+  // The matrix behind it, if any, takes this one's place.
+  std::vector<double> identity(width * width);
+  for (std::size_t i = 0; i < width; ++i) identity[i * width + i] = 1;
+  layer.weights["output"] = {reals("float32", {width, width}, identity)};
+  layer.has_open_output = true;
+  WEFT_TRY(const Stream made, layers_.add(std::move(layer), {layers_.all_of(parts.query.from, {})}, {}));
+  Stream heads{std::move(shape), {}};
+  for (std::size_t h = 0; h < parts.heads; ++h)
+    for (std::size_t t = 0; t < tokens; ++t) heads.chunks.push_back({made.chunks[0].base, t * width + h * dim, dim});
+  if (parts.heads == 1) heads.chunks = made.chunks;
+  return Values{std::move(heads)};
+}
+
+Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n) {
+  const std::string_view type = n.node.type;
+  const auto none = std::optional<Values>();
+  const auto* const part = std::get_if<Pattern>(&n.inputs[0]);
+  const Pattern* const scores = part && part->kind == Kind::scores ? part : nullptr;
+  if (type == "MatMul" && n.has(1) && part && part->kind == Kind::shares) {
+    const auto* const value = std::get_if<Stream>(&n.inputs[1]);
+    const auto heads = value ? heads_of(*value, false) : std::nullopt;
+    const AttentionParts& parts = *part->attention;
+    if (!heads || heads->heads != parts.heads || heads->head_dim != parts.head_dim || heads->tokens != parts.tokens)
+      return fail(Errc::unsupported, "attention whose values are no heads of a projection as its keys are");
+    WEFT_TRY(Values made, attention(n, parts, heads->rows, heads->kv_heads, value->shape));
+    return std::optional(std::move(made));
+  }
+  if (type == "MatMul" && n.has(1) && !std::holds_alternative<Constant>(n.inputs[1])) {
+    auto made = scores_of(n.inputs[0], n.inputs[1]);
+    if (made) return std::optional(Values{*std::move(made)});
+    return none;
+  }
+  if (type == "Softmax" && scores) {
+    WEFT_TRY(const std::int64_t axis, integer_of(n.node, "axis", opset_ < 13 ? 1 : -1));
+    const auto rank = static_cast<std::int64_t>(scores->x.shape.size());
+    if (axis != -1 && axis != rank - 1)
+      return fail(Errc::unsupported, "attention whose softmax is of another axis than the keys'");
+    Pattern made = *scores;
+    made.kind = Kind::shares;
+    return std::optional(Values{std::move(made)});
+  }
+  const auto with_sight = [&](const Pattern& of, const std::vector<bool>& seen) -> Result<std::optional<Values>> {
+    const auto sight = sight_of(seen, of.attention->tokens);
+    if (!sight) return fail(Errc::unsupported, "attention with a mask that is neither causal nor a window");
+    AttentionParts parts = *of.attention;
+    parts.is_causal = parts.is_causal || sight->is_causal;
+    if (sight->window != 0) parts.window = sight->window;
+    Pattern made = of;
+    made.attention = std::make_shared<const AttentionParts>(std::move(parts));
+    return std::optional(Values{std::move(made)});
+  };
+  if (type == "Add" && n.has(1))
+    for (const auto& [a, b] : {std::pair(&n.inputs[0], &n.inputs[1]), std::pair(&n.inputs[1], &n.inputs[0])}) {
+      const auto* const of = std::get_if<Pattern>(a);
+      const auto* const mask = std::get_if<Constant>(b);
+      if (!of || of->kind != Kind::scores || !mask) continue;
+      WEFT_TRY(const auto seen, seen_by(*mask, of->attention->tokens, false));
+      if (!seen)
+        return fail(Errc::unsupported,
+                    "attention with a mask " + to_string(mask->shape) + " of other numbers than 0 and -1e4 or less");
+      return with_sight(*of, *seen);
+    }
+  if (type == "Where" && n.has(1) && n.has(2)) {
+    const auto* const condition = std::get_if<Constant>(&n.inputs[0]);
+    for (const bool is_first : {true, false}) {
+      const auto* const of = std::get_if<Pattern>(&n.inputs[is_first ? 1 : 2]);
+      const auto* const hidden = std::get_if<Constant>(&n.inputs[is_first ? 2 : 1]);
+      if (!condition || !of || of->kind != Kind::scores || !hidden) continue;
+      const auto number = scalar_of(*hidden);
+      WEFT_TRY(auto seen, seen_by(*condition, of->attention->tokens, true));
+      if (!seen || !number || !(*number <= kHidden))
+        return fail(Errc::unsupported, "attention with a mask that is not known");
+      if (!is_first) seen->flip();
+      return with_sight(*of, *seen);
+    }
+  }
+  return none;
+}
+
+}  // namespace weft::models::onnx
