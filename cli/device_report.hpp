@@ -8,7 +8,7 @@
 
 namespace weft::cli {
 
-/// Where a run was computed, as its last event tells: {"name": "cpu"}, or the device with its steps, those that the CPU
+/// Report of a run's device, as its last event has it: {"name": "cpu"}, or the device with its steps, those that the CPU
 /// did instead and why, and its faults. `statistics`: null where no device was asked for.
 Json device_json(const mesh::DeviceStatistics* statistics);
 

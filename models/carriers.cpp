@@ -158,7 +158,7 @@ Status read_mxfp4(ByteSpan row, const CodeRow& to) {
 
 // --- the way back ----------------------------------------------------------------------------------------------------
 
-/// What stands for 0 in a group.
+/// The code of 0 in a group.
 std::uint8_t zero_code(const CodeRow& row, std::size_t group) {
   return row.zero_points.empty() ? std::uint8_t{0} : row.zero_points[group];
 }

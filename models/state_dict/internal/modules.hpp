@@ -18,7 +18,7 @@
 
 namespace weft::models::state_dict {
 
-/// Where a parameter's values stand.
+/// Place of a parameter's values.
 struct Values {
   std::string tensor;
   std::size_t first_row = 0;   // of the tensor's rows
