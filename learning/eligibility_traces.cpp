@@ -149,7 +149,7 @@ void EligibilityTraces::take(kernels::OpStream& stream, mesh::NodeId node, const
   }
 }
 
-// Where values are not known the product is made of any numbers: a trace that is not finite tells of it.
+// A product of any numbers is taken while values are not known: a trace that is not finite tells of it.
 void EligibilityTraces::take_row(kernels::OpStream& stream, std::size_t i, std::size_t learner, const float* signal,
                                  float* sum, bool is_recorded) {
   const auto& [gradient, size, traces] = parameters_[i];
