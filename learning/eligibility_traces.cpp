@@ -25,6 +25,11 @@ bool are_all_moderate(const ConstMatrixView& all) noexcept {
   return true;
 }
 
+/// At once where values are at hand: a call by way of a stream costs more than what a small trace does.
+void take_gradient(kernels::OpStream& stream, bool is_recorded, const kernels::ops::TraceUpdate& op) {
+  is_recorded ? stream.trace_update(op) : op.compute();
+}
+
 }  // namespace
 
 void write_signal(const TraceSignal& signal, float* to) noexcept {
@@ -127,23 +132,24 @@ void EligibilityTraces::take(kernels::OpStream& stream, mesh::NodeId node, const
       }
       const kernels::OuterProduct& product = products_[i].product;
       if (product.dy) {
-        stream.trace_update({signal,
-                             nullptr,
-                             {product.dy, 1, product.out, product.out},
-                             {product.x, 1, product.in, product.in},
-                             size,
-                             traces[learner],
-                             to});
+        take_gradient(stream, is_recorded,
+                      {signal,
+                       nullptr,
+                       {product.dy, 1, product.out, product.out},
+                       {product.x, 1, product.in, product.in},
+                       size,
+                       traces[learner],
+                       to});
         continue;
       }
       // Nothing was added, and its memory holds the gradient of an earlier update.
       if (!products_[i].is_in_memory) stream.fill({0.0f, {gradient, 1, size, size}});
-      stream.trace_update({signal, gradient, {}, {}, size, traces[learner], to});
+      take_gradient(stream, is_recorded, {signal, gradient, {}, {}, size, traces[learner], to});
     }
   }
 }
 
-// A product whose values are not known is made of any numbers: a trace that is not finite tells of it.
+// A product of any numbers is taken while values are not known: a trace that is not finite tells of it.
 void EligibilityTraces::take_row(kernels::OpStream& stream, std::size_t i, std::size_t learner, const float* signal,
                                  float* sum, bool is_recorded) {
   const auto& [gradient, size, traces] = parameters_[i];
@@ -151,10 +157,10 @@ void EligibilityTraces::take_row(kernels::OpStream& stream, std::size_t i, std::
   float* const trace = traces[learner];
   if (row.dy.data && row.dy.rows == 1 &&
       (is_recorded || (are_all_moderate(row.dy) && (!row.x.data || are_all_moderate(row.x))))) {
-    stream.trace_update({signal, nullptr, row.dy, row.x, size, trace, sum});
+    take_gradient(stream, is_recorded, {signal, nullptr, row.dy, row.x, size, trace, sum});
   } else {
     write_row(stream, i, learner);
-    stream.trace_update({signal, gradient, {}, {}, size, trace, sum});
+    take_gradient(stream, is_recorded, {signal, gradient, {}, {}, size, trace, sum});
   }
   if (is_recorded) stream.is_finite({{trace, 1, size, size}});
 }

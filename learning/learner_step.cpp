@@ -139,8 +139,10 @@ float Learner::gradient_size(NodeId node, std::uint64_t step) const noexcept {
 /// The steps of a settled sample after its errors have reached all layers: norms are added, then all layers move.
 void Learner::move_together(mesh::StepContext& context, NodeId node) noexcept {
   LearnerParts& p = *parts_;
-  const std::uint64_t phase = p.clock.phase(context.step), sample = p.clock.sample_of(context.step);
-  if (phase < p.plan.norm_step() || !p.rings.teaches(sample)) return;
+  const std::uint64_t phase = p.clock.phase(context.step);
+  if (phase < p.plan.norm_step()) return;
+  const std::uint64_t sample = p.clock.sample_of(context.step);
+  if (!p.rings.teaches(sample)) return;
   if (phase == p.plan.norm_step() && node == p.plan.adder()) {
     EligibilityTraces& traces = p.updates.optimizer().traces();
     if (!traces.is_on()) p.updates.add_norms(context);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A step of an agent with an actor and a critic of 2x128 in CartPole, in one environment and in several at once: act,
-// learn, traces, on one thread. Of 150 batches of 20 steps the fastest (`min`) is the one that nothing else
-// disturbed.
+// learn, traces, on one thread; WEFT_BENCH_DEVICE names a device to learn on (vulkan). Of 150 batches of 20 steps the
+// fastest (`min`) is the one that nothing else disturbed.
 
 #include "agent/replayable_mesh.hpp"
 
@@ -13,6 +13,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ mesh::NetworkSpec network(std::int64_t environments) {
 void act(benchmark::State& state) {
   mesh::MeshOptions options;
   options.threads = 1;
+  if (const char* const device = std::getenv("WEFT_BENCH_DEVICE")) options.device = device;
   auto made = ReplayableMesh::begin(network(state.range(0)), true, options);
   WEFT_ASSERT(made, made.error().text());
   EnvironmentLoop& loop = *made->loop();
