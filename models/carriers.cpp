@@ -302,6 +302,8 @@ const Carrier* find_carrier(std::string_view type) noexcept {
   return nullptr;
 }
 
+Encoding packed_ternary_encoding() noexcept { return Encoding(Dtype::ternary, Granularity::tensor); }
+
 void pack_codes(std::span<const std::uint8_t> codes, int bits, std::size_t first, std::span<std::byte> bytes) noexcept {
   if (bits == 8) {
     std::memcpy(bytes.data() + first, codes.data(), codes.size());

@@ -36,6 +36,9 @@ struct Carrier {
 /// Null where a type has none.
 const Carrier* find_carrier(std::string_view type) noexcept;
 
+/// Encoding of matrices that BitNet b1.58 has packed: ternary, one scale a matrix.
+Encoding packed_ternary_encoding() noexcept;
+
 /// The way back: blocks of GGUF for codes of an encoding.
 struct BlockWriter {
   Encoding encoding;

@@ -2,6 +2,7 @@
 
 #include "models/import.hpp"
 
+#include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
 #include "models/weight_plan.hpp"
 
@@ -70,7 +71,7 @@ void set_encodings(const ImportOptions& options, const WeightPlan& plan, Decoder
       continue;
     }
     if (layer.activations == Activations::int8_row) {
-      layer.dtype = Dtype::ternary;
+      layer.dtype = packed_ternary_encoding().dtype;
       continue;
     }
     const bool is_kept = types.size() == 1 && (*types.begin() == "float16" || *types.begin() == "bfloat16");

@@ -310,7 +310,7 @@ Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder
 
 std::optional<Encoding> carried_encoding(const Origin& origin) noexcept {
   if (!origin.adapter.empty()) return std::nullopt;
-  if (origin.type == kPackedTernary) return Encoding(Dtype::ternary, Granularity::tensor);
+  if (origin.type == kPackedTernary) return packed_ternary_encoding();
   const Carrier* const carrier = origin.layout.is_transposed ? nullptr : find_carrier(origin.type);
   if (!carrier) return std::nullopt;
   return carrier->encoding;

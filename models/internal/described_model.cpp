@@ -2,6 +2,7 @@
 
 #include "models/internal/described_model.hpp"
 
+#include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
 
 #include "mesh/mesh.hpp"
@@ -30,7 +31,7 @@ Status pack(const DescribedModel& model, std::size_t parameter, PlannedTensor& p
   const WeightStore& weights = weights_in(model);
   const mesh::NodeId node = weights.parameters()[parameter].node;
   const Encoding& encoding = weights.encoding(node);
-  if (encoding != Encoding(Dtype::ternary, Granularity::tensor))
+  if (encoding != packed_ternary_encoding())
     return fail(Errc::unsupported,
                 model.mesh->graph().nodes()[node].object + ": is " + to_string(encoding) +
                     ", and the model's description says ternary/tensor; weft morph makes that of it");
