@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A language model from nothing: 2.76 million weights learn Shakespeare's plays, and write (docs/shakespeare.md).
+# A language model from nothing: 2.76 million weights learn Shakespeare's plays, and write.
 #   train.sh TEXT [KIND [EPOCHS [FLAG...]]]
 # TEXT: the plays (tinyshakespeare's input.txt). KIND: llama, or ternary, whose matrices have weights of -1, 0 and 1
 # only. EPOCHS: 8. FLAG: for weft run, such as --threads. In an empty directory, with weft on the path. The last tenth of
