@@ -158,7 +158,7 @@ Status read_mxfp4(ByteSpan row, const CodeRow& to) {
 
 // --- the way back ----------------------------------------------------------------------------------------------------
 
-/// The code of 0 in a group.
+/// Code of 0 in a group.
 std::uint8_t zero_code(const CodeRow& row, std::size_t group) {
   return row.zero_points.empty() ? std::uint8_t{0} : row.zero_points[group];
 }
@@ -226,7 +226,7 @@ bool write_signed_q4_0(const CodeRow& row, std::span<std::byte> to) { return wri
 bool write_tq2_0(const CodeRow& row, std::span<std::byte> to) {
   return each_block_of(row, 256, 66, to, [](std::span<std::byte> block, Codes codes, const BlockScale16& scale) {
     for (std::size_t e = 0; e < 256; ++e)
-      block[32 * (e / 128) + e % 32] |= std::byte((codes[e] + 1u & 3u) << 2 * (e % 128 / 32));
+      block[32 * (e / 128) + e % 32] |= std::byte(((codes[e] + 1u) & 3u) << 2 * (e % 128 / 32));
     put_half(block, 64, scale.bits, false);
     return true;
   });

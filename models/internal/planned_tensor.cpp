@@ -108,7 +108,7 @@ ByteBuffer packed_ternary_of(const mesh::Mesh& mesh, const PlannedTensor& planne
     const std::size_t row = slice.layout.row_of(matrix.rows(), o);
     const CodeRow codes = matrix.row(o);
     for (std::size_t k = 0; k < columns; ++k)
-      bytes[row % rows * columns + k] |= std::byte((codes.codes[k] + 1u & 3u) << 2 * (row / rows));
+      bytes[row % rows * columns + k] |= std::byte(((codes.codes[k] + 1u) & 3u) << 2 * (row / rows));
   }
   return bytes;
 }

@@ -90,7 +90,9 @@ TEST_P(Carriers, HoldEveryValueOfABlockAndGiveItsBytesBack) {
     }
   }
   EXPECT_GT(read, 8u);
-  if (writer->type == name) EXPECT_GT(written, 8u);
+  if (writer->type == name) {
+    EXPECT_GT(written, 8u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Carriers, ::testing::ValuesIn(kTypes),

@@ -53,8 +53,10 @@ TEST(QuantizedImport, TakesTheValuesThatBlocksStandFor) {
                   (kept.empty() ? " become float32, which holds them exactly; --dtype makes them smaller"
                                 : " keep their codes as " + kept));
     for (const mesh::LayerSpec& layer : model->graph->spec().layers)
-      if (layer.type == "sequential")
-        EXPECT_EQ(layer.dtype, type == "q8_0" ? Dtype::int8 : type == "q4_0" ? Dtype::uint4 : Dtype::float32);
+      if (layer.type == "sequential") {
+        const Dtype wanted = type == "q8_0" ? Dtype::int8 : type == "q4_0" ? Dtype::uint4 : Dtype::float32;
+        EXPECT_EQ(layer.dtype, wanted);
+      }
     // As float32 they have the values of the blocks, and as they are stored they decode to these.
     const ImportOptions as_floats{.encoding = Encoding(Dtype::float32)};
     const auto stored = imported_mesh(of_blocks, {});

@@ -32,15 +32,15 @@ struct BatchNorm {
 
 /// Some tensors that are one layer.
 struct Module {
-  std::string name;  // what their names have in common, "features.0"
-  std::string type;  // of the layer; "batch_norm": folded into the one before
-  mesh::Options options;
+  std::string name;       // what their names have in common, "features.0"
+  std::string type = "";  // of the layer; "batch_norm": folded into the one before
+  mesh::Options options{};
   std::size_t in = 0, out = 0;  // features or channels, of a norm both
   std::size_t group_in = 0;     // channels of a group of a convolution
-  Shape kernel;                 // of a convolution
-  std::map<std::string, Values> parameters;
-  std::vector<std::string> tensors;
-  BatchNorm batch_norm;
+  Shape kernel{};               // of a convolution
+  std::map<std::string, Values> parameters{};
+  std::vector<std::string> tensors{};
+  BatchNorm batch_norm{};
 };
 
 /// The modules of a file, by name, numbers in their order; what fits none is a problem.
