@@ -38,7 +38,7 @@ class UnitRenewal {
  public:
   UnitRenewal() = default;
   UnitRenewal(const mesh::Mesh& mesh, const LearningOptions& options);
-  /// @error unsupported: a device; no layer can take part, naming the first one and why
+  /// @error unsupported: no layer can take part, naming the first one and why
   static Status check(const mesh::Mesh& mesh, const LearningOptions& options);
 
   /// Bytes of its state and of the lists that it works with.

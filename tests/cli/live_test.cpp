@@ -42,7 +42,7 @@ TEST(Live, GoesOnToTheBitWhereverItIsKilled) {
     const Words words = live(network, kSteps) + Words{"--state", directory,      "--checkpoint-every",
                                                       "1000",    "--durability", run == 0 ? "tick" : "interval=20ms"};
     std::vector<std::string> outs;
-    for (int kills = 0; kills < 6; ++kills) {
+    for (int kills = 0; kills < 7; ++kills) {
       Process process(words);
       const std::size_t wanted = random() % 8;
       const auto lines = [&] {
