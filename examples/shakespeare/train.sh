@@ -4,7 +4,8 @@
 #   train.sh TEXT [KIND [EPOCHS [FLAG...]]]
 # TEXT: the plays (tinyshakespeare's input.txt). KIND: llama, or ternary, whose matrices have weights of -1, 0 and 1
 # only. EPOCHS: 8. FLAG: for weft run, such as --threads. In an empty directory, with weft on the path. The last tenth of
-# the text is measured with. `weft run` is gone on with where it was killed: start the script again.
+# the text is measured with. `weft run` is gone on with where it was killed: start the script again. No run to the end
+# has been measured yet.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 text=$1 kind=${2:-llama} epochs=${3:-8}

@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = next((p for p in (ROOT.parent / "shared/data", ROOT.parent.parent / "shared/data") if p.is_dir()), None)
-TOKENS, BYTES, SECONDS, HEAD = 32, 60_000, "1.5", "7,0,0,0"
+TOKENS, BYTES, SECONDS, HEAD = 32, 60_000, "0.5", "7,0,0,0"
 ONE = ["--threads", "1"]  # so small a model is not faster on more
 
 
