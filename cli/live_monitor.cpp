@@ -25,7 +25,7 @@ LiveMonitor::LiveMonitor(mesh::Mesh& mesh, CommandPlace target)
     : mesh_(mesh), target_(target), agent_(identity_of(mesh)) {
   statistics_.weight_bytes = mesh::MeshAccess::weights(std::as_const(mesh)).allocated_bytes();
   statistics_.state_bytes = mesh::MeshAccess::state(std::as_const(mesh)).bytes();
-  statistics_.acting.emplace();
+  statistics_.acting = LiveStatistics::Acting{};  // not emplace: clang 14 takes it for not constructible there
   measured_ticks_ = mesh.ticks();
 }
 
