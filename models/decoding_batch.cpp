@@ -163,6 +163,16 @@ struct DecodingBatch::Parts {
     }
   }
 
+  /// Those of one token, the last taken, whatever came in the same pass: the head is the largest matrix of small
+  /// models.
+  std::span<const float> last_logits(std::size_t sequence) {
+    const kernels::FlushSubnormals exact;
+    DecodingPass& head = last_pass->splits_head() ? passes[1] : *last_pass;
+    if (&head != last_pass) head.take_features(*last_pass);
+    if (head.splits_head()) run(head, sequence, 1, 0, DecodingPass::Layers::head);
+    return head.logits(0).last(vocabulary());
+  }
+
   /// The pass for exactly so many tokens of one sequence.
   Result<DecodingPass*> pass_of(std::size_t tokens) {
     for (const std::size_t known : {std::size_t{1}, std::size_t{2}, std::size_t{0}})
@@ -315,13 +325,7 @@ Status DecodingBatch::take(std::size_t sequence, std::span<const text::TokenId> 
 
 Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::span<const text::TokenId> ids) {
   WEFT_CHECK(take(sequence, ids));
-  Parts& p = *parts_;
-  const kernels::FlushSubnormals exact;
-  // Logits of one token, whatever came in the same pass: the head is the largest matrix of small models.
-  DecodingPass& head = p.last_pass->splits_head() ? p.passes[1] : *p.last_pass;
-  if (&head != p.last_pass) head.take_features(*p.last_pass);
-  if (head.splits_head()) p.run(head, sequence, 1, 0, DecodingPass::Layers::head);
-  const std::span<const float> logits = head.logits(0).last(p.vocabulary());
+  const std::span<const float> logits = parts_->last_logits(sequence);
   WEFT_CHECK(check_logits(logits, position(sequence) - 1));
   return logits;
 }
@@ -339,9 +343,11 @@ Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, 
   WEFT_CHECK(prepare(ids.size()));
   Parts& p = *parts_;
   if (p.device) {  // which has passes of a few lengths
+    const kernels::FlushSubnormals exact;
     p.each_logits.clear();
     for (const text::TokenId id : ids) {
-      WEFT_TRY(const auto logits, accept(sequence, {&id, 1}));
+      p.take(sequence, {&id, 1});
+      const auto logits = p.last_logits(sequence);
       p.each_logits.insert(p.each_logits.end(), logits.begin(), logits.end());
     }
     return std::span<const float>(p.each_logits);

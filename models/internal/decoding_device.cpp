@@ -4,6 +4,7 @@
 
 #include "mesh/mesh_access.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,9 @@ mesh::DeviceRegion region(std::span<const float> memory, mesh::RegionUse use) {
 
 Result<std::optional<DecodingDevice>> DecodingDevice::make(const mesh::Mesh& mesh, std::span<DecodingPass> passes,
                                                            SequenceStates& states, std::size_t sequences) {
-  if (!mesh::MeshAccess::copies_on_device(mesh) || !states.are_tokenwise()) return std::optional<DecodingDevice>();
+  const bool splits = std::all_of(passes.begin(), passes.end(), [](const auto& pass) { return pass.splits_head(); });
+  if (!mesh::MeshAccess::copies_on_device(mesh) || !states.are_tokenwise() || !splits)
+    return std::optional<DecodingDevice>();
   std::vector<mesh::DeviceRegion> regions;
   const mesh::WeightStore& weights = mesh::MeshAccess::weights(mesh);
   for (std::size_t i = 0; i < weights.parameters().size(); ++i)

@@ -22,7 +22,8 @@ namespace weft::models::internal {
 /// @thread one at a time
 class DecodingDevice {
  public:
-  /// Nothing where the mesh has no device that takes every layer, or a state is no TokenwiseState. `passes` and
+  /// Nothing where the mesh has no device that takes every layer, a state is no TokenwiseState, or
+  /// logits cannot be made apart (DecodingPass::splits_head). `passes` and
   /// `states` stay where they are. @error of a device, memory that it has not among them
   static Result<std::optional<DecodingDevice>> make(const mesh::Mesh& mesh, std::span<DecodingPass> passes,
                                                     SequenceStates& states, std::size_t sequences);
