@@ -170,24 +170,28 @@ TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
   }
 }
 
+/// State hash at the end of a replay from the beginning, with these changes; without any each hash on the way is
+/// compared.
+auto hash_replayed(MemoryFileSystem& files, const std::vector<std::string>& set) {
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.verifies = set.empty();
+  options.from = 0;
+  options.set = set;
+  Replay replay = must(Replay::open(files, "agent", options));
+  must(replay.run());
+  if (set.empty()) {
+    EXPECT_GT(replay.compared(), 5u);
+  }
+  return replay.replayable().hash();
+}
+
 TEST(DriftingAgent, ReplaysToTheSameHashesAndReactsAnewWhereItIsChanged) {
   MemoryFileSystem files;
   const auto calls = script(80);
   Watched watched(files, network());
   watched.run(calls.size(), calls);
-  const auto replayed = [&](const std::vector<std::string>& set) {
-    ReplayOptions options;
-    options.mesh.threads = 1;
-    options.verifies = set.empty();
-    options.from = 0;
-    options.set = set;
-    Replay replay = must(Replay::open(files, "agent", options));
-    must(replay.run());
-    if (set.empty()) {
-      EXPECT_GT(replay.compared(), 5u);
-    }
-    return replay.replayable().hash();
-  };
+  const auto replayed = [&](const std::vector<std::string>& set) { return hash_replayed(files, set); };
   EXPECT_EQ(replayed({}), watched.agent->hash());
   // The same network: what it sees is what it saw.
   EXPECT_EQ(replayed({"learning.drift.boost_samples=6"}), watched.agent->hash());
@@ -205,17 +209,11 @@ TEST(DriftingAgent, ReplaysWhatItDidToItsWeights) {
     Watched watched(files, network("settle", "true", actions));
     watched.run(calls.size(), calls);
     const learning::WeightChanges done = learning::weight_changes(*watched.agent->learner());
-    EXPECT_GE(done.swaps + done.renewed, actions == kBest ? 0u : 1u) << actions;
-    const auto replayed = [&](const std::vector<std::string>& set) {
-      ReplayOptions options;
-      options.mesh.threads = 1;
-      options.verifies = set.empty();
-      options.from = 0;
-      options.set = set;
-      Replay replay = must(Replay::open(files, "agent", options));
-      must(replay.run());
-      return replay.replayable().hash();
-    };
+    // The weights of now may be right most often: that others take over, tests/learning/weight_swap_test.cpp shows.
+    if (actions != kBest) {
+      EXPECT_GE(done.swaps + done.renewed, 1u) << actions;
+    }
+    const auto replayed = [&](const std::vector<std::string>& set) { return hash_replayed(files, set); };
     EXPECT_EQ(replayed({}), watched.agent->hash()) << actions;
     EXPECT_EQ(replayed({"learning.drift.boost_samples=6"}), watched.agent->hash()) << actions;
     const std::string without = network("settle", "true", R"("renew": 0)").learning;
