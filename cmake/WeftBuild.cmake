@@ -128,9 +128,14 @@ function(weft_unite target size)
   endforeach()
 endfunction()
 
-# Code that is not hot, tests and the program around the libraries, is optimised less.
+# Code that is not hot, tests and the program around the libraries, is optimised less; with a sanitizer's checks in it,
+# not at all: clang 14 takes 45 s for a batch of tests of the mesh with -O1, 19 s without (g++, no sanitizer: 23 and 15 s).
 function(weft_compile_fast target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(WEFT_SANITIZE)
+    target_compile_options(${target} PRIVATE -O0)
+  else()
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
 endfunction()
 
 # Reads tools/layers.txt: WEFT_ROOMS, in order, those that have a folder; WEFT_LINKS_<room>, its rooms and packages.

@@ -9,7 +9,11 @@ An arm is a stack behind an embedding of the bytes that the text has, and before
                                exact derivatives forward in time
   diagonal_tanh, diagonal_state  the same with `activation` tanh, of the `output` or of the `state`
   skip WIDTH UNITS             all in one cell, `diagonal` as in diagonal_state, and the dense layer reads the embedding too
+  state_normed WIDTH UNITS INNER  a cell as in diagonal_state, its output divided by its root mean square, a dense layer of
+                               INNER
+  tanh_normed WIDTH UNITS INNER  the same by a cell as in diagonal_tanh, |l| from 0.1 to 0.95, all layers in one cell
   gru UNITS HORIZON            a cell `gru`, errors through HORIZON ticks
+  gru_normed UNITS HORIZON     the same, its output divided by its root mean square
 RATE is that of adamw. A row an arm: bits a byte over the whole pass, mean and sd over seeds, parameters, samples a second.
 Protocol: rates are chosen on the first 100,000 bytes (--bytes), then used once on all.
 """
@@ -41,9 +45,20 @@ def layers_of(arm, vocabulary):
     width, *rest = map(int, numbers)
     layers = [{"type": "embedding", "vocabulary": vocabulary, "out": width, "from": ["x"]}]
     horizon = None
-    if kind == "gru":
+    if kind.startswith("gru"):
         layers.append({"type": "gru", "out": width})
+        if kind == "gru_normed":
+            layers.append({"type": "rms_norm"})
         horizon = rest[0]
+    elif kind == "state_normed":
+        units, inner = rest
+        layers += [cell(units, "diagonal_state"), {"type": "rms_norm"}, dense(inner)]
+    elif kind == "tanh_normed":
+        units, inner = rest
+        layers += [cell(units, "diagonal_tanh") | {"least_size": 0.1, "largest_size": 0.95}, {"type": "rms_norm"},
+                   dense(inner), {"type": "dense", "out": vocabulary}]
+        del layers[0]["from"]
+        return [{"at": [0, 0, 0, 0], "type": "sequential", "from": ["x"], "layers": layers}], horizon
     elif kind == "skip":
         inner = [layers[0] | {"name": "e"}, cell(rest[0], "diagonal_state") | {"name": "d"},
                  dense(width) | {"from": ["e", "d"], "combine": "concat"}, {"type": "dense", "out": vocabulary}]
@@ -61,8 +76,11 @@ def parameters_of(arm, vocabulary):
     kind, *numbers = arm.split()
     width, *rest = map(int, numbers)
     count = vocabulary * width + width * vocabulary + vocabulary
-    if kind == "gru":
-        return count + 3 * (2 * width * width + 2 * width)
+    if kind.startswith("gru"):
+        return count + 3 * (2 * width * width + 2 * width) + (width if kind == "gru_normed" else 0)
+    if kind.endswith("_normed"):
+        units, inner = rest
+        return vocabulary * (width + inner + 1) + 2 * units * (width + 2) + (2 * units + 1) * inner
     units, depth = rest if kind != "skip" else (*rest, 1)
     skipped = width * width if kind == "skip" else 0
     return count + depth * (2 * units * width + 2 * units + 2 * units * width + width) + skipped
