@@ -183,7 +183,7 @@ class ModelReader {
     if (form_of(block, part) == Form::numbers) return {find(layer_path(block, part)), weights + all, weights};
     return {find(layer_path(block, part) + ".biases"), all, 0};
   }
-  /// Whether any of a bias' values is not 0. False where they cannot be read, which is told later.
+  /// True where a bias has a value that is not 0; false where it cannot be read, which is told later.
   bool has_bias(const Biases& biases, std::size_t first, std::size_t count) const {
     if (!biases.blob) return false;
     std::vector<float> values(count);
