@@ -60,7 +60,6 @@ class ReplayableMesh {
   const mesh::Mesh& mesh() const noexcept { return *mesh_; }
   /// Null: no learner.
   learning::Learner* learner() noexcept { return learner_.get(); }
-  const learning::Learner* learner() const noexcept { return learner_.get(); }
   /// Null: the network has no section "reinforcement", or does not learn.
   EnvironmentLoop* loop() noexcept { return loop_.get(); }
   const EnvironmentLoop* loop() const noexcept { return loop_.get(); }
