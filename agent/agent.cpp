@@ -400,6 +400,7 @@ Result<Checkpointer::Content> Agent::encode(const storage::JournalPlace& place, 
   mesh::LayerHash rule;
   if (has_learner_) {
     extras.tensors = learner_snapshot_.tensors();
+    extras.kept_ticks = learner_snapshot_.kept_ticks();
     rule = [this](mesh::NodeId node, StateHasher& hasher) { learner_snapshot_.hash_layer(node, hasher); };
   }
   if (!loop_snapshot_.empty())

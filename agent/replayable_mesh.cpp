@@ -151,6 +151,7 @@ Result<ReplayableMesh> ReplayableMesh::copy(mesh::MeshOptions options) {
   if (learner_) {
     rule.take(*learner_);
     extras.tensors = rule.tensors();
+    extras.kept_ticks = rule.kept_ticks();
   }
   const std::vector<std::byte> loop = loop_ ? loop_->save() : std::vector<std::byte>();
   if (!loop.empty()) extras.tensors.push_back({kLoopTensor, "bytes", Shape{loop.size()}, ByteSpan(loop)});

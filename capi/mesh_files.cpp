@@ -44,6 +44,7 @@ Result<ByteSource> content_of(MeshState& state, bool live) {
   mesh::CheckpointExtras extras;
   if (live && state.attached) {
     extras.tensors = learning::learner_tensors(*state.attached);
+    extras.kept_ticks = learning::kept_ticks(*state.attached);
     extras.learning = state.section;
   }
   return mesh::entity_of(*own, live, extras);

@@ -41,7 +41,7 @@ struct ImportRequest {
   std::uint64_t max_memory = 0;
   std::vector<std::string> shapes, pins;  // of an ONNX file's inputs, or of weights alone
   std::vector<std::string> order;         // of modules
-  std::string activation, adapter;
+  std::string activation, adapter, tokenizer;
   std::size_t heads = 0;
   bool json = false;
 };
@@ -152,6 +152,8 @@ Status import_foreign_model(const ImportRequest& request) {
     return fail(Errc::invalid_argument, "--activation, --heads and --order are for a safetensors file alone");
   if (!request.adapter.empty() && (is_weights || models::is_onnx_path(request.model)))
     return fail(Errc::invalid_argument, "--adapter: adapters are of language models, and MODEL is none");
+  if (!request.tokenizer.empty() && (is_weights || models::is_onnx_path(request.model)))
+    return fail(Errc::invalid_argument, "--tokenizer: tokenizers are of language models, and MODEL is none");
   if (is_weights) return import_weights(request);
   if (models::is_onnx_path(request.model)) return import_graph(request);
   if (!request.shapes.empty() || !request.pins.empty())
@@ -160,6 +162,7 @@ Status import_foreign_model(const ImportRequest& request) {
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
   options.tokens = request.tokens;
   options.adapter = request.adapter;
+  options.tokenizer = request.tokenizer;
   options.max_memory = request.max_memory;
   WEFT_TRY(const models::ImportedModel model,
            models::import_model(storage::real_file_system(), request.model, options));
@@ -174,8 +177,10 @@ Status import_foreign_model(const ImportRequest& request) {
 Verb add_import(CLI::App& program) {
   CLI::App* app = add_verb(program, "import", "Turn the files of a model into an .entity file");
   auto request = std::make_shared<ImportRequest>();
-  add_argument(*app, "MODEL", request->model,
-               "A folder as Hugging Face keeps it, a GGUF file, an ONNX file, or a safetensors file of weights alone")
+  add_argument(
+      *app, "MODEL", request->model,
+      "A folder as Hugging Face keeps it, a GGUF file, a language model of Loom, an ONNX file, or a safetensors "
+      "file of weights alone")
       .required();
   add_output(*app, request->out);
   add_encoding_flags(*app, request->encoding);
@@ -190,6 +195,9 @@ Verb add_import(CLI::App& program) {
       .type_name("NAME=NUMBER");
   add_option(*app, "adapter", request->adapter,
              "Of a language model: a folder of PEFT with adapters (LoRA) that are added to its matrices")
+      .type_name("FOLDER");
+  add_option(*app, "tokenizer", request->tokenizer,
+             "Of a language model: a folder whose tokenizer and templates are kept with it, in place of its own")
       .type_name("FOLDER");
   std::vector<std::string> activations;
   for (int i = 0; i < kernels::kActivationCount; ++i)

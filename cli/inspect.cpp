@@ -13,6 +13,7 @@
 #include "mesh/device/device_assignment.hpp"
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
+#include "mesh/persistence/entity_model.hpp"
 #include "mesh/runtime/cell.hpp"
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
@@ -35,18 +36,21 @@ namespace {
 struct InspectRequest {
   std::string file;
   std::uint64_t max_memory = 0;
-  bool json = false;
+  bool json = false, weights = false;
 };
 
-/// A network as it is shown. Without a mesh its weights were not drawn, and nothing of them is shown.
+/// A network as it is shown. Without a mesh its weights were not read or drawn, and nothing of them is shown.
 struct Shown {
   const mesh::Graph& graph;
   const mesh::Mesh* mesh = nullptr;
   bool has_masters = true;  // besides what is stored
   bool is_folded = false;   // layers alike that follow each other are shown once
   ProgressLine* progress = nullptr;
+  std::size_t saved_sessions = 1;  // in the file, as are
+  std::uint64_t saved_ticks = 0;
 
-  std::size_t sessions() const { return mesh ? mesh->sessions() : 1; }
+  std::size_t sessions() const { return mesh ? mesh->sessions() : saved_sessions; }
+  std::uint64_t ticks() const { return mesh ? mesh->ticks() : saved_ticks; }
   Encoding encoding(mesh::NodeId layer) const {
     return mesh ? mesh::MeshAccess::weights(*mesh).encoding(layer) : graph.nodes()[layer].encoding;
   }
@@ -334,8 +338,8 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
           {"weight_bytes", totals.weight_bytes},
           {"multiply_adds", totals.multiply_adds},
           {"bytes_touched", totals.bytes_touched},
-          {"state_bytes",
-           has_mesh ? mesh::MeshAccess::state(*shown.mesh).bytes() : mesh::State::bytes_for(graph, {1, 2, false})},
+          {"state_bytes", has_mesh ? mesh::MeshAccess::state(*shown.mesh).bytes()
+                                   : mesh::State::bytes_for(graph, {shown.sessions(), 2, false})},
           {"memory", memory_of(shown)},
           {"sessions", shown.sessions()},
           {"device", graph.spec().device},
@@ -345,7 +349,7 @@ Json describe(const Model& model, const Shown& shown, bool is_live) {
           {"latency_left_out", latencies.left_out},
           {"loops", loops_of(graph)},
           {"settle_ticks", graph.settle_ticks()},
-          {"ticks", has_mesh ? shown.mesh->ticks() : 0},
+          {"ticks", shown.ticks()},
           {"live", is_live},
           {"state_hash", has_mesh ? Json(to_string(shown.mesh->state_hash())) : Json()}};
 }
@@ -378,17 +382,24 @@ void print(const Model& model, const Shown& shown, bool is_live, bool json) {
   print_network(escaped_texts(description));
 }
 
-/// A network file is described without drawing its weights; an .entity file with what it holds.
+/// A network is described without its weights, unless they are asked for and the file has some.
 Status look_at(const Model& model, const InspectRequest& request, ProgressLine& progress) {
   progress.show(grouped(model.spec.layers.size()) + " layers");
   const auto shown = [&](const mesh::Graph& graph) {
     return Shown{graph, nullptr, true, !request.json && graph.nodes().size() > kListed, &progress};
   };
-  if (!model.entity) {
+  if (!model.entity || !request.weights) {
     auto graph = mesh::Graph::build(model.spec);
     if (!graph) return fail(blamed(std::move(graph).error(), model.path));
-    WEFT_CHECK(check_memory(shown(*graph), model.path, request.max_memory));
-    print(model, shown(*graph), false, request.json);
+    Shown alone = shown(*graph);
+    const bool is_live = model.entity && mesh::holds_live_state(*model.entity);
+    if (is_live) {
+      const Json& live = model.entity->meta()["live"];
+      alone.saved_sessions = mesh::sessions_of(*model.entity);
+      if (live.is_object() && live["ticks"].is_natural()) alone.saved_ticks = live["ticks"].get<std::uint64_t>();
+    }
+    WEFT_CHECK(check_memory(alone, model.path, request.max_memory));
+    print(model, alone, is_live, request.json);
     return {};
   }
   mesh::MeshOptions options;
@@ -411,13 +422,15 @@ Verb add_inspect(CLI::App& program) {
   add_argument(*app, "FILE", request->file,
                "A network file, an .entity file, or a model of others: GGUF, ONNX, safetensors, a Hugging Face folder")
       .required();
+  add_flag(*app, "weights", request->weights,
+           "Of an .entity file: read its weights and state too, for scales, errors of types and the state hash");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
             if (is_foreign_model(request->file)) return inspect_foreign_model(request->file, request->json);
             ProgressLine progress;
             progress.show("reading " + request->file);
-            WEFT_TRY(const Model model, read_model(request->file));
+            WEFT_TRY(const Model model, read_model(request->file, request->weights));
             return look_at(model, *request, progress);
           }};
 }

@@ -182,7 +182,8 @@ void print_network(const Json& d) {
   print_loops(d["loops"]);
   if (d["live"] == true) std::printf("live        at tick %s\n", number(d["ticks"]).c_str());
   if (d["state_hash"].is_null())
-    std::printf("state hash  by `weft hash`: this network has not run\n");
+    std::printf("state hash  by `weft hash`%s\n",
+                d["kind"] == "network" ? ": this network has not run" : " or --weights");
   else
     std::printf("state hash  %s\n", d["state_hash"].get<std::string>().c_str());
 }

@@ -7,10 +7,12 @@
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 
+#include "models/model_files.hpp"
 #include "models/onnx/onnx_import.hpp"
 #include "models/state_dict/state_dict_import.hpp"
 
 #include "formats/gguf/gguf.hpp"
+#include "formats/loom/loom_entity.hpp"
 #include "formats/onnx/onnx.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/file_system.hpp"
@@ -28,6 +30,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -71,6 +74,16 @@ bool is_safetensors(const std::string& path) {
 
 bool is_onnx(const std::string& path) {
   return models::is_onnx_path(path) || (is_file(path) && formats::is_onnx(as_bytes(beginning_of(path))));
+}
+
+/// A language model of Loom.
+std::optional<formats::LoomEntityFile> loom_model_at(const std::string& path) {
+  if (!is_file(path) || !formats::is_loom_entity(as_bytes(beginning_of(path)))) return std::nullopt;
+  auto bytes = storage::real_file_system().map(path, std::size_t{1} << 44);
+  if (!bytes) return std::nullopt;
+  auto file = formats::decode_loom_entity(*std::move(bytes), path);
+  if (!file || file->transformer().is_null()) return std::nullopt;
+  return *std::move(file);
 }
 
 Json value_of(const formats::GgufValue& value) {
@@ -131,6 +144,61 @@ Result<Json> describe_gguf(const std::string& path) {
                    {"metadata", std::move(metadata)},
                    {"warnings", Json::array()}};
   describe_tensors(file, description);
+  return description;
+}
+
+/// Keys of `from` and of objects inside it.
+void add_keys(const Json& from, const std::string& before, Json& to) {
+  for (const auto& [key, value] : from.members())
+    if (value.is_object())
+      add_keys(value, before + key + ".", to);
+    else
+      to[before + key] = value;
+}
+
+/// Its blobs stand for tensors: how they divide is the importer's to know.
+Result<Json> describe_loom(const std::string& path, const formats::LoomEntityFile& file) {
+  Json metadata = Json::object(), tensors = Json::array(), types = Json::array();
+  add_keys(file.transformer(), "transformer.", metadata);
+  struct Total {
+    std::uint64_t tensors = 0, parameters = 0, bytes = 0;
+  };
+  std::map<std::string, Total> by_type;
+  Total all;
+  for (const formats::LoomBlob& blob : file.blobs()) {
+    using Form = formats::LoomBlob::Form;
+    const std::string type = blob.form == Form::blocks ? "q4_0"
+                             : blob.form == Form::ternary
+                                 ? "bitnet_ternary"
+                                 : std::string(name(blob.is_native ? blob.dtype : Dtype::float32));
+    // Of packed ones the header does not say it.
+    const std::uint64_t weights =
+        blob.form != Form::numbers
+            ? 0
+            : blob.bytes.size() * 8 / static_cast<unsigned>(bits(blob.is_native ? blob.dtype : Dtype::float32));
+    for (Total* const total : {&by_type[type], &all})
+      ++total->tensors, total->parameters += weights, total->bytes += blob.bytes.size();
+    tensors.push_back({{"name", blob.path},
+                       {"type", type},
+                       {"shape", weights ? Shape{static_cast<std::size_t>(weights)} : Shape{}},
+                       {"bytes", blob.bytes.size()}});
+  }
+  for (const auto& [type, total] : by_type)
+    types.push_back(
+        {{"type", type}, {"tensors", total.tensors}, {"parameters", total.parameters}, {"bytes", total.bytes}});
+  Json description{{"kind", "loom"},
+                   {"file", path},
+                   {"family", Json()},
+                   {"metadata", std::move(metadata)},
+                   {"warnings", Json::array()},
+                   {"parameters", all.parameters},
+                   {"weight_bytes", all.bytes},
+                   {"types", std::move(types)},
+                   {"tensors", std::move(tensors)}};
+  if (const auto opened = models::open_model_files(storage::real_file_system(), path))
+    description["family"] = std::string(opened->family->name);
+  else
+    description["warnings"].push_back("weft import: " + opened.error().text());
   return description;
 }
 
@@ -244,6 +312,7 @@ void print_description(const Json& d) {
   const std::string& kind = d["kind"].text();
   std::printf("%s%s%s\n\n",
               kind == "gguf"           ? "GGUF"
+              : kind == "loom"         ? "language model of Loom"
               : kind == "onnx"         ? "ONNX"
               : kind == "hugging_face" ? "Hugging Face folder"
                                        : "safetensors",
@@ -274,17 +343,20 @@ void print_description(const Json& d) {
 }  // namespace
 
 bool is_foreign_model(const std::string& path) {
-  if (!is_folder(path)) return is_gguf(path) || is_safetensors(path) || is_onnx(path);
+  if (!is_folder(path))
+    return is_gguf(path) || is_safetensors(path) || is_onnx(path) || loom_model_at(path).has_value();
   for (const char* const name : {"/config.json", "/model.safetensors", "/model.safetensors.index.json"})
     if (is_file(path + name)) return true;
   return false;
 }
 
 Status inspect_foreign_model(const std::string& path, bool json) {
-  WEFT_TRY(const Json description, is_folder(path) ? describe_folder(path)
-                                   : is_gguf(path) ? describe_gguf(path)
-                                   : is_onnx(path) ? describe_onnx(path)
-                                                   : describe_safetensors(path));
+  const auto loom = loom_model_at(path);
+  WEFT_TRY(const Json description, loom              ? describe_loom(path, *loom)
+                                   : is_folder(path) ? describe_folder(path)
+                                   : is_gguf(path)   ? describe_gguf(path)
+                                   : is_onnx(path)   ? describe_onnx(path)
+                                                     : describe_safetensors(path));
   if (json)
     print_json(description);
   else

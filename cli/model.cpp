@@ -25,14 +25,21 @@ namespace weft::cli {
 namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 40;
 
-Status import(storage::MappedFile bytes, Model& model) {
+Status import(storage::MappedFile bytes, bool reads_weights, Model& model) {
   WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), model.path));
-  auto imported = mesh::import_loom_entity(file);
-  if (!imported) return fail(std::move(imported).error().within(model.path));
-  model.spec = std::move(imported->spec);
-  model.entity = std::move(imported->file);
   model.is_imported = true;
-  model.notes = std::move(imported->notes);
+  if (reads_weights) {
+    auto imported = mesh::import_loom_entity(file);
+    if (!imported) return fail(std::move(imported).error().within(model.path));
+    model.spec = std::move(imported->spec);
+    model.entity = std::move(imported->file);
+    model.notes = std::move(imported->notes);
+  } else {
+    auto described = mesh::describe_loom_entity(file);
+    if (!described) return fail(std::move(described).error().within(model.path));
+    model.spec = std::move(described->spec);
+    model.notes = std::move(described->notes);
+  }
   for (const std::string& note : model.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(model.path).c_str(), escaped(note).c_str());
   return {};
@@ -49,7 +56,7 @@ bool is_table(std::string_view text) {
 }
 }  // namespace
 
-Result<Model> read_model(const std::string& path) {
+Result<Model> read_model(const std::string& path, bool reads_weights) {
   storage::FileSystem& files = storage::real_file_system();
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown))
@@ -63,7 +70,7 @@ Result<Model> read_model(const std::string& path) {
   model.folder = storage::parent_path(path);
   model.file_bytes = bytes.size();
   if (formats::is_loom_entity(bytes.bytes())) {
-    WEFT_CHECK(import(std::move(bytes), model));
+    WEFT_CHECK(import(std::move(bytes), reads_weights, model));
     return model;
   }
   if (!formats::is_entity(bytes.bytes())) {

@@ -28,8 +28,9 @@ struct Model {
 };
 
 /// Reads a network file or an .entity file; which one, its first bytes say. Notes go to stderr, a line each.
+/// `reads_weights`: false where nothing is computed; of one of Loom then only the network is there.
 /// @error not_found, storage; whatever its reader refuses, with the file's name in front
-Result<Model> read_model(const std::string& path);
+Result<Model> read_model(const std::string& path, bool reads_weights = true);
 
 /// The same, or the newest checkpoint of the run that is kept in the directory `path`, which is only read, so the run
 /// may be going on. That it is of an earlier moment is said on stderr.

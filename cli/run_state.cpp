@@ -403,6 +403,7 @@ Result<ByteSource> RunState::snapshot(std::optional<std::string> stream) {
   run["state_hash"] = to_string(mesh().state_hash());
   mesh::CheckpointExtras extras;
   extras.tensors = learning::learner_tensors(*learner_);
+  extras.kept_ticks = learning::kept_ticks(*learner_);
   extras.meta_json = Json{{"run", run}}.dump();
   extras.stream = std::move(stream);
   return mesh::entity_of(mesh(), true, extras);
@@ -481,7 +482,10 @@ Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
 Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const std::string& path) {
   mesh::CheckpointExtras extras;
   if (live && model.entity) extras.meta_json = mesh::extras_of(*model.entity);
-  if (live && loaded.learner) extras.tensors = learning::learner_tensors(*loaded.learner);
+  if (live && loaded.learner) {
+    extras.tensors = learning::learner_tensors(*loaded.learner);
+    extras.kept_ticks = learning::kept_ticks(*loaded.learner);
+  }
   if (!model.spec.stream.empty()) {
     auto stream = learning::read_stream(model.spec.stream);
     if (!stream) return fail(std::move(stream).error().within(model.path));

@@ -113,7 +113,9 @@ void add_draft_flags(CLI::App& verb, std::string& model, models::DraftOptions& t
 
 void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
   GenerateOptions& to = flags.options;
-  add_argument(verb, "MODEL", flags.model, "What weft import made, or a folder or GGUF file that it takes").required();
+  add_argument(verb, "MODEL", flags.model,
+               "What weft import made, or a folder, GGUF file or file of Loom that it takes")
+      .required();
   add_option(verb, "tokens", to.most_tokens, or_number("Tokens to write, at most", to.most_tokens))
       .within(std::uint64_t{1}, GenerateOptions::kMostTokens);
   add_candidate_flags(verb, to.sampler);

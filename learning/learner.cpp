@@ -379,6 +379,15 @@ void Learner::collect_scores() {
   }
 }
 
+std::size_t kept_ticks(const Learner& learner) noexcept {
+  const LearnerParts& p = *learner.parts_;
+  // A sample's first firing reads the present tick, and errors of distance r what was published r ticks before its
+  // last: r is below `deepest`. Targets that come late meet what is older, and traces hold nothing back.
+  const bool is_own =
+      !p.clock.is_pipelined() && p.plan.deepest <= p.plan.hold && p.options.late == Late::none && !p.options.traces;
+  return is_own ? 1 : 0;
+}
+
 std::span<const Score> Learner::scores() const noexcept { return parts_->pending_scores; }
 void Learner::clear_scores() noexcept {
   parts_->pending_scores.clear();

@@ -178,6 +178,7 @@ class Learner final : public mesh::StepRule {
   friend std::vector<mesh::NodeId> layers_without_errors(const Learner& learner);
   friend std::span<const std::uint64_t> stored_samples(const Learner& learner) noexcept;
   friend void number_from(Learner& learner, Ticket next) noexcept;
+  friend std::size_t kept_ticks(const Learner& learner) noexcept;
   explicit Learner(std::unique_ptr<LearnerParts> parts);
   Status check(std::span<const mesh::RunInput> inputs, std::uint64_t samples) const;
   Status check(std::span<const Target> targets, std::uint64_t samples, bool is_late) const;
@@ -192,6 +193,11 @@ class Learner final : public mesh::StepRule {
 
   std::unique_ptr<LearnerParts> parts_;
 };
+
+/// Ticks of a mesh's past, back from the present one, that steps to come can read: a settled learner between two
+/// samples reads the present one alone, where errors travel no further back than a sample's own ticks. 0: all that is
+/// kept.
+std::size_t kept_ticks(const Learner& learner) noexcept;
 
 /// The detector of drift that takes a learner's scores (`drift`); its events are cleared with them.
 DriftWatch& drift_of(Learner& learner) noexcept;

@@ -143,6 +143,7 @@ class LearnerSnapshot::Copier final : public OutArchive {
 
 void LearnerSnapshot::take(Learner& learner) {
   const mesh::RuleState& rule = *learner.saved();
+  kept_ticks_ = learning::kept_ticks(learner);
   mesh::MeshAccess::sync(learner.mesh(), false);
   messages_.clear();
   WordArchive words(messages_, kUnderWay);

@@ -32,6 +32,8 @@ class LearnerSnapshot {
   /// Copies the state as it is between runs.
   void take(Learner& learner);
   const std::vector<formats::Tensor>& tensors() const noexcept { return tensors_; }
+  /// learning::kept_ticks of the learner; 0 before the first one.
+  std::size_t kept_ticks() const noexcept { return kept_ticks_; }
   /// As the rule's part of a layer's hash was then; for mesh::state_hash.
   void hash_layer(mesh::NodeId node, StateHasher& hasher) const;
 
@@ -44,6 +46,7 @@ class LearnerSnapshot {
   AlignedBuffer<std::byte> bytes_;
   mesh::BatchCopy copies_;
   std::vector<std::uint32_t> messages_;
+  std::size_t kept_ticks_ = 0;
   std::vector<std::byte> open_;  // samples that wait for their targets, as the last layer's hash takes them
 };
 

@@ -156,6 +156,20 @@ Status read_mxfp4(ByteSpan row, const CodeRow& to) {
   });
 }
 
+Status read_loom_blocks(ByteSpan row, const CodeRow& to) {
+  return each_block(row, 20, 32, to, [&](ByteSpan block, std::span<std::uint8_t> codes, std::size_t group) -> Status {
+    float scale = 0;
+    std::memcpy(&scale, block.data(), sizeof scale);
+    for (std::size_t e = 0; e < 32; ++e) {
+      codes[e] = static_cast<std::uint8_t>(byte_at(block, 4 + e / 2) >> e % 2 * 4 & 15);
+      if (scale == 0) codes[e] = 0;
+      if (codes[e] == 8) return fail(Errc::unsupported, "has the code -8, which int4 has not");
+    }
+    to.scales[group] = positive(scale);
+    return {};
+  });
+}
+
 // --- the way back ----------------------------------------------------------------------------------------------------
 
 /// Code of 0 in a group.
@@ -289,14 +303,15 @@ const BlockWriter* find_block_writer(const Encoding& encoding) noexcept {
 
 const Carrier* find_carrier(std::string_view type) noexcept {
   constexpr Granularity kBlocks = Granularity::block32;
-  static const std::array<Carrier, 8> kCarriers{{{"q8_0", Encoding(Dtype::int8, kBlocks), read_q8_0},
+  static const std::array<Carrier, 9> kCarriers{{{"q8_0", Encoding(Dtype::int8, kBlocks), read_q8_0},
                                                  {"q5_0", Encoding(Dtype::int8, kBlocks), read_q5_0},
                                                  {"q4_0", Encoding(Dtype::uint4, kBlocks), read_q4_0},
                                                  {"tq1_0", Encoding(Dtype::int2, kBlocks), read_tq1_0},
                                                  {"tq2_0", Encoding(Dtype::int2, kBlocks), read_tq2_0},
                                                  {"q1_0", Encoding(Dtype::binary, kBlocks), read_q1_0},
                                                  {"q2_0", Encoding(Dtype::uint2, kBlocks), read_q2_0},
-                                                 {"mxfp4", Encoding(Dtype::fp4, kBlocks), read_mxfp4}}};
+                                                 {"mxfp4", Encoding(Dtype::fp4, kBlocks), read_mxfp4},
+                                                 {kLoomBlocks, Encoding(Dtype::int4, kBlocks), read_loom_blocks}}};
   for (const Carrier& carrier : kCarriers)
     if (carrier.type == type) return &carrier;
   return nullptr;

@@ -13,6 +13,10 @@
 
 namespace weft::models {
 
+/// Type of a tensor: blocks of 32 as Loom packs them (formats/loom/loom_blocks.hpp), each its float32 scale and then
+/// 16 bytes of codes.
+inline constexpr std::string_view kLoomBlocks = "loom_q4_0";
+
 /// One row of a matrix as codes of a type of Weft's, a byte each in the low bits, with the scales and zero points of
 /// its groups.
 struct CodeRow {
@@ -21,16 +25,17 @@ struct CodeRow {
   std::span<std::uint8_t> zero_points;  // empty where the type has none
 };
 
-/// A type of GGUF whose blocks hold the codes and scales of one of Weft's types, so that neither way is anything
-/// rounded.
+/// A type of GGUF, or kLoomBlocks, whose blocks hold the codes and scales of one of Weft's types, so that neither way
+/// is anything rounded.
 ///   q8_0, q5_0 int8/block32; q4_0 uint4/block32; tq1_0, tq2_0 int2/block32; q1_0 binary/block32; q2_0 uint2/block32;
-///   mxfp4 fp4/block32
+///   mxfp4 fp4/block32; kLoomBlocks int4/block32
 /// Blocks longer than 32 repeat their scale. A block of zeros has the scale 2^-126; a negative scale becomes positive,
 /// its codes the others.
 struct Carrier {
   std::string_view type;  // as Tensor::type has it
   Encoding encoding;
-  /// @error unsupported: a code or scale that Weft's type does not have: -128, 2^127 and 2^-127 of mxfp4; not_finite
+  /// @error unsupported: a code or scale that Weft's type does not have: -128 and -8, 2^127 and 2^-127 of mxfp4;
+  /// not_finite
   Status (*read)(ByteSpan row, const CodeRow& to);
 };
 /// Null where a type has none.

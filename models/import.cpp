@@ -109,7 +109,12 @@ Result<Decoder> describe_decoder(const ModelFiles& opened) {
 }
 
 Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path, const ImportOptions& options) {
-  WEFT_TRY(const ModelFiles opened, open_model_files(files, path));
+  WEFT_TRY(ModelFiles opened, open_model_files(files, path));
+  if (!options.tokenizer.empty()) {
+    WEFT_TRY(opened.kept, read_kept_files(files, options.tokenizer));
+    if (opened.kept.empty())
+      return fail(Errc::not_found, options.tokenizer + ": holds no tokenizer.json, no tokenizer_config.json");
+  }
   ImportedModel model;
   model.family = opened.family;
   WEFT_TRY(model.decoder, describe_decoder(opened));

@@ -30,6 +30,7 @@ struct ImportOptions {
   /// with an adapter become float32.
   std::optional<Encoding> encoding = std::nullopt;
   std::size_t tokens = 0;        // that the network takes at once; 0: 64, or as many positions as the model has
+  std::string tokenizer = "";    // folder whose tokenizer and templates are kept with it; empty: those beside the model
   std::string adapter = "";      // folder of PEFT's adapters that are added to the matrices; empty: none
   std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
 };

@@ -10,6 +10,7 @@
 
 #include "formats/entity/entity.hpp"
 #include "formats/gguf/gguf.hpp"
+#include "formats/loom/loom_entity.hpp"
 #include "storage/file_system.hpp"
 #include "text/tokenizer_file.hpp"
 
@@ -118,7 +119,7 @@ Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::s
   if (!std::filesystem::is_directory(path, unknown)) {
     WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestModel));
     if (formats::is_entity(bytes.bytes())) return formats::decode_entity(std::move(bytes), path);
-    if (!formats::is_gguf(bytes.bytes()))
+    if (!formats::is_gguf(bytes.bytes()) && !formats::is_loom_entity(bytes.bytes()))
       return fail(Errc::parse_failed, path + ": is neither an .entity file nor a GGUF file");
   }
   WEFT_TRY(const ImportedModel imported, import_model(files, path));

@@ -3,8 +3,10 @@
 #include "models/model_files.hpp"
 
 #include "models/internal/gguf_config.hpp"
+#include "models/internal/loom_model.hpp"
 
 #include "formats/gguf/gguf.hpp"
+#include "formats/loom/loom_entity.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/file_system.hpp"
 
@@ -16,6 +18,7 @@
 namespace weft::models {
 namespace {
 
+constexpr std::size_t kLargestFile = std::size_t{1} << 44;
 constexpr std::size_t kLargestText = std::size_t{128} << 20;
 constexpr std::array<std::string_view, 4> kKeptFiles{"tokenizer.json", "tokenizer_config.json",
                                                      "generation_config.json", "chat_template.jinja"};
@@ -79,12 +82,7 @@ Result<ModelFiles> open_folder(storage::FileSystem& files, const std::string& pa
   opened.warnings = std::move(model.warnings);
   for (const auto& [key, value] : model.notes)
     if (opened.tensors->contains(value) && !opened.tensors->contains(key)) opened.aliases.emplace_back(key, value);
-  for (const std::string_view kept : kKeptFiles) {
-    const std::string file = path + "/" + std::string(kept);
-    if (!is_regular_file(file)) continue;
-    WEFT_TRY(const ByteBuffer text, files.read(file, kLargestText));
-    opened.kept.push_back({std::string(kept), std::make_shared<const std::string>(as_text(text))});
-  }
+  WEFT_TRY(opened.kept, read_kept_files(files, path));
   return opened;
 }
 
@@ -97,9 +95,24 @@ std::string ModelFiles::find(std::string_view name) const {
   return {};
 }
 
+Result<std::vector<KeptFile>> read_kept_files(storage::FileSystem& files, const std::string& folder) {
+  std::vector<KeptFile> found;
+  for (const std::string_view name : kKeptFiles) {
+    const std::string file = folder + "/" + std::string(name);
+    if (!is_regular_file(file)) continue;
+    WEFT_TRY(const ByteBuffer text, files.read(file, kLargestText));
+    found.push_back({std::string(name), std::make_shared<const std::string>(as_text(text))});
+  }
+  return found;
+}
+
 Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path) {
   std::error_code unknown;
-  return std::filesystem::is_directory(path, unknown) ? open_folder(files, path) : open_gguf(files, path);
+  if (std::filesystem::is_directory(path, unknown)) return open_folder(files, path);
+  WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestFile));
+  if (!formats::is_loom_entity(bytes.bytes())) return open_gguf(files, path);
+  WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), path));
+  return internal::loom_model(file, path);
 }
 
 }  // namespace weft::models

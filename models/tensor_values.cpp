@@ -2,6 +2,8 @@
 
 #include "models/tensor_values.hpp"
 
+#include "models/carriers.hpp"
+
 #include "formats/gguf/gguf_blocks.hpp"
 
 #include "core/dtype.hpp"
@@ -28,14 +30,29 @@ void decode_numbers(ByteSpan bytes, std::span<float> values) {
   }
 }
 
+/// Blocks of kLoomBlocks.
+void decode_loom_blocks(ByteSpan bytes, std::span<float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const ByteSpan block = bytes.subspan(i / 32 * 20, 20);
+    float scale = 0;
+    std::memcpy(&scale, block.data(), sizeof scale);
+    const unsigned code = std::to_integer<unsigned>(block[4 + i % 32 / 2]) >> i % 2 * 4 & 15;
+    values[i] = static_cast<float>(code > 7 ? static_cast<int>(code) - 16 : static_cast<int>(code)) * scale;
+  }
+}
+
 }  // namespace
 
 bool has_values(std::string_view type) noexcept {
   if (const auto dtype = parse_dtype(type)) return is_plain(*dtype);
-  return formats::find_gguf_type(type).has_value();
+  return type == kLoomBlocks || formats::find_gguf_type(type).has_value();
 }
 
 Status decode_values(std::string_view type, ByteSpan bytes, std::span<float> values) {
+  if (type == kLoomBlocks) {
+    decode_loom_blocks(bytes, values);
+    return {};
+  }
   const auto dtype = parse_dtype(type);
   if (!dtype && formats::find_gguf_type(type)) return formats::dequantize(type, bytes, values);
   if (!dtype || !is_plain(*dtype)) return fail(Errc::unsupported, std::string(type) + " is no type of weights here");

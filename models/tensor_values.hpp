@@ -13,7 +13,8 @@
 
 namespace weft::models {
 
-/// True for types whose values `decode_values` gives: float64, float32, float16, bfloat16 and the blocks of GGUF.
+/// True for types whose values `decode_values` gives: float64, float32, float16, bfloat16 and the blocks of GGUF and
+/// of Loom.
 bool has_values(std::string_view type) noexcept;
 
 /// Values as float32: float64 rounded to the nearest, all others exactly.

@@ -93,7 +93,14 @@ Result<LoomBlob> read_blob(const JsonValue& value, ByteSpan data, std::size_t& o
   WEFT_TRY(blob.path, row.string("path", kLoomMaxPathSize));
   WEFT_TRY(const std::uint64_t start, row.u64("offset"));
   WEFT_TRY(const std::uint64_t length, row.u64("length"));
-  WEFT_TRY(blob.dtype, row.one_of("dtype", parse_type, type_names()));
+  WEFT_TRY(const std::string type, row.string("dtype", 64));
+  if (type == "Q4_0") {
+    blob.form = LoomBlob::Form::blocks;
+  } else if (type == "BITNET_TERNARY") {
+    blob.form = LoomBlob::Form::ternary;
+  } else {
+    WEFT_TRY(blob.dtype, row.one_of("dtype", parse_type, type_names()));
+  }
   WEFT_TRY(const float scale, row.f32_or("scale", 0.0f, 0.0f));
   // Left out, or 0: Loom multiplies by 1.
   if (scale != 0.0f) blob.scale = scale;
@@ -118,7 +125,7 @@ struct LoomEntityFile::Content {
   explicit Content(storage::MappedFile mapped) : file(std::move(mapped)) {}
 
   storage::MappedFile file;
-  Json network;
+  Json network, transformer;
   std::vector<LoomBlob> blobs;
   std::unordered_map<std::string_view, std::size_t> index;
 
@@ -134,8 +141,7 @@ Status LoomEntityFile::Content::decode() {
   if (version != kLoomVersion)
     return fail(Errc::unsupported, "format_version: found " + std::to_string(version) + ", expected 1");
   WEFT_TRY(const JsonValue network_value, reader.value("network"));
-  if (const auto transformer = reader.find("transformer"); transformer && !transformer->is_null())
-    return fail(Errc::unsupported, "transformer: a language model with a vocabulary; only plain networks are imported");
+  const bool is_model = reader.find("transformer").has_value();
   std::vector<JsonValue> rows;
   // A network without weights has null there.
   if (const auto list = reader.find("blobs"); list && !list->is_null()) {
@@ -153,6 +159,7 @@ Status LoomEntityFile::Content::decode() {
     if (!index.emplace(blobs[i].path, i).second)
       return fail(Errc::duplicate_name, "blob '" + printable(blobs[i].path) + "' is there twice");
   network = std::move(header["network"]);
+  if (is_model) transformer = std::move(header["transformer"]);
   return {};
 }
 
@@ -170,6 +177,7 @@ Result<LoomEntityFile> decode_loom_entity(storage::MappedFile file, std::string_
 }
 
 const Json& LoomEntityFile::network() const noexcept { return content_->network; }
+const Json& LoomEntityFile::transformer() const noexcept { return content_->transformer; }
 const std::vector<LoomBlob>& LoomEntityFile::blobs() const noexcept { return content_->blobs; }
 const LoomBlob* LoomEntityFile::find(std::string_view path) const noexcept {
   const auto found = content_->index.find(path);

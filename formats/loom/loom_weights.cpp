@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "formats/internal/load.hpp"
+#include "formats/loom/loom_blocks.hpp"
 #include "formats/loom/loom_entity.hpp"
 
 #include "core/numeric.hpp"
 #include "core/printable.hpp"
 #include "core/size_limit.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
 
 namespace weft::formats {
 namespace {
@@ -113,11 +117,19 @@ bool is_scaled(Dtype dtype) {
   return dtype != Dtype::float64 && dtype != Dtype::float32 && dtype != Dtype::float16 && dtype != Dtype::bfloat16;
 }
 
+std::string named(const LoomBlob& blob) { return "blob '" + printable(blob.path) + "': "; }
+
+Failure wrong_form(const LoomBlob& blob, const char* expected) {
+  return fail(Errc::invalid_argument, named(blob) + "holds no " + expected);
+}
+
 }  // namespace
 
-Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t count) {
+Status decode_weights_v1(const LoomBlob& blob, std::size_t count, std::size_t first, std::span<float> values) {
   const Dtype dtype = blob.is_native ? blob.dtype : Dtype::float32;
   const std::string object = "blob '" + printable(blob.path) + "': ";
+  if (blob.form != LoomBlob::Form::numbers)
+    return fail(Errc::unsupported, object + "is packed as only language models are");
   const auto element_bits = static_cast<std::size_t>(bits(dtype));
   constexpr std::size_t kMostWeights = size_limit(40);
   if (count > kMostWeights)
@@ -130,13 +142,71 @@ Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t c
   if (used != 0 && (std::to_integer<unsigned>(blob.bytes.back()) & (0xFFu >> used)) != 0)
     return fail(Errc::corrupt, object + "bits after the last weight are not zero");
   const float scale = is_scaled(dtype) ? blob.scale : 1.0f;
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    values[i] = number(dtype, blob.bytes, i) * scale;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = number(dtype, blob.bytes, first + i) * scale;
     if (!std::isfinite(values[i]))
-      return fail(Errc::corrupt, object + "weight " + std::to_string(i) + " is not a finite number");
+      return fail(Errc::corrupt, object + "weight " + std::to_string(first + i) + " is not a finite number");
   }
+  return {};
+}
+
+Result<std::vector<float>> decode_weights_v1(const LoomBlob& blob, std::size_t count) {
+  WEFT_CHECK(decode_weights_v1(blob, count, 0, {}));  // before anything is allocated
+  std::vector<float> values(count);
+  WEFT_CHECK(decode_weights_v1(blob, count, 0, values));
   return values;
+}
+
+float LoomBlocks::scale(std::size_t block) const noexcept { return load<float>(scales, block * sizeof(float)); }
+int LoomBlocks::number(std::size_t weight) const noexcept {
+  const int code = static_cast<int>(std::to_integer<unsigned>(codes[weight / 2]) >> (weight % 2 * 4) & 15);
+  return code > 7 ? code - 16 : code;
+}
+
+Result<LoomBlocks> loom_blocks(const LoomBlob& blob, std::size_t count) {
+  if (blob.form != LoomBlob::Form::blocks) return wrong_form(blob, "blocks");
+  constexpr std::size_t kHead = 8, kWord = 4;
+  if (blob.bytes.size() < kHead) return fail(Errc::corrupt, named(blob) + "is cut short");
+  const std::size_t scales = load<std::uint32_t>(blob.bytes, 0), words = load<std::uint32_t>(blob.bytes, 4);
+  const std::size_t blocks = (count + LoomBlocks::kWeights - 1) / LoomBlocks::kWeights;
+  const std::size_t code_words = blocks * LoomBlocks::kCodeBytes / kWord;
+  if (scales != blocks || words < code_words)
+    return fail(Errc::corrupt, named(blob) + std::to_string(scales) + " blocks in " + std::to_string(words) +
+                                   " words, expected " + std::to_string(blocks) + " in " + std::to_string(code_words) +
+                                   " or more");
+  if (blob.bytes.size() - kHead != (scales + words) * kWord)
+    return fail(Errc::corrupt, named(blob) + std::to_string(blob.bytes.size()) + " bytes, expected " +
+                                   std::to_string(kHead + (scales + words) * kWord));
+  const LoomBlocks found{blob.bytes.subspan(kHead, scales * kWord), blob.bytes.subspan(kHead + scales * kWord)};
+  const ByteSpan rest = found.codes.subspan(code_words * kWord);
+  if (std::any_of(rest.begin(), rest.end(), [](std::byte byte) { return byte != std::byte{0}; }))
+    return fail(Errc::corrupt, named(blob) + "words behind the last block are not zero");
+  for (std::size_t i = 0; i < blocks; ++i)
+    if (const float scale = found.scale(i); !std::isfinite(scale) || scale < 0)
+      return fail(Errc::corrupt, named(blob) + "scale " + std::to_string(i) + " is " + std::to_string(scale));
+  return found;
+}
+
+unsigned LoomTernary::code(std::size_t row, std::size_t col) const noexcept {
+  return load<std::uint32_t>(words, (row * row_words + col / 16) * sizeof(std::uint32_t)) >> (col % 16 * 2) & 3;
+}
+
+Result<LoomTernary> loom_ternary(const LoomBlob& blob) {
+  if (blob.form != LoomBlob::Form::ternary) return wrong_form(blob, "ternary matrix");
+  constexpr std::size_t kHead = 24, kWord = 4;
+  if (blob.bytes.size() < kHead) return fail(Errc::corrupt, named(blob) + "is cut short");
+  const auto word = [&](std::size_t i) { return std::size_t{load<std::uint32_t>(blob.bytes, i * kWord)}; };
+  LoomTernary matrix{word(0), word(1), word(4), word(2), load<float>(blob.bytes, 12), blob.bytes.subspan(kHead)};
+  const std::size_t row_words = (matrix.cols + 15) / 16;
+  if (matrix.row_words == 0) matrix.row_words = row_words;
+  // Both are below 2^32.
+  if (matrix.row_words != row_words || word(5) != matrix.rows * row_words || matrix.words.size() != word(5) * kWord)
+    return fail(Errc::corrupt, named(blob) + "a matrix [" + std::to_string(matrix.rows) + ", " +
+                                   std::to_string(matrix.cols) + "] in " + std::to_string(matrix.words.size()) +
+                                   " bytes, " + std::to_string(matrix.row_words) + " words a row");
+  if (!std::isfinite(matrix.scale))
+    return fail(Errc::corrupt, named(blob) + "its scale is " + std::to_string(matrix.scale));
+  return matrix;
 }
 
 }  // namespace weft::formats

@@ -20,22 +20,30 @@ using kernels::MatrixView;
 
 class Gate final : public Layer {
  public:
-  Gate(const Shape& in, const GateOptions& gate, Initializer init)
-      : Layer(in, with_features(in, gate.experts)), tokens_(in), gate_(gate) {
+  Gate(const Shape& in, const GateOptions& gate)
+      : Layer(in, with_features(in, gate.experts)), tokens_(in), gate_(gate) {}
+  Gate(const Shape& in, const GateOptions& gate, Initializer init) : Gate(in, gate) {
     parameters_.push_back({"weight", gate.experts, in.back(), true, std::move(init), LinearMap{}});
   }
   const std::vector<ParameterSpec>& parameters() const noexcept override { return parameters_; }
   std::size_t state_size() const noexcept override { return gate_.balance > 0 ? gate_.experts : 0; }
   StateErrors state_errors() const noexcept override { return StateErrors::none; }
   double multiply_adds() const noexcept override {
-    return static_cast<double>(in()) * static_cast<double>(gate_.experts);
+    return has_weight() ? static_cast<double>(in()) * static_cast<double>(gate_.experts) : 0.0;
   }
 
   void forward(kernels::OpStream& stream, const ForwardArgs& args) const override {
     tokens_.each(args, [&](const ForwardArgs& own) {
-      stream.linear({own.weights.matrix(0), nullptr, own.x, Activation::linear, {}, own.y});
-      if (gate_.top_k != 0) stream.top_k_mask({own.y, gate_.top_k, own.y});
-      stream.softmax({own.y, gate_.temperature, own.y});
+      ConstMatrixView logits = own.x;
+      if (has_weight()) {
+        stream.linear({own.weights.matrix(0), nullptr, own.x, Activation::linear, {}, own.y});
+        logits = own.y;
+      }
+      if (gate_.top_k != 0) {
+        stream.top_k_mask({logits, gate_.top_k, own.y});
+        logits = own.y;
+      }
+      stream.softmax({logits, gate_.temperature, own.y});
     });
     if (gate_.balance == 0) return;
     // m' = (1 - rate) m + rate / tokens * sum of p
@@ -55,12 +63,18 @@ class Gate final : public Layer {
     }
     tokens_.each(args, [&](const BackwardArgs& own) {
       stream.softmax_backward({own.y, own.dy, gate_.temperature, own.dy});
+      if (!has_weight()) {
+        if (own.dx.data) stream.copy({own.dy, own.dx});
+        return;
+      }
       if (own.gradients.data) stream.outer_accumulate({own.dy, own.x, {own.gradients[0], own.dy.cols, own.x.cols}});
       if (own.dx.data) stream.linear_transposed({own.weights.matrix(0), own.dy, own.dx});
     });
   }
 
  private:
+  bool has_weight() const noexcept { return !parameters_.empty(); }
+
   Tokens tokens_;
   GateOptions gate_;
   std::vector<ParameterSpec> parameters_;
@@ -99,6 +113,10 @@ class WeightedSum final : public Layer {
 Result<std::unique_ptr<Layer>> make_gate(const Shape& in, const GateOptions& gate, OptionReader& options) {
   WEFT_TRY(auto init, make_initializer("xavier", in.back(), gate.experts, options.object()));
   return std::unique_ptr<Layer>(new Gate(in, gate, std::move(init)));
+}
+
+std::unique_ptr<Layer> make_gate_of_logits(const Shape& logits, const GateOptions& gate) {
+  return std::make_unique<Gate>(logits, gate);
 }
 
 std::unique_ptr<Layer> make_weighted_sum(const Shape& in, std::size_t experts) {

@@ -31,6 +31,10 @@ struct GateOptions {
 ///         (m in place of a batch's share)
 Result<std::unique_ptr<Layer>> make_gate(const Shape& in, const GateOptions& gate, OptionReader& options);
 
+/// The same of logits that a layer before it gives, in place of W x: it has no parameters.
+/// @shape  x [rows, ..., experts] -> y [rows, ..., experts]
+std::unique_ptr<Layer> make_gate_of_logits(const Shape& logits, const GateOptions& gate);
+
 /// y = sum over experts of p_e y_e, of every token. Input: p, then every expert's output, joined. Inside `parallel`
 /// only.
 /// @shape  x [rows, ..., experts + experts * features] -> y [rows, ..., features]

@@ -10,6 +10,7 @@
 #include "mesh/network/option_reader.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,8 +65,30 @@ Status merge_on_grid(Builder& builder, const Steps& branches, OptionReader& opti
   return {};
 }
 
-Status merge_by_gate(Builder& builder, const Shape& in, const Steps& branches, OptionReader& options) {
+/// The softmax of logits that the first of `branches` gives, or that a matrix of its own does.
+Result<std::int32_t> add_gate(Builder& builder, const Shape& in, const Shape& gated, const GateOptions& gate,
+                              std::optional<std::int32_t> logits, OptionReader& options) {
+  if (!logits) {
+    WEFT_TRY(auto layer, make_gate(in, gate, options));
+    return builder.add(std::move(layer), "gate", {Container::kInput}, Combine::concat);
+  }
+  if (const Shape& shape = builder.shape_of(*logits); shape != gated)
+    return fail(Errc::shape_mismatch, options.object() + ".gate: the first layer makes " + weft::to_string(shape) +
+                                          ", logits of " + std::to_string(gate.experts) + " experts are " +
+                                          weft::to_string(gated));
+  return builder.add(make_gate_of_logits(gated, gate), "gate", {*logits}, Combine::concat);
+}
+
+Status merge_by_gate(Builder& builder, const Shape& in, Steps branches, OptionReader& options) {
   GateOptions gate;
+  WEFT_TRY(const std::string from, options.text("gate"));
+  std::optional<std::int32_t> logits;
+  if (from == "first") {
+    if (branches.size() < 2)
+      return fail(Errc::shape_mismatch, options.object() + ".gate: the first layer is the gate; an expert is needed");
+    logits = branches.front();
+    branches.erase(branches.begin());
+  }
   gate.experts = branches.size();
   WEFT_TRY(gate.top_k, options.integer("top_k"));
   if (gate.top_k > gate.experts)
@@ -85,8 +108,7 @@ Status merge_by_gate(Builder& builder, const Shape& in, const Steps& branches, O
   if (first != gated)
     return fail(Errc::shape_mismatch, options.object() + ".merge: filter weighs every token of " + weft::to_string(in) +
                                           ", but its experts make " + weft::to_string(builder.shape_of(branches[0])));
-  WEFT_TRY(auto layer, make_gate(in, gate, options));
-  WEFT_TRY(const std::int32_t weights, builder.add(std::move(layer), "gate", {Container::kInput}, Combine::concat));
+  WEFT_TRY(const std::int32_t weights, add_gate(builder, in, gated, gate, logits, options));
   Steps sources{weights};
   sources.insert(sources.end(), branches.begin(), branches.end());
   WEFT_TRY(const Shape joined, builder.joined(Combine::concat, sources, "merge"));
@@ -107,6 +129,9 @@ LayerDeclaration declare_parallel() {
                          option::wholes("grid", option::needed(), 1, 16777216, 3, 3, "cells", "[z, y, x]")),
        option::only_with("merge=grid_scatter", option::wholes("places", option::needed(), 0, 16777216, 3, 16777216, "-",
                                                               "[z, y, x] of each branch in one list")),
+       option::only_with("merge=filter",
+                         option::choice("gate", "linear", {"linear", "first"},
+                                        "where logits come from: a matrix of its own, or the first of the layers")),
        option::only_with("merge=filter", option::whole("top_k", 0, 0, 16777216, "-", "experts kept a token; 0: all")),
        option::only_with("merge=filter", option::number("temperature", 1, 1e-6, 1e6, "-", "divides the gate's logits")),
        option::only_with("merge=filter",

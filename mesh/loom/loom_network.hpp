@@ -29,4 +29,12 @@ struct ImportedEntity {
 ///        counterpart here; shape_mismatch; corrupt: weights that do not fit; storage
 Result<ImportedEntity> import_loom_entity(const formats::LoomEntityFile& file);
 
+/// The network alone: sizes of weights are compared, their values stay where they are.
+struct DescribedEntity {
+  NetworkSpec spec;  ///< without numeric types, which values decide
+  std::vector<std::string> notes;
+};
+/// @error as import_loom_entity, those of values aside
+Result<DescribedEntity> describe_loom_entity(const formats::LoomEntityFile& file);
+
 }  // namespace weft::mesh

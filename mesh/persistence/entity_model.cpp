@@ -74,14 +74,16 @@ class RowsArchive {
 Status restore_session(Mesh& mesh, std::size_t session, const LiveHistory& history, const formats::EntityFile& file) {
   WEFT_TRY(const auto values, file.values<float>(session_name(session)));
   State& state = MeshAccess::state(mesh);
-  const std::size_t wanted = state.session_bytes_of(history.node_depths, history.depth);
+  const std::size_t wanted = history.kept ? state.session_bytes_of({}, history.kept)
+                                          : state.session_bytes_of(history.node_depths, history.depth);
   if (values.size_bytes() != wanted)
     return fail(Errc::shape_mismatch, "session state: " + std::to_string(values.size()) + " values where " +
                                           std::to_string(wanted / sizeof(float)) +
                                           " are expected; network or history depth differ");
   RowsArchive archive(values);
-  if (history.node_depths.empty())
-    state.visit_session_of(history.depth, session, mesh.ticks(), archive);
+  if (history.kept) state.reset_session(session, mesh.ticks());  // what no step to come reads
+  if (history.node_depths.empty() || history.kept)
+    state.visit_session_of(history.kept ? history.kept : history.depth, session, mesh.ticks(), archive);
   else
     state.visit_session(session, mesh.ticks(), archive);
   if (const auto bad = state.first_not_finite(session, mesh.ticks()))
@@ -265,6 +267,10 @@ Result<LiveHistory> read_history(JsonReader& live) {
     return fail(Errc::corrupt, path + ": " + std::to_string(depth) + " ticks of history, not a power of two");
   };
   WEFT_CHECK(check(history.depth, live.path_of("depth")));
+  WEFT_TRY(history.keeps_history, live.boolean("keeps_history"));
+  if (live.find("kept")) {
+    WEFT_TRY(history.kept, live.u64("kept", 1, history.depth));
+  }
   const auto found = live.find("node_depths");
   if (!found) return history;
   WEFT_TRY(const auto depths, found->array());
@@ -277,6 +283,7 @@ Result<LiveHistory> read_history(JsonReader& live) {
 
 /// History that `to` keeps can be taken from a file: it has the same, or at least as many ticks of every node.
 bool can_take(const State::Options& to, const LiveHistory& history) {
+  if (history.kept) return history.kept <= 2;  // every state has so many
   return history.node_depths.empty() ? history.depth >= to.depth
                                      : history.depth == to.depth && history.node_depths == to.node_depths;
 }
@@ -297,14 +304,13 @@ Status restore_live(Mesh& mesh, const formats::EntityFile& file) {
   // Files from before it was counted have no such number.
   WEFT_TRY(const std::uint64_t created, live.u64("sessions_created", sessions));
   WEFT_TRY(const LiveHistory history, read_history(live));
-  WEFT_TRY(const bool keeps_history, live.boolean("keeps_history"));
   std::optional<Halt> halt;
   if (const auto found = live.find("halt")) {
     WEFT_TRY(halt, read_halt(mesh, *found));
   }
   WEFT_CHECK(live.finish());
   const auto& options = MeshAccess::state(mesh).options();
-  if (sessions != options.sessions || !can_take(options, history) || keeps_history != options.keeps_history)
+  if (sessions != options.sessions || !can_take(options, history) || history.keeps_history != options.keeps_history)
     return fail(Errc::shape_mismatch, "live state: " + std::to_string(sessions) + " sessions with " +
                                           std::to_string(history.depth) + " ticks of history in the file, " +
                                           std::to_string(options.sessions) + " with " + std::to_string(options.depth) +

@@ -17,9 +17,11 @@ namespace weft::mesh {
 /// Data of others in a mesh's file (a learner's optimiser state and messages in flight).
 struct CheckpointExtras {
   std::vector<formats::Tensor> tensors;
-  std::string meta_json = "{}";                      // an object, stored under meta.extras
-  std::optional<std::string> stream = std::nullopt;  // the network's section "stream", where it is not the mesh's
+  std::string meta_json = "{}";                        // an object, stored under meta.extras
+  std::optional<std::string> stream = std::nullopt;    // the network's section "stream", where it is not the mesh's
   std::optional<std::string> learning = std::nullopt;  // and its section "learning"
+  /// Ticks of the state's past that a step to come can read (learning::kept_ticks); 0: all that it has.
+  std::size_t kept_ticks = 0;
 };
 
 /// Content of an .entity file (docs/formats/entity.md), to be streamed while the mesh stays as it is: network and
@@ -47,10 +49,13 @@ Status restore_weights(Mesh& mesh, const formats::EntityFile& file);
 Status restore_live(Mesh& mesh, const formats::EntityFile& file);
 /// Sessions in the file's live state; 1 without any.
 std::size_t sessions_of(const formats::EntityFile& file);
-/// History in a file's live state: ticks of all nodes, or, `node_depths`, of each.
+/// History of the state that was saved: ticks of all nodes, or, `node_depths`, of each, and how many of them are in the
+/// file.
 struct LiveHistory {
   std::size_t depth = 2;
   std::vector<std::uint32_t> node_depths{};
+  bool keeps_history = false;  // a learning rule was attached
+  std::size_t kept = 0;        // 0: all
 };
 /// 2 ticks without a learning rule. @error corrupt
 Result<LiveHistory> history_of(const formats::EntityFile& file);

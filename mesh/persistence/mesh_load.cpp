@@ -82,15 +82,17 @@ Status load_state(Mesh& mesh, const formats::EntityFile& file) {
   WEFT_CHECK(restore_weights(mesh, file));
   if (!holds_live_state(file)) return {};
   WEFT_TRY(const LiveHistory kept, history_of(file));
-  if (kept.depth <= 2) return restore_live(mesh, file);
+  if (!kept.keeps_history) return restore_live(mesh, file);
   if (!kept.node_depths.empty() && kept.node_depths.size() != mesh.graph().nodes().size())
     return fail(Errc::corrupt, "meta.live.node_depths: " + std::to_string(kept.node_depths.size()) + " where " +
                                    std::to_string(mesh.graph().nodes().size()) + " layers and inputs are");
+  const std::size_t depth = kept.kept ? 2 : kept.depth;
+  const std::vector<std::uint32_t> depths = kept.kept ? std::vector<std::uint32_t>() : kept.node_depths;
   MemoryEstimate history;
-  history.add("history", State::bytes_for(mesh.graph(), {mesh.sessions(), kept.depth, true, kept.node_depths}));
+  history.add("history", State::bytes_for(mesh.graph(), {mesh.sessions(), depth, true, depths}));
   WEFT_CHECK(check_memory("live state", history, mesh.options().max_memory));
   Stand stand;
-  WEFT_CHECK(MeshAccess::attach(mesh, &stand, kept.depth, kept.node_depths));
+  WEFT_CHECK(MeshAccess::attach(mesh, &stand, depth, depths));
   const Status restored = restore_live(mesh, file);
   WEFT_CHECK(MeshAccess::attach(mesh, nullptr, 2));  // what was committed stays
   return restored;

@@ -114,6 +114,8 @@ class SessionArchive {
       if (size_ == kCapacity) flush();
     }
   }
+  /// Ticks that a node does not keep: none where fewer are written than all keep.
+  void skip(std::size_t) noexcept {}
   Status finish() {
     flush();
     return std::move(status_);
@@ -131,17 +133,22 @@ class SessionArchive {
   Status status_;
 };
 
-Tensor session_tensor(const State& state, std::size_t session, std::uint64_t tick) {
-  Tensor tensor{session_name(session), "float32", Shape{state.session_bytes() / sizeof(float)}, {}};
-  tensor.produce = [&state, session, tick](const ByteSource::Sink& sink) {
+/// `kept`: ticks of each node; 0: all.
+Tensor session_tensor(const State& state, std::size_t session, std::uint64_t tick, std::size_t kept) {
+  const std::size_t bytes = kept ? state.session_bytes_of({}, kept) : state.session_bytes();
+  Tensor tensor{session_name(session), "float32", Shape{bytes / sizeof(float)}, {}};
+  tensor.produce = [&state, session, tick, kept](const ByteSource::Sink& sink) {
     SessionArchive archive(sink);
-    state.visit_session(session, tick, archive);
+    if (kept)
+      state.visit_session_of(kept, session, tick, archive);
+    else
+      state.visit_session(session, tick, archive);
     return archive.finish();
   };
   return tensor;
 }
 
-Json live_meta(const MeshView& view) {
+Json live_meta(const MeshView& view, std::size_t kept) {
   const State::Options& options = view.state->options();
   Json live{{"ticks", view.ticks},
             {"sessions", options.sessions},
@@ -149,6 +156,7 @@ Json live_meta(const MeshView& view) {
             {"depth", options.depth},
             {"keeps_history", options.keeps_history}};
   if (!options.node_depths.empty()) live["node_depths"] = options.node_depths;
+  if (kept) live["kept"] = kept;
   if (view.halt)
     live["halt"] = {{"tick", view.halt->tick},
                     {"cell", view.halt->cell},
@@ -256,9 +264,11 @@ Result<ByteSource> entity_of(const MeshView& view, const CheckpointExtras& extra
     add_weight(parameter, name, view.weights[i], tensors);
   }
   if (view.state) {
-    meta["live"] = live_meta(view);
+    // A halt leaves steps half done.
+    const std::size_t kept = view.halt ? 0 : extras.kept_ticks;
+    meta["live"] = live_meta(view, kept);
     for (std::size_t s = 0; s < view.state->sessions(); ++s)
-      tensors.push_back(session_tensor(*view.state, s, view.ticks));
+      tensors.push_back(session_tensor(*view.state, s, view.ticks, kept));
     Tensor cells{"state/cells", "u64", Shape{view.cells->size()}, {}};
     cells.produce = [words = view.cells](const ByteSource::Sink& sink) {
       return words->empty() ? Status() : sink(std::as_bytes(std::span(*words)));

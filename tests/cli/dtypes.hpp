@@ -11,7 +11,7 @@ inline const Words kAllTypes{"float64", "float32", "float16", "bfloat16", "fp8_e
                              "uint32",  "uint16",  "uint8",   "uint4",    "uint2",    "ternary",  "binary"};
 
 inline Json layer(const std::string& file, std::size_t index) {
-  return weft({"inspect", file, "--json"}).last()["layers"].at(index);
+  return weft({"inspect", file, "--json", "--weights"}).last()["layers"].at(index);
 }
 
 /// The digits after 300 samples, with live state; in `file`.

@@ -44,11 +44,14 @@ TEST(Hash, OfASavedModelIsThatOfItsRun) {
   const std::string file = folder / "m.entity";
   const Json done = weft({"run", kDigits, "--json", "--max-samples", "500", "--save", file}).last();
   EXPECT_EQ(weft({"hash", file}).out, done["state_hash"].get<std::string>() + "\n");
-  const Json seen = weft({"inspect", file, "--json"}).last();
-  EXPECT_EQ(seen["kind"], "entity");
-  EXPECT_TRUE(seen["live"]);
-  EXPECT_EQ(seen["ticks"], done["ticks"]);
-  EXPECT_EQ(seen["state_hash"], done["state_hash"]);
+  for (const bool reads_weights : {false, true}) {
+    const Json seen = weft(Words{"inspect", file, "--json"} + (reads_weights ? Words{"--weights"} : Words{})).last();
+    EXPECT_EQ(seen["kind"], "entity");
+    EXPECT_TRUE(seen["live"]);
+    EXPECT_EQ(seen["ticks"], done["ticks"]);
+    EXPECT_EQ(seen["parameters"], 11034);
+    EXPECT_EQ(seen["state_hash"], reads_weights ? done["state_hash"] : Json());
+  }
 }
 
 TEST(Hash, OfANetworkDependsOnItsSeedAlone) {

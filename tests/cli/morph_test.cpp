@@ -60,14 +60,14 @@ TEST(Morph, LeavesTheStateOutWhenOnlyWeightsAreWanted) {
   ASSERT_EQ(weft(morph + Words{"-o", folder / "codes.entity", "--weights-only"}).exit, 0);
   EXPECT_LT(std::filesystem::file_size(folder / "codes.entity") * 8,
             std::filesystem::file_size(folder / "live.entity"));
-  const Json live = weft({"inspect", folder / "live.entity", "--json"}).last();
-  const Json codes = weft({"inspect", folder / "codes.entity", "--json"}).last();
+  const Json live = weft({"inspect", folder / "live.entity", "--json", "--weights"}).last();
+  const Json codes = weft({"inspect", folder / "codes.entity", "--json", "--weights"}).last();
   EXPECT_TRUE(live["live"]);
   EXPECT_FALSE(codes["live"]);
   EXPECT_EQ(live["weight_bytes"], codes["weight_bytes"]);
   EXPECT_GT(live["layers"][0]["matrices"][0]["rmse"], 0.0);
   EXPECT_FALSE(codes["layers"][0]["matrices"][0].contains("rmse")) << "without masters there is nothing to compare";
-  EXPECT_NE(weft({"inspect", folder / "codes.entity"}).out.find("no master"), std::string::npos);
+  EXPECT_NE(weft({"inspect", folder / "codes.entity", "--weights"}).out.find("no master"), std::string::npos);
   EXPECT_EQ(weft({"run", folder / "codes.entity", "--json", "--max-samples", "40"}).exit, 0);
 }
 

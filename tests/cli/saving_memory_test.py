@@ -6,13 +6,15 @@
 
 Checked by the peak of resident memory of `weft run --save` and `--checkpoint` against the same run that keeps nothing;
 of a session taken out of the saved model and put back against the same run; and of `weft morph`, `pack` and `pack
---plain` against the mesh's bytes, or none. Mapped pages of a file count too. An agent (`weft run --state`) writes beside
+--plain` against the mesh's bytes, or none. `weft inspect` reads headers alone: of the saved model, and of files that
+declare 4 GiB of weights. Mapped pages of a file count too. An agent (`weft run --state`) writes beside
 the running mesh from one copy of its state: told, and checked against that.
 """
 import argparse
 import json
 import os
 import pathlib
+import struct
 import sys
 import tempfile
 
@@ -41,6 +43,26 @@ def write_model(folder, width):
                      "optimizer": {"type": "momentum", "lr": 0.001}},
         "stream": {"csv": "data.csv", "held_out": 0, "epochs": 1}}
     (folder / "net.json").write_text(json.dumps(network))
+
+
+def declare_weights(folder):
+    """Sparse files of 4 GiB of weights: a network of Loom, a language model of Loom, safetensors."""
+    blobs = [{"path": f"layers.{i}", "offset": i << 30, "length": 1 << 30, "dtype": "float32", "native": True}
+             for i in range(4)]
+    layers = [{"z": 0, "y": 0, "x": 0, "l": i, "type": "Dense", "activation": "Tanh", "input_height": 1 << 14,
+               "output_height": 1 << 14} for i in range(4)]
+    network = {"id": "wide", "depth": 1, "rows": 1, "cols": 1, "layers_per_cell": 4, "layers": layers}
+    section = {"architecture": "llama_style_decoder", "hidden_size": 1 << 14, "vocab_size": 1 << 14}
+    headers = {"loom.entity": {"format_version": 1, "network": network, "blobs": blobs},
+               "model.entity": {"format_version": 1, "network": network, "transformer": section, "blobs": blobs},
+               "m.safetensors": {f"{i}.weight": {"dtype": "F32", "shape": [1 << 14, 1 << 14],
+                                                 "data_offsets": [i << 30, (i + 1) << 30]} for i in range(4)}}
+    for name, header in headers.items():
+        text = json.dumps(header).encode()
+        start = (b"" if name.endswith("s") else struct.pack("<8sHH", b"ENTITY\0\0", 1, 0)) + struct.pack("<Q", len(text))
+        (folder / name).write_bytes(start + text)
+        os.truncate(folder / name, len(start) + len(text) + (4 << 30))
+    return [str(folder / name) for name in headers]
 
 
 def main():
@@ -73,6 +95,8 @@ def main():
         check("session attach, above the run",
               peak([weft, "session", "attach", saved, session, "-o", str(folder / "e.entity")]) - alone, LIMIT)
         check("run --checkpoint, above the run", peak(run + ["--checkpoint", str(folder / "c")]) - alone, LIMIT)
+        for file in [saved] + declare_weights(folder):
+            check(f"inspect {pathlib.Path(file).name}", peak([weft, "inspect", file, "--json"]), LIMIT)
         check("morph", peak([weft, "morph", net, "--dtype", "float32", "-o", str(folder / "b.entity")]), mesh + LIMIT)
         check("pack", peak([weft, "pack", str(folder / "b.entity"), "-o", str(folder / "p.entity")]), LIMIT)
         check("pack --plain",

@@ -3,6 +3,7 @@
 #include "formats/loom/loom_entity.hpp"
 
 #include "formats/entity/entity.hpp"
+#include "formats/loom/loom_blocks.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
@@ -41,6 +42,74 @@ TEST(EntityV1, ReadsWhatAnotherWriterMadeFromTheDocument) {
   EXPECT_EQ(decode_weights_v1(*file->find("layers.1"), 2).value(), (std::vector<float>{1.5f, -0.125f}));
   EXPECT_EQ(file->find("layers.2"), nullptr);
   EXPECT_EQ(file->size(), bytes->size());
+}
+
+Bytes words(std::initializer_list<std::uint32_t> values) { return raw(std::vector<std::uint32_t>(values)); }
+Bytes joined(Bytes first, const Bytes& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+TEST(EntityV1, ReadsBlocksAndRefusesWhatIsNone) {
+  // Two blocks of 33 weights: 7, -8 in the first byte of the first, 1 in the low half of the second's.
+  Bytes good = joined(words({2, 8}), raw(std::vector<float>{0.5f, 4}));
+  good = joined(good, words({0x87, 0, 0, 0, 1, 0, 0, 0}));
+  const LoomBlob blob{.path = "b", .form = LoomBlob::Form::blocks, .bytes = good};
+  const auto blocks = loom_blocks(blob, 33);
+  ASSERT_TRUE(blocks) << blocks.error().text();
+  EXPECT_EQ(blocks->number(0), 7);
+  EXPECT_EQ(blocks->number(1), -8);
+  EXPECT_EQ(blocks->number(2), 0);
+  EXPECT_EQ(blocks->number(32), 1);
+  EXPECT_EQ(blocks->scale(1), 4.0f);
+  EXPECT_FALSE(loom_blocks(blob, 32)) << "another number of blocks";
+  EXPECT_FALSE(loom_blocks(blob, 65));
+  EXPECT_FALSE(decode_weights_v1(blob, 33)) << "no numbers";
+  EXPECT_FALSE(loom_ternary(blob));
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    LoomBlob cut = blob;
+    cut.bytes = ByteSpan(good).first(size);
+    EXPECT_FALSE(loom_blocks(cut, 33)) << size;
+  }
+  const auto refused = [&](std::size_t at, const Bytes& with) {
+    Bytes bad = good;
+    std::copy(with.begin(), with.end(), bad.begin() + static_cast<std::ptrdiff_t>(at));
+    LoomBlob changed = blob;
+    changed.bytes = bad;
+    return !loom_blocks(changed, 33);
+  };
+  EXPECT_TRUE(refused(8, raw(std::vector<float>{std::numeric_limits<float>::infinity()})));
+  EXPECT_TRUE(refused(12, raw(std::vector<float>{-1})));
+  EXPECT_TRUE(refused(4, words({7}))) << "fewer words than blocks take";
+  const Bytes longer = joined(joined(words({1, 5}), raw(std::vector<float>{1})), words({0, 0, 0, 0, 1}));
+  EXPECT_FALSE(loom_blocks({.path = "b", .form = LoomBlob::Form::blocks, .bytes = longer}, 32)) << "more than zeros";
+}
+
+TEST(EntityV1, ReadsTernaryRows) {
+  const Bytes head = joined(joined(words({2, 17, 96}), raw(std::vector<float>{0.25f})), words({2, 4}));
+  const Bytes good = joined(head, words({0b100100, 2, 1, 0}));
+  const LoomBlob blob{.path = "b", .form = LoomBlob::Form::ternary, .bytes = good};
+  const auto matrix = loom_ternary(blob);
+  ASSERT_TRUE(matrix) << matrix.error().text();
+  EXPECT_EQ(matrix->rows, 2u);
+  EXPECT_EQ(matrix->cols, 17u);
+  EXPECT_EQ(matrix->offset, 96u);
+  EXPECT_EQ(matrix->scale, 0.25f);
+  EXPECT_EQ(matrix->code(0, 0), 0u);
+  EXPECT_EQ(matrix->code(0, 1), 1u);
+  EXPECT_EQ(matrix->code(0, 2), 2u);
+  EXPECT_EQ(matrix->code(0, 16), 2u);
+  EXPECT_EQ(matrix->code(1, 0), 1u);
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    LoomBlob cut = blob;
+    cut.bytes = ByteSpan(good).first(size);
+    EXPECT_FALSE(loom_ternary(cut)) << size;
+  }
+  for (const std::size_t at : {0u, 4u, 16u, 20u}) {  // rows, columns, words a row, words
+    Bytes bad = good;
+    bad[at + 3] = std::byte{0x80};
+    EXPECT_FALSE(loom_ternary({.path = "b", .form = LoomBlob::Form::ternary, .bytes = bad})) << at;
+  }
 }
 
 TEST(EntityV1, TellsItsFilesFromOthers) {
@@ -200,11 +269,11 @@ TEST(EntityV1, RefusesMalformedHeaders) {
       {"another version", [](Json& h) { h["format_version"] = 2; }, Errc::unsupported, "found 2"},
       {"no version", [](Json& h) { h.erase("format_version"); }, Errc::not_found, "format_version"},
       {"no network", [](Json& h) { h.erase("network"); }, Errc::not_found, "\"network\""},
-      {"a language model",
+      {"an unknown type of blob",
        [](Json& h) {
-         h["transformer"] = {{"hidden_size", 1}};
+         h["blobs"] = {{{"path", "layers.0"}, {"offset", 0}, {"length", 0}, {"dtype", "Q5_0"}, {"native", true}}};
        },
-       Errc::unsupported, "transformer"},
+       Errc::unknown_name, "blobs[0].dtype"},
       {"unknown key", [](Json& h) { h["blob"] = 1; }, Errc::unknown_name, "did you mean 'blobs'?"},
       {"blobs no array", [](Json& h) { h["blobs"] = 7; }, Errc::parse_failed, "blobs: found 7"},
       {"blob no object", [](Json& h) { h["blobs"][0] = "x"; }, Errc::parse_failed, "blobs[0]"},

@@ -7,7 +7,10 @@
 #include "learning/memory_estimate.hpp"
 
 #include "mesh/network/graph.hpp"
+#include "mesh/persistence/mesh_load.hpp"
 #include "mesh/runtime/state.hpp"
+
+#include "formats/entity/entity.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,13 +46,16 @@ TEST_P(DeepSettle, KeepsAFewTicksInRingsAndAllocatesNothingAsItLearns) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeepSettle, ::testing::ValuesIn(test::all_rules()),
                          [](const auto& row) { return std::string(name(row.param)); });
 
-/// Bytes of history that a chain of `cells` is told to take.
-std::uint64_t history(std::size_t cells, Schedule schedule, Rule rule = Rule::backprop) {
+mesh::NetworkSpec chain(std::size_t cells) {
   mesh::NetworkBuilder builder("chain", {1, 1, static_cast<std::uint32_t>(cells), 1});
   builder.input("x", 2);
   for (std::uint32_t x = 0; x < cells; ++x) builder.dense({0, 0, x, 0}, 2);
-  const auto graph =
-      must(mesh::Graph::build(builder.output("y", {0, 0, static_cast<std::uint32_t>(cells - 1), 0}).spec()));
+  return builder.output("y", {0, 0, static_cast<std::uint32_t>(cells - 1), 0}).spec();
+}
+
+/// Bytes of history that a chain of `cells` is told to take.
+std::uint64_t history(std::size_t cells, Schedule schedule, Rule rule = Rule::backprop) {
+  const auto graph = must(mesh::Graph::build(chain(cells)));
   LearningOptions options;
   options.schedule = schedule;
   options.rule = rule;
@@ -94,6 +100,28 @@ TEST(History, OfAShallowSettledChainIsWhatEachLayerWaitsForAndNoMore) {
       for (std::uint64_t r = 0; r < cells; ++r) expected += std::bit_ceil(r + 4) * kRow;
       EXPECT_EQ(history(cells, Schedule::settle, rule), expected) << name(rule) << ", " << cells;
     }
+}
+
+// Between two samples a settled learner's file holds the present tick alone; one whose errors are under way all it has.
+TEST(History, OfASettledLearnerIsNotSaved) {
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    const LearningOptions options{.schedule = schedule};
+    LearningRun run(chain(8), options);
+    const Samples samples(chain(8), options, 6);
+    samples.train(*run.learner, 0, 4);
+    const mesh::State& state = mesh::MeshAccess::state(std::as_const(*run.mesh));
+    const bool is_settled = schedule == Schedule::settle;
+    EXPECT_EQ(kept_ticks(*run.learner), is_settled ? 1u : 0u);
+    const auto file = must(formats::decode_entity(run.file(), "file"));
+    EXPECT_EQ(must(file.find("state/session/0")).bytes.size(),
+              is_settled ? state.session_bytes_of({}, 1) : state.session_bytes());
+    // Loaded without a learner, and with one that goes on.
+    const mesh::Mesh alone = must(mesh::load_mesh(run.file(), "file"));
+    EXPECT_EQ(must(alone.output("y"))[0], must(run.mesh->output("y"))[0]);
+    LearningRun next(run.file(), options);
+    for (LearningRun* const each : {&run, &next}) samples.train(*each->learner, 4, 2);
+    EXPECT_EQ(next.mesh->state_hash(), run.mesh->state_hash());
+  }
 }
 
 class DeepPipelined : public ::testing::TestWithParam<Rule> {};

@@ -107,7 +107,7 @@ void LearningRun::train(const std::vector<float>& x, const std::vector<std::uint
 
 ByteBuffer LearningRun::file() const {
   const LearnerSnapshot blobs(*learner);
-  return must(mesh::encode_mesh(*mesh, true, {blobs.tensors(), "{}"}));
+  return must(mesh::encode_mesh(*mesh, true, {.tensors = blobs.tensors(), .kept_ticks = kept_ticks(*learner)}));
 }
 
 std::string LearningRun::told() const {

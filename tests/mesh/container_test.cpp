@@ -69,6 +69,65 @@ TEST(Parallel, GatesEverySampleByItself) {
   EXPECT_GT(std::count_if(chosen.begin(), chosen.end(), [](std::size_t n) { return n > 0; }), 1) << "all alike";
 }
 
+// y = p_0 x + p_1 tanh x, p = softmax(MLP(x)), in float64; the gradients by differences of that.
+TEST(Parallel, TakesItsGateFromItsFirstLayer) {
+  goldens::Sequence run(
+      layer(R"({"type": "parallel", "merge": "filter", "gate": "first", "temperature": 0.5, "layers": [
+      {"type": "sequential", "layers": [{"type": "dense", "out": 3, "activation": "tanh"}, {"type": "dense", "out": 2}]},
+      {"type": "identity"}, {"type": "activation", "activation": "tanh"}]})"),
+      Shape{4}, 1, 5);
+  ASSERT_EQ(run.layer->parameters().size(), 4u);
+  EXPECT_EQ(run.layer->parameters()[0].name, "layers[0].layers[0].weight");
+  std::vector<std::vector<double>> weights;
+  for (std::size_t p = 0; p < 4; ++p) {
+    const std::vector<float> own = run.parameter(p);
+    weights.emplace_back(own.begin(), own.end());
+  }
+  const auto value = [&](const std::vector<double>& x) {
+    std::vector<double> hidden(3), logits(2), y(4);
+    for (std::size_t o = 0; o < 3; ++o) {
+      hidden[o] = weights[1][o];
+      for (std::size_t j = 0; j < 4; ++j) hidden[o] += weights[0][o * 4 + j] * x[j];
+      hidden[o] = std::tanh(hidden[o]);
+    }
+    for (std::size_t e = 0; e < 2; ++e) {
+      logits[e] = weights[3][e];
+      for (std::size_t o = 0; o < 3; ++o) logits[e] += weights[2][e * 3 + o] * hidden[o];
+    }
+    const double p = 1 / (1 + std::exp((logits[1] - logits[0]) / 0.5));
+    for (std::size_t j = 0; j < 4; ++j) y[j] = p * x[j] + (1 - p) * std::tanh(x[j]);
+    return y;
+  };
+  run.forward(0, 5);
+  run.backward();
+  const auto loss = [&] {  // whose gradient by y is dy
+    double sum = 0;
+    for (std::size_t row = 0; row < 5; ++row) {
+      const auto y = value({run.x.begin() + static_cast<std::ptrdiff_t>(row * 4),
+                            run.x.begin() + static_cast<std::ptrdiff_t>(row * 4 + 4)});
+      for (std::size_t j = 0; j < 4; ++j) sum += y[j] * run.dy[row * 4 + j];
+    }
+    return sum;
+  };
+  for (std::size_t row = 0; row < 5; ++row) {
+    const auto y = value({run.x.begin() + static_cast<std::ptrdiff_t>(row * 4),
+                          run.x.begin() + static_cast<std::ptrdiff_t>(row * 4 + 4)});
+    for (std::size_t j = 0; j < 4; ++j) EXPECT_NEAR(run.y[row * 4 + j], y[j], 1e-6);
+  }
+  for (std::size_t p = 0; p < 4; ++p) {
+    const auto gradient = run.gradient(p);
+    for (std::size_t i = 0; i < weights[p].size(); ++i) {
+      const double step = 1e-5, at = weights[p][i];
+      weights[p][i] = at + step;
+      const double above = loss();
+      weights[p][i] = at - step;
+      const double below = loss();
+      weights[p][i] = at;
+      EXPECT_NEAR(gradient[i], (above - below) / (2 * step), 2e-5) << p << ", " << i;
+    }
+  }
+}
+
 TEST(Parallel, BalancesTheLoadOfItsExperts) {
   // With no other error, the balance's slope alone moves the gate away from an expert that had more than its share.
   goldens::Sequence run(layer(R"({"type": "parallel", "merge": "filter", "balance": 1.0, "layers": [

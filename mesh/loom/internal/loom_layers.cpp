@@ -61,17 +61,25 @@ constexpr SizeField kSizes[] = {{"input_height", &LayerV1::input_height},
                                 {"vocab_size", &LayerV1::vocab_size},
                                 {"embedding_dim", &LayerV1::embedding_dim},
                                 {"softmax_rows", &LayerV1::softmax_rows},
-                                {"softmax_cols", &LayerV1::softmax_cols}};
+                                {"softmax_cols", &LayerV1::softmax_cols},
+                                {"num_clusters", &LayerV1::num_clusters}};
 // Keys of Loom that affect its speed, or that only refused layers read.
-constexpr const char* kPassedOver[] = {"use_tiling",  "tile_size",    "num_clusters", "kmeans_temperature",
-                                       "output_mode", "combine_mode", "gumbel_noise", "native",
-                                       "scale",       "dtype"};
+constexpr const char* kPassedOver[] = {"use_tiling", "tile_size", "gumbel_noise", "native", "scale", "dtype"};
 
-/// Refuses layers inside another layer; an empty list, or null, is none.
-Status refuse_inside(JsonReader& reader, const char* key) {
-  const auto found = reader.find(key);
-  if (!found || found->is_null() || (found->is_array() && found->raw().empty())) return {};
-  return fail(Errc::unsupported, reader.path_of(key) + ": layers inside layers are not imported");
+/// The key of a container's layers.
+struct InnerKey {
+  const char *key, *type;
+  ContainerV1 container;
+};
+constexpr InnerKey kInnerKeys[] = {{"parallel_branches", "PARALLEL", ContainerV1::parallel},
+                                   {"sequential_layers", "SEQUENTIAL", ContainerV1::sequential},
+                                   {"meta_observed_layer", "METACOGNITION", ContainerV1::observed}};
+
+/// A key that is there and neither null nor an empty list.
+std::optional<JsonValue> find_filled(JsonReader& reader, const char* key) {
+  auto found = reader.find(key);
+  if (found && (found->is_null() || (found->is_array() && found->raw().empty()))) found.reset();
+  return found;
 }
 
 class Planner {
@@ -102,13 +110,10 @@ class Planner {
         {"EMBEDDING", &Planner::embedding},
         {"MULTIHEADATTENTION", &Planner::attention},
         {"MHA", &Planner::attention},
-        {"ATTENTION", &Planner::attention}};
+        {"ATTENTION", &Planner::attention},
+        {"KMEANS", &Planner::kmeans}};
     for (const auto& [name, make] : kTypes)
       if (name == layer_.type) return (this->*make)();
-    static constexpr std::string_view kRefused[] = {"KMEANS", "PARALLEL", "SEQUENTIAL", "RESIDUAL", "METACOGNITION"};
-    if (std::find(std::begin(kRefused), std::end(kRefused), layer_.type) != std::end(kRefused))
-      return fail(Errc::unsupported, layer_.path + ".type: layers of type " + layer_.type +
-                                         " are not imported; take the layer out there, or build the network anew");
     return fail(Errc::unknown_name, layer_.path + ".type: no layer type '" + layer_.type + "' is known");
   }
 
@@ -221,6 +226,30 @@ class Planner {
     plan_.options = {{"epsilon", 1e-5}};
     parameter("gain", width);
     parameter("bias", width);
+    return {};
+  }
+
+  /// There p = softmax(-|x - c|^2 / (2 T^2)), of all values at once.
+  Status kmeans() {
+    WEFT_TRY(const std::size_t clusters, needed("num_clusters"));
+    std::size_t features = layer_.input_height;
+    if (!before_.empty()) {
+      WEFT_TRY(features, volume(before_));
+    } else if (features == 0) {
+      WEFT_TRY(features, needed("input_height"));
+    }
+    WEFT_CHECK(reads({features}));
+    const double own = layer_.kmeans_temperature == 0 ? 1 : layer_.kmeans_temperature;
+    plan_.type = "kmeans";
+    plan_.options = {{"clusters", static_cast<double>(clusters)}, {"temperature", 2 * own * own}};
+    const bool gives_features = layer_.output_mode == "features";
+    if (gives_features) plan_.options["output"] = std::string("features");
+    gives_features ? this->gives_features(features) : this->gives_features(clusters);
+    plan_.out = 0;
+    // Probabilities are not negative.
+    const bool is_none = !gives_features && (layer_.activation == "relu" || layer_.activation == "leaky_relu");
+    if (layer_.activation != "linear" && !is_none) plan_.activation = layer_.activation;
+    parameter("centres", clusters, features);
     return {};
   }
 
@@ -403,34 +432,101 @@ class Planner {
 
 }  // namespace
 
-Result<LayerV1> read_layer_v1(const JsonValue& value, const GridShape& grid) {
+namespace {
+
+Result<LayerV1> read_layer(const JsonValue& value, const GridShape* grid, const std::string& blob);
+
+/// The layers inside a layer. @error unsupported: in one of another type
+Status read_inner(JsonReader& reader, LayerV1& layer) {
+  for (const InnerKey& row : kInnerKeys) {
+    if (layer.type == row.type) layer.container = row.container;
+    const auto found = find_filled(reader, row.key);
+    if (!found) continue;
+    if (layer.type != row.type)
+      return fail(Errc::unsupported, found->path() + ": layers inside a layer of type " + layer.type +
+                                         "; only those of type " + row.type + " have them");
+    if (row.container == ContainerV1::observed) {
+      WEFT_TRY(LayerV1 inner, read_layer(*found, nullptr, layer.blob + "." + row.key));
+      layer.inner.push_back(std::move(inner));
+      continue;
+    }
+    WEFT_TRY(const auto values, found->array());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      WEFT_TRY(LayerV1 inner, read_layer(values[i], nullptr, layer.blob + "." + row.key + "." + std::to_string(i)));
+      layer.inner.push_back(std::move(inner));
+    }
+  }
+  const auto rules = find_filled(reader, "meta_rules");
+  if (!rules) return {};
+  if (layer.container != ContainerV1::observed)
+    return fail(Errc::unsupported, rules->path() + ": rules, which a layer of type " + layer.type + " does not have");
+  WEFT_TRY(const auto values, rules->array());
+  layer.rules = values.size();
+  return {};
+}
+
+/// Its place in the grid. Layers inside others state one too, which means nothing.
+Status read_place(JsonReader& reader, const GridShape* grid, Coord& at) {
+  const auto last = [&](std::uint32_t GridShape::*extent) { return grid ? grid->*extent - 1 : UINT32_MAX; };
+  WEFT_TRY(at.z, reader.u32("z", 0, last(&GridShape::z)));
+  WEFT_TRY(at.y, reader.u32("y", 0, last(&GridShape::y)));
+  WEFT_TRY(at.x, reader.u32("x", 0, last(&GridShape::x)));
+  WEFT_TRY(at.l, reader.u32("l", 0, last(&GridShape::layers)));
+  return {};
+}
+
+/// `grid`: null for a layer inside another one. `blob`: empty for one of the grid, whose place says it.
+Result<LayerV1> read_layer(const JsonValue& value, const GridShape* grid, const std::string& blob) {
   WEFT_TRY(JsonReader reader, value.object());
   LayerV1 layer;
   layer.path = value.path();
-  WEFT_TRY(layer.at.z, reader.u32("z", 0, grid.z - 1));
-  WEFT_TRY(layer.at.y, reader.u32("y", 0, grid.y - 1));
-  WEFT_TRY(layer.at.x, reader.u32("x", 0, grid.x - 1));
-  WEFT_TRY(layer.at.l, reader.u32("l", 0, grid.layers - 1));
+  WEFT_CHECK(read_place(reader, grid, layer.at));
+  layer.blob = grid ? "layers." + std::to_string(grid->index(layer.at)) : blob;
   WEFT_TRY(layer.type, reader.string("type", 64));
   layer.type = upper(std::move(layer.type));
   WEFT_TRY(layer.activation, reader.one_of_or("activation", std::string("linear"), parse_activation_v1, kActivations));
   WEFT_TRY(layer.softmax, reader.string_or("softmax_type", "Standard", 64));
   WEFT_TRY(layer.is_disabled, reader.boolean_or("is_disabled", false));
+  WEFT_TRY(layer.output_mode, reader.string_or("output_mode", "", 64));
+  WEFT_TRY(layer.combine_mode, reader.string_or("combine_mode", "", 64));
   for (const SizeField& field : kSizes) {
     WEFT_TRY(layer.*field.member, reader.u32_or(field.key, 0, 0, kMostExtent));
   }
   WEFT_TRY(layer.rope_freq_base, reader.f64_or("rope_freq_base", 0, 0, 1e12));
   WEFT_TRY(layer.temperature, reader.f64_or("temperature", 0, 0, 1e6));
   WEFT_TRY(layer.entmax_alpha, reader.f64_or("entmax_alpha", 0, 0, 1e6));
+  WEFT_TRY(layer.kmeans_temperature, reader.f64_or("kmeans_temperature", 0, -700, 700));
   for (const char* key : kPassedOver) (void)reader.find(key);
-  for (const char* key : {"parallel_branches", "sequential_layers", "meta_observed_layer", "meta_rules"})
-    WEFT_CHECK(refuse_inside(reader, key));
+  WEFT_CHECK(read_inner(reader, layer));
   if (const auto weights = reader.find("weights"); weights && !weights->string(0).has_value())
     return fail(Errc::unsupported, reader.path_of("weights") + ": weights in the header are not imported");
   WEFT_CHECK(reader.finish());
   return layer;
 }
 
+}  // namespace
+
+Result<LayerV1> read_layer_v1(const JsonValue& value, const GridShape& grid) { return read_layer(value, &grid, ""); }
+
 Result<LayerPlanV1> plan_layer_v1(const LayerV1& layer, const Shape& before) { return Planner(layer, before).plan(); }
+
+Status check_window_v1(const LayerV1& layer, const LayerPlanV1& plan) {
+  if (!plan.states_shape) return {};
+  const bool is_transposed = plan.type.find("transposed") != plan.type.npos;
+  for (std::size_t axis = 1; axis < plan.in.size(); ++axis) {
+    const auto in = static_cast<std::int64_t>(plan.in[axis]), kernel = static_cast<std::int64_t>(layer.kernel_size),
+               stride = static_cast<std::int64_t>(layer.stride), padding = static_cast<std::int64_t>(layer.padding);
+    const std::int64_t room = in + 2 * padding - kernel;
+    const std::int64_t gives =
+        is_transposed ? (in - 1) * stride - 2 * padding + kernel + static_cast<std::int64_t>(layer.output_padding)
+        : room < 0    ? 0
+                      : room / stride + 1;
+    if (gives != static_cast<std::int64_t>(plan.out_shape[axis]))
+      return fail(Errc::shape_mismatch, layer.path + ": gives " + std::to_string(gives) + " values along axis " +
+                                            std::to_string(axis) + ", the header says " +
+                                            weft::to_string(plan.out_shape));
+  }
+  return {};
+}
 
 }  // namespace weft::mesh

@@ -24,7 +24,7 @@ def blob(level, kind, data, scale=1.0, native=True):
 def write(path, layers, blobs, version=1, **more):
     rows, payload = [], b""
     for level, kind, data, scale, native in blobs:
-        rows.append({"path": f"layers.{level}", "offset": len(payload), "length": len(data), "dtype": kind,
+        rows.append({"path": level if isinstance(level, str) else f"layers.{level}", "offset": len(payload), "length": len(data), "dtype": kind,
                      "scale": scale, "native": native})
         payload += data
     network = {"id": "network", "depth": 1, "rows": 1, "cols": 1, "layers_per_cell": max(len(layers), 1),
@@ -57,5 +57,36 @@ write(CORPUS / "attention.v1", [layer(0, "MultiHeadAttention", d_model=2, num_he
 write(CORPUS / "embedding.v1", [layer(0, "Embedding", vocab_size=3, embedding_dim=2, seq_length=2)], [blob(0, "uint2", bytes([0x1B, 0x10]), 1.0)])
 write(CORPUS / "masters.v1", [layer(0, "Dense", input_height=1, output_height=1)], [blob(0, "INT8", floats(1), 0.1, False)])
 write(CORPUS / "refused.v1", [layer(0, "Parallel", parallel_branches=[layer(0, "Dense")])], [])
+inner = [layer(0, "Dense", input_height=2, output_height=2), layer(1, "Residual"),
+         layer(2, "KMeans", num_clusters=1)]
+write(CORPUS / "nested.v1",
+      [layer(0, "Sequential", sequential_layers=inner[:2]),
+       layer(1, "Parallel", combine_mode="concat", parallel_branches=[inner[2], inner[0]]),
+       layer(2, "Metacognition", meta_observed_layer=layer(0, "RMSNorm", input_height=3))],
+      [blob("layers.0.sequential_layers.0", "float32", floats(4)),
+       blob("layers.1.parallel_branches.0", "float32", floats(2)),
+       blob("layers.1.parallel_branches.1", "int8", bytes([1, 2, 3, 4]), 0.5),
+       blob("layers.2.meta_observed_layer", "float32", floats(3))])
+block = [layer(0, "RMSNorm", input_height=4),
+         layer(1, "MultiHeadAttention", d_model=4, num_heads=2, num_kv_heads=2, head_dim=2),
+         layer(2, "RMSNorm", input_height=4), layer(3, "SwiGLU", input_height=4, output_height=4)]
+dims = {"num_layers": 1, "num_heads": 2, "num_kv_heads": 2, "head_dim": 2, "intermediate_size": 4}
+section = {"architecture": "llama_style_decoder", "hidden_size": 4, "vocab_size": 3, "lm_head_tied": True,
+           "has_final_norm": True, "dims": dims}
+ends = [blob("transformer.embeddings", "FLOAT32", floats(12), native=False),
+        blob("transformer.final_norm", "FLOAT32", floats(4), native=False)]
+norms = [blob(0, "float32", floats(4)), blob(2, "float32", floats(4))]
+write(CORPUS / "model.v1", block, norms + [blob(1, "float32", floats(80)), blob(3, "float32", floats(60))] + ends,
+      transformer=section)
+q4 = struct.pack("<IIf", 1, 4, 0.5) + bytes(i * 37 % 256 & 0x77 for i in range(8)) + bytes(8)
+write(CORPUS / "blocks.v1", block,
+      norms + [blob(f"layers.1.q4_0.{200 + i}", "Q4_0", q4) for i in range(4)]
+      + [blob(f"layers.3.q4_0.{100 + i}", "Q4_0", q4) for i in range(3)]
+      + [blob("layers.3.biases", "FLOAT32", floats(12), native=False)] + ends, transformer=section)
+write(CORPUS / "ternary.v1", block,
+      norms + [blob(f"layers.{part}.bitnet_ternary.{10000 + 16 * i}", "BITNET_TERNARY",
+                    struct.pack("<IIIfII4I", 4, 4, 16 * i, 0.5, 1, 4, *[0x18] * 4))
+               for part, count in ((1, 4), (3, 3)) for i in range(count)] + ends,
+      transformer={**section, "dims": {**dims, "activation": "ReLU2"}})
 write(CORPUS / "transformer.v1", golden, weights, transformer={"hidden_size": 4})
 write(CORPUS / "version2.v1", golden, weights, version=2)
