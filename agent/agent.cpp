@@ -117,7 +117,7 @@ Status Agent::ready() const {
 
 Status Agent::look_after(RecordKind kind) {
   // Something may be due at a change of the task.
-  const bool may_react = ReplayableMesh::may_react(kind) && replayable_.due().is_due();
+  const bool may_react = allows_reaction(kind) && replayable_.due().is_due();
   const bool wants_checkpoint = may_react && replayable_.due().checkpoint;
   if (may_react) {
     if (Status reacted = replayable_.react(); !reacted) {
@@ -182,26 +182,37 @@ Status Agent::act(std::uint64_t steps) {
   loop.clear_ended();
   if (loop.is_external()) {
     // An episode may begin with each step.
-    const std::uint64_t step = 2 * (32 + loop.environment().shape().observations * sizeof(float));
+    const EnvironmentShape& shape = loop.environment().shape();
+    const std::uint64_t step = 2 * (32 + (shape.observations + shape.values) * sizeof(float));
     WEFT_CHECK(
         check_size(directory(), options_, "external steps", steps > UINT64_MAX / step ? UINT64_MAX : steps * step));
   }
+  do {
+    const std::uint64_t part = replayable_.steps_to_look(steps);
+    WEFT_CHECK(AgentAccess::act_at_once(*this, part));
+    steps -= part;
+  } while (steps > 0);
+  return {};
+}
+
+Status AgentAccess::act_at_once(Agent& agent, std::uint64_t steps) {
+  EnvironmentLoop& loop = *agent.replayable_.loop();
   Status done = loop.run(steps);
   if (loop.is_cut_off()) {
     // The journal ends before the step that the environment broke off, and so goes on from there.
     if (loop.whole_steps() > 0) {
-      bytes_.begin().put_act_external(loop.whole_steps(), loop.answers(), false);
-      journal_->append(static_cast<std::uint32_t>(RecordKind::act_external), bytes_.bytes());
-      flusher_->appended({journal_->place().number, loop.mesh_tick()});
+      agent.bytes_.begin().put_act_external(loop.whole_steps(), loop.answers(), false);
+      agent.journal_->append(static_cast<std::uint32_t>(RecordKind::act_external), agent.bytes_.bytes());
+      agent.flusher_->appended({agent.journal_->place().number, loop.mesh_tick()});
     }
-    broken_ = done.error().text();
+    agent.broken_ = done.error().text();
     return done;
   }
   const bool halted = !done;
   if (loop.is_external())
-    return journaled(std::move(done), RecordKind::act_external,
-                     [&](RecordBytes& bytes) { bytes.put_act_external(steps, loop.answers(halted), halted); });
-  return journaled(std::move(done), RecordKind::act, [&](RecordBytes& bytes) { bytes.put_act(steps, halted); });
+    return agent.journaled(std::move(done), RecordKind::act_external,
+                           [&](RecordBytes& bytes) { bytes.put_act_external(steps, loop.answers(halted), halted); });
+  return agent.journaled(std::move(done), RecordKind::act, [&](RecordBytes& bytes) { bytes.put_act(steps, halted); });
 }
 
 Result<learning::Ticket> Agent::observe(std::span<const mesh::RunInput> inputs) {

@@ -23,6 +23,8 @@ struct AgentAccess {
   static Status move_to(Agent& agent, const topology::Machine& machine, std::shared_mutex* readers = nullptr);
   /// Lets what is sent to addresses of the mesh wait in the inbox.
   static void take_deliveries(Agent& agent);
+  /// Steps after which something may be due, not before.
+  static Status act_at_once(Agent& agent, std::uint64_t steps);
 };
 
 }  // namespace weft::agent

@@ -8,7 +8,6 @@
 #include "mesh/memory/byte_archive.hpp"
 
 #include "kernels/float_environment.hpp"
-#include "kernels/math.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -35,6 +34,15 @@ Status check_width(const std::string& key, const std::string& name, std::size_t 
                                         std::to_string(wanted));
 }
 
+/// Of a policy of real values, whose output has two numbers for each.
+Status check_gaussian(const std::string& actor, std::size_t width, std::size_t values, EnvironmentKind environment) {
+  if (width == 2 * values) return {};
+  return fail(Errc::shape_mismatch, "reinforcement.actor: '" + actor + "' has " + std::to_string(width) +
+                                        " values, and an action of " + std::string(agent::name(environment)) + " is " +
+                                        std::to_string(values) + " real values, each by two of them, a mean and a " +
+                                        "deviation; give " + std::to_string(2 * values));
+}
+
 /// Of a session's policy at one step.
 RandomStream draws(std::uint64_t seed, std::uint64_t step, std::size_t sessions, std::size_t session) noexcept {
   return RandomStream(seed, step * sessions + session, RandomPurpose::explore);
@@ -48,13 +56,14 @@ EnvironmentLoop::EnvironmentLoop(learning::Learner& learner, ReinforcementOption
       worlds_(options_.environments),
       observed_(make_environment(options_.environment)->shape().observations),
       rewarded_(1),
-      trail_(options_.environment.resend),
+      trail_(options_.environment.resend, make_environment(options_.environment)->shape().values),
       moves_(worlds_.size()) {
   for (World& world : worlds_) world.environment = make_environment(options_.environment);
   const EnvironmentShape& shape = environment().shape();
   x_.resize(worlds_.size() * shape.observations);
-  for (auto* const numbers : {&probabilities_, &logarithms_}) numbers->resize(worlds_.size() * shape.choices);
-  gradient_.resize(worlds_.size() * shape.choices);
+  policy_ = shape.choices > 0 ? make_softmax_policy(worlds_.size(), shape.choices)
+                              : make_gaussian_policy(worlds_.size(), shape.values, options_.least_deviation);
+  gradient_.resize(worlds_.size() * policy_->width());
   values_.resize(worlds_.size() * critic_width());
 }
 
@@ -72,20 +81,25 @@ Status EnvironmentLoop::check() const {
   const EnvironmentShape& shape = environment().shape();
   const EnvironmentKind kind = options_.environment.kind;
   if (is_external()) WEFT_CHECK(check_external());
-  if (shape.choices == 0)
-    return fail(Errc::unsupported, "reinforcement.environment.type: actions of '" + std::string(name(kind)) +
-                                       "' are values, and choices alone are learned so far; give another");
+  if (shape.choices == 0 && !has_actor())
+    return fail(Errc::unsupported, "reinforcement.algorithm: '" + std::string(name(options_.algorithm)) +
+                                       "' has a value for each of several actions, and an action of '" +
+                                       std::string(name(kind)) + "' is " + std::to_string(shape.values) +
+                                       " real values; give 'actor_critic'");
   if (!learner_.options().traces)
     return fail(Errc::invalid_argument,
                 "reinforcement: needs learning.traces true, learning.late 'meet' and "
                 "learning.optimizer {\"type\": \"sgd\", \"lr\": 1}");
-  // They take scores of labels and targets, and a reward is none.
-  for (const auto& [key, is_on] : {std::pair("learning.drift", learner_.options().drift.is_on()),
-                                   std::pair("learning.anomaly", learner_.options().anomaly.is_on())})
-    if (is_on)
-      return fail(Errc::unsupported, std::string(key) +
-                                         ": it takes the scores of labels, and a network with 'reinforcement' learns "
-                                         "from rewards; leave it out");
+  // Scores are of labels and targets, and a reward is none.
+  const learning::DriftOptions& drift = learner_.options().drift;
+  if (drift.is_on() && !learning::is_of_acting(drift.input))
+    return fail(Errc::unsupported, "learning.drift.input: '" + std::string(learning::name(drift.input)) +
+                                       "' is of the scores of labels, and a network with 'reinforcement' learns from "
+                                       "rewards; give 'td_error' or 'return'");
+  if (learner_.options().anomaly.is_on())
+    return fail(Errc::unsupported,
+                "learning.anomaly: it takes the scores of labels, and a network with 'reinforcement' learns from "
+                "rewards; leave it out");
   const std::size_t sessions = std::as_const(learner_).mesh().sessions(), learners = learner_.options().learners;
   if (sessions != worlds_.size() || learners != worlds_.size())
     return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(worlds_.size()) +
@@ -94,13 +108,17 @@ Status EnvironmentLoop::check() const {
   const auto port = graph.find_port(options_.input);
   if (!port) return fail(Errc::unknown_name, "reinforcement.input: no input is named '" + options_.input + "'");
   WEFT_CHECK(check_width("input", options_.input, graph.nodes()[*port].width, shape.observations, kind));
-  for (const auto& [key, output, width] :
-       {std::tuple("critic", &options_.critic, critic_width()), std::tuple("actor", &options_.actor, shape.choices)}) {
+  for (const auto& [key, output, width] : {std::tuple("critic", &options_.critic, critic_width()),
+                                           std::tuple("actor", &options_.actor, policy_->width())}) {
     if (output == &options_.actor && !has_actor()) continue;
     const auto node = graph.find_output(*output);
     if (!node)
       return fail(Errc::unknown_name, "reinforcement." + std::string(key) + ": no output is named '" + *output + "'");
-    WEFT_CHECK(check_width(key, *output, graph.nodes()[*node].width, width, kind));
+    const std::size_t found = graph.nodes()[*node].width;
+    if (output == &options_.actor && shape.choices == 0)
+      WEFT_CHECK(check_gaussian(*output, found, shape.values, kind));
+    else
+      WEFT_CHECK(check_width(key, *output, found, width, kind));
   }
   return {};
 }
@@ -109,11 +127,16 @@ Status EnvironmentLoop::check_external() const {
   if (worlds_.size() != 1)
     return fail(Errc::unsupported, "reinforcement.environments: " + std::to_string(worlds_.size()) +
                                        " with reinforcement.environment.type 'external', which is one program; give 1");
-  for (const auto& [key, value] : {std::pair("observations", options_.environment.observations),
-                                   std::pair("actions", options_.environment.actions)})
-    if (value == 0)
-      return fail(Errc::invalid_argument, "reinforcement.environment." + std::string(key) +
-                                              ": an external environment has a number of its own; give it");
+  const EnvironmentOptions& world = options_.environment;
+  if (world.observations == 0)
+    return fail(Errc::invalid_argument,
+                "reinforcement.environment.observations: an external environment has a number of its own; give it");
+  if ((world.actions == 0) == (world.values == 0))
+    return fail(Errc::invalid_argument,
+                "reinforcement.environment.actions, values: " + std::to_string(world.actions) + " and " +
+                    std::to_string(world.values) +
+                    "; an external environment has so many actions to choose from, or so many real values in one; "
+                    "give one of the two");
   return {};
 }
 
@@ -148,8 +171,7 @@ Status EnvironmentLoop::run_recorded(std::uint64_t steps, std::span<const Answer
 
 Status EnvironmentLoop::go_on() {
   if (!is_external() || !worlds_[0].in_episode) return {};
-  const auto goes_on = source_->can_go_on(
-      {options_.seed, worlds_[0].episodes - 1, environment().steps(), trail_.actions(), trail_.answers()});
+  const auto goes_on = source_->can_go_on(trail_.place(options_.seed, worlds_[0].episodes - 1, environment().steps()));
   if (!goes_on) return cut_off(goes_on.error());
   if (*goes_on) return {};
   end_episode(0, true);
@@ -170,9 +192,9 @@ Status EnvironmentLoop::take(Result<Answer> answer) {
   return {};
 }
 
-Result<Outcome> EnvironmentLoop::outcome_of(std::size_t session, std::uint32_t choice) {
-  if (is_external()) WEFT_CHECK(take(source_->step(choice)));
-  return worlds_[session].environment->step({choice, {}});
+Result<Outcome> EnvironmentLoop::outcome_of(std::size_t session, const Action& action) {
+  if (is_external()) WEFT_CHECK(take(source_->step(action)));
+  return worlds_[session].environment->step(action);
 }
 
 Status EnvironmentLoop::step() {
@@ -190,8 +212,11 @@ Status EnvironmentLoop::step() {
     const std::size_t width = all.size() / worlds_.size();
     return all.subspan(session * width, width);
   };
-  for (std::size_t session = 0; session < worlds_.size(); ++session)
-    moves_[session] = choose(session, of(values, session), of(logits, session));
+  for (std::size_t session = 0; session < worlds_.size(); ++session) {
+    auto chosen = choose(session, of(values, session), of(logits, session));
+    if (!chosen) WEFT_CHECK(learner_.forgo(ticket));
+    WEFT_TRY(moves_[session], std::move(chosen));
+  }
   for (std::size_t session = 0; session < worlds_.size(); ++session) WEFT_CHECK(act(session, moves_[session]));
   if (const Status asked = look_ahead(); !asked) {
     WEFT_CHECK(learner_.forgo(ticket));
@@ -199,30 +224,34 @@ Status EnvironmentLoop::step() {
   }
   Status taught = teach(ticket);
   learner_.clear_scores();
+  if (taught) watch();
   return taught;
 }
 
-EnvironmentLoop::Move EnvironmentLoop::choose(std::size_t session, std::span<const float> values,
-                                              std::span<const float> logits) {
+Result<EnvironmentLoop::Move> EnvironmentLoop::choose(std::size_t session, std::span<const float> values,
+                                                      std::span<const float> logits) {
   const World& world = worlds_[session];
   Move move;
   move.decay = options_.discount * options_.lambda;
   if (has_actor()) {
-    move.choice = choose_by_policy(session, logits);
+    RandomStream random = draws(options_.seed, steps_, worlds_.size(), session);
+    WEFT_TRY(move.action, policy_->draw(session, logits, random));
     move.error = -double{values[0]};
     return move;
   }
   const bool is_drawn = options_.algorithm == Algorithm::sarsa && world.environment->steps() > 0;
-  move.choice = is_drawn ? static_cast<std::uint32_t>(world.next_choice) : choose_by_values(session, values, steps_);
-  move.error = -double{values[move.choice]};
-  if (options_.algorithm == Algorithm::q && values[move.choice] < *std::max_element(values.begin(), values.end()))
+  const std::uint32_t choice =
+      is_drawn ? static_cast<std::uint32_t>(world.next_choice) : choose_by_values(session, values, steps_);
+  move.action.choice = choice;
+  move.error = -double{values[choice]};
+  if (options_.algorithm == Algorithm::q && values[choice] < *std::max_element(values.begin(), values.end()))
     move.decay = 0.0;
   return move;
 }
 
 Status EnvironmentLoop::act(std::size_t session, Move& move) {
   World& world = worlds_[session];
-  WEFT_TRY(const Outcome outcome, outcome_of(session, move.choice));
+  WEFT_TRY(const Outcome outcome, outcome_of(session, move.action));
   if (trail_.take_cut()) move.decay = 0.0;
   if (session == 0) ++steps_;
   move.terminated = outcome.terminated;
@@ -265,18 +294,33 @@ Status EnvironmentLoop::teach(learning::Ticket ticket) {
   for (std::size_t session = 0; session < worlds_.size(); ++session) {
     const Move& move = moves_[session];
     // Its value is to rise.
-    values_[session * critic_width() + (has_actor() ? 0 : move.choice)] = -1.0f;
+    values_[session * critic_width() + (has_actor() ? 0 : move.action.choice)] = -1.0f;
     const learning::TraceSignal signal{static_cast<float>(move.error), static_cast<float>(move.decay),
                                        static_cast<float>(options_.critic_bound), move.is_over};
     signals_[0].push_back(signal);
     signals_[1].push_back(signal);
     signals_[1].back().bound = static_cast<float>(options_.actor_bound);
-    if (has_actor()) set_actor_gradient(session, move);
+    if (!has_actor()) continue;
+    const double weight = move.error > 0.0 ? options_.entropy : move.error < 0.0 ? -options_.entropy : 0.0;
+    policy_->find_gradient(session, weight, std::span(gradient_).subspan(session * policy_->width(), policy_->width()));
   }
   const std::array<learning::Target, 2> targets{
       {{.output = options_.critic, .gradient = values_, .signals = signals_[0]},
        {.output = options_.actor, .gradient = gradient_, .signals = signals_[1]}}};
   return learner_.teach(ticket, std::span(targets).first(has_actor() ? 2 : 1));
+}
+
+void EnvironmentLoop::watch() {
+  learning::DriftWatch& drift = learning::drift_of(learner_);
+  if (!drift.is_on()) return;
+  const bool is_by_episode = learner_.options().drift.input == learning::DriftInput::episode_return;
+  for (std::size_t session = 0; session < worlds_.size(); ++session)
+    if (!is_by_episode)
+      drift.add(std::fabs(moves_[session].error), steps_);
+    else if (moves_[session].is_over)
+      drift.add(-worlds_[session].sum, steps_);
+  // The next step clears them.
+  drift_events_.insert(drift_events_.end(), drift.events().begin(), drift.events().end());
 }
 
 /// Numbers of episodes are different in each environment, so its draws are too.
@@ -343,40 +387,6 @@ std::uint32_t EnvironmentLoop::choose_by_values(std::size_t session, std::span<c
   return static_cast<std::uint32_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-std::uint32_t EnvironmentLoop::choose_by_policy(std::size_t session, std::span<const float> logits) {
-  double* const probabilities = probabilities_.data() + session * logits.size();
-  double* const logarithms = logarithms_.data() + session * logits.size();
-  const float largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (std::size_t j = 0; j < logits.size(); ++j)
-    sum += probabilities[j] = static_cast<double>(kernels::math::exp(logits[j] - largest));
-  const double log_sum = kernels::math::log(static_cast<float>(sum));
-  for (std::size_t j = 0; j < logits.size(); ++j) {
-    probabilities[j] /= sum;
-    logarithms[j] = static_cast<double>(logits[j] - largest) - log_sum;
-  }
-  RandomStream random = draws(options_.seed, steps_, worlds_.size(), session);
-  double left = random.next_uniform();
-  std::uint32_t choice = 0;
-  while (choice + 1 < logits.size() && left >= probabilities[choice]) left -= probabilities[choice++];
-  return choice;
-}
-
-/// By the logits: log p(a) has the slope [j is a] - p, H(p) has -p (log p + H).
-void EnvironmentLoop::set_actor_gradient(std::size_t session, const Move& move) {
-  const std::size_t choices = environment().shape().choices;
-  const double* const probabilities = probabilities_.data() + session * choices;
-  const double* const logarithms = logarithms_.data() + session * choices;
-  double entropy = 0.0;
-  for (std::size_t j = 0; j < choices; ++j) entropy -= probabilities[j] * logarithms[j];
-  const double weight = move.error > 0.0 ? options_.entropy : move.error < 0.0 ? -options_.entropy : 0.0;
-  for (std::size_t j = 0; j < choices; ++j) {
-    const double taken = (j == move.choice ? 1.0 : 0.0) - probabilities[j];
-    const double spread = -probabilities[j] * (logarithms[j] + entropy);
-    gradient_[session * choices + j] = static_cast<float>(-(taken + weight * spread));
-  }
-}
-
 double EnvironmentLoop::mean_return() const noexcept {
   const std::uint64_t count = std::min<std::uint64_t>(ended_episodes(), kReturns);
   double sum = 0.0;
@@ -416,7 +426,7 @@ bool EnvironmentLoop::is_possible() const noexcept {
   const auto is_finite = [](double value) { return std::isfinite(value); };
   const auto is_good = [&](const World& world) {
     return world.in_episode <= 1 && world.in_episode <= world.episodes &&
-           world.next_choice < environment().shape().choices && std::isfinite(world.sum) &&
+           world.next_choice < std::max<std::size_t>(environment().shape().choices, 1) && std::isfinite(world.sum) &&
            std::isfinite(world.discounted);
   };
   return std::all_of(worlds_.begin(), worlds_.end(), is_good) && std::all_of(x_.begin(), x_.end(), is_finite) &&
@@ -425,7 +435,7 @@ bool EnvironmentLoop::is_possible() const noexcept {
 
 Status EnvironmentLoop::load(ByteSpan bytes) {
   // Without what is kept of an episode, whose length is its own.
-  const std::size_t wanted = save().size() - trail_.actions().size_bytes();
+  const std::size_t wanted = save().size() - trail_.bytes_of_actions();
   if (bytes.size() < wanted || (bytes.size() > wanted && !is_external()))
     return fail(Errc::shape_mismatch, "environment's state: " + std::to_string(bytes.size()) + " bytes where " +
                                           std::string(name(options_.environment.kind)) + " has " +
@@ -436,7 +446,8 @@ Status EnvironmentLoop::load(ByteSpan bytes) {
     return fail(Errc::shape_mismatch,
                 "environment's state: of another environment than " + std::string(name(options_.environment.kind)));
   bool is_good = true;
-  for (World& world : worlds_) is_good = is_good && world.environment->visit(archive);
+  for (World& world : worlds_)
+    is_good = is_good && world.environment->visit(archive) && (world.in_episode == 0 || world.environment->is_begun());
   if (is_good && is_external()) EpisodeTrail::visit(trail_, archive);
   is_good = is_good && !archive.has_failed() && is_possible() && trail_.is_possible() && save().size() == bytes.size();
   if (!is_good)

@@ -4,8 +4,10 @@
 
 #include "agent/external/answer_source.hpp"
 #include "agent/external/episode_trail.hpp"
+#include "agent/policies/policy.hpp"
 #include "agent/reinforcement_options.hpp"
 #include "agent/running_moments.hpp"
+#include "learning/drift/drift_watch.hpp"
 #include "learning/learner.hpp"
 
 #include "core/archive.hpp"
@@ -42,7 +44,11 @@ struct Episode {
 ///   error = r / deviation of the discounted rewards + discount v' - v(x)
 ///   critic: gradient -1 of v; actor: gradient of -(log p(a) + entropy sign(error) H(p)); both TraceSignal with `error`
 /// Algorithm q: v is the value q(x)[a] of the action, v' the largest of q(x'); traces begin anew at an action at random
-/// that is not the largest's (Watkins 1989). sarsa: v' is q(x')[a'] of the next action, which is drawn at once.
+/// that is not the largest's (Watkins 1989). sarsa: v' is q(x')[a'] of the next action, which is drawn at once. Both
+/// take environments whose actions are choices; the actor's policy may be of real values too (Policy).
+///
+/// The learner's detector of drift (`learning.drift`) is given |error| of each step, or the return of each episode with
+/// its sign turned round, so that what is worse is larger.
 ///
 /// Of n environments each is a session of the mesh with traces, episodes and draws of its own, and a step is one of
 /// each. Observations and rewards are normalized by what all have seen, taken in in the order of sessions. Their steps
@@ -91,7 +97,12 @@ class EnvironmentLoop {
   double mean_return() const noexcept;
   /// Episodes that ended since they were last cleared.
   std::span<const Episode> ended() const noexcept { return ended_; }
-  void clear_ended() noexcept { ended_.clear(); }
+  /// Alarms of the learner's detector since then.
+  std::span<const learning::DriftEvent> drift_events() const noexcept { return drift_events_; }
+  void clear_ended() noexcept {
+    ended_.clear();
+    drift_events_.clear();
+  }
   const ReinforcementOptions& options() const noexcept { return options_; }
   const Environment& environment(std::size_t session = 0) const noexcept { return *worlds_[session].environment; }
   std::size_t environments() const noexcept { return worlds_.size(); }
@@ -113,7 +124,7 @@ class EnvironmentLoop {
 
   /// One environment's part of the step under way.
   struct Move {
-    std::uint32_t choice = 0;
+    Action action;
     double error = 0.0, decay = 0.0;
     bool is_over = false, terminated = false;
   };
@@ -136,14 +147,14 @@ class EnvironmentLoop {
   void end_episode(std::size_t session, bool truncated);
   std::uint64_t ended_episodes() const noexcept;
   /// Draws an environment's action; the error is, so far, what the action's value leaves of it.
-  Move choose(std::size_t session, std::span<const float> values, std::span<const float> logits);
+  Result<Move> choose(std::size_t session, std::span<const float> values, std::span<const float> logits);
   /// Acts, and adds the reward to the error.
   Status act(std::size_t session, Move& move);
   /// Adds the values of the next observations to the errors.
   Status look_ahead();
   /// Within an episode: an external environment may have lost it.
   Status go_on();
-  Result<Outcome> outcome_of(std::size_t session, std::uint32_t choice);
+  Result<Outcome> outcome_of(std::size_t session, const Action& action);
   /// Takes an answer of an external environment in. @error its own, and the steps of this call end with the one before
   Status take(Result<Answer> answer);
   Status cut_off(Error error);
@@ -152,20 +163,22 @@ class EnvironmentLoop {
   double scaled(World& world, double reward);
   bool has_actor() const noexcept { return options_.algorithm == Algorithm::actor_critic; }
   std::size_t critic_width() const noexcept { return has_actor() ? 1 : environment().shape().choices; }
-  /// Draws the action of step `step` by a policy, and keeps what its gradient needs; or by values.
-  std::uint32_t choose_by_policy(std::size_t session, std::span<const float> logits);
+  /// Draws the action of step `step` by values.
   std::uint32_t choose_by_values(std::size_t session, std::span<const float> values, std::uint64_t step) const;
-  void set_actor_gradient(std::size_t session, const Move& move);
   Status teach(learning::Ticket ticket);
+  /// Gives the learner's detector what it watches of the step.
+  void watch();
 
   learning::Learner& learner_;
   const ReinforcementOptions options_;
-  std::vector<World> worlds_;  // by session
+  std::unique_ptr<Policy> policy_;  // of the actor
+  std::vector<World> worlds_;       // by session
   RunningMoments observed_, rewarded_;
   std::uint64_t steps_ = 0;
   std::vector<float> x_;  // [environments][observations], the present ones, as the network sees them
   std::array<double, kReturns> returns_{};
   std::vector<Episode> ended_;
+  std::vector<learning::DriftEvent> drift_events_;
   // Of an external environment.
   EpisodeTrail trail_;
   std::shared_ptr<AnswerSource> source_;
@@ -173,7 +186,6 @@ class EnvironmentLoop {
   Exchange exchange_;
   // Of the step under way, by session.
   std::vector<Move> moves_;
-  std::vector<double> probabilities_, logarithms_;
   std::vector<float> gradient_, values_;                       // of the actor; of the critic
   std::array<std::vector<learning::TraceSignal>, 2> signals_;  // of the critic; of the actor
 };

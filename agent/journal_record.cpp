@@ -146,6 +146,22 @@ TeachRecord read_teach(Reader& in) {
   return record;
 }
 
+/// Values of the actions that are answered, as many for each. False: they are not.
+bool read_values(Reader& in, std::vector<Answer>& answers) {
+  const std::vector<float> values = in.floats();
+  const auto is_step = [](const Answer& answer) { return !answer.is_reset; };
+  const auto steps = static_cast<std::size_t>(std::count_if(answers.begin(), answers.end(), is_step));
+  if (!in.is_good() || steps == 0 || values.empty() || values.size() % steps != 0) return false;
+  auto from = values.begin();
+  for (Answer& answer : answers) {
+    if (answer.is_reset) continue;
+    const auto end = from + static_cast<std::ptrdiff_t>(values.size() / steps);
+    answer.values.assign(from, end);
+    from = end;
+  }
+  return true;
+}
+
 /// Each is a byte of flags; then their actions, rewards and observations, all of them one after the other.
 std::optional<ActExternalRecord> read_act_external(Reader& in) {
   ActExternalRecord record{in.number<std::uint64_t>(), in.boolean(), {}};
@@ -166,6 +182,7 @@ std::optional<ActExternalRecord> read_act_external(Reader& in) {
     record.answers[i].observation.assign(seen.begin() + static_cast<std::ptrdiff_t>(i * width),
                                          seen.begin() + static_cast<std::ptrdiff_t>((i + 1) * width));
   }
+  if (!in.is_done() && !read_values(in, record.answers)) return std::nullopt;
   return record;
 }
 
@@ -418,6 +435,10 @@ void RecordBytes::put_act_external(std::uint64_t steps, std::span<const Answer> 
   for (const Answer& answer : answers) number(answer.outcome.reward);
   labels(actions);
   floats(seen);
+  // Behind what records of choices have always had.
+  std::vector<float> values;
+  for (const Answer& answer : answers) values.insert(values.end(), answer.values.begin(), answer.values.end());
+  if (!values.empty()) floats(values);
 }
 
 void RecordBytes::put_forgo(learning::Ticket ticket) { number(ticket); }

@@ -77,7 +77,7 @@ Status Agent::recover(const internal::Found& saved, Recovery& recovery) {
   const auto replay = [&](const storage::JournalRecord& stored) -> Status {
     WEFT_TRY(const Record record, read_record(stored.kind, stored.payload));
     WEFT_CHECK(replayable_.apply(record));
-    may_react = ReplayableMesh::may_react(record);
+    may_react = allows_reaction(record);
     return options_.extension ? options_.extension->replayed(record) : Status();
   };
   const auto visit = [&](const storage::JournalRecord& stored) -> Status {

@@ -35,7 +35,11 @@ const OptionTable<EnvironmentOptions>& world_table() {
       option("observations", &O::observations,
              {.high = 1u << 20, .meaning = "numbers that it shows; to be given", .applies = kExternal}),
       option("actions", &O::actions,
-             {.high = 1u << 16, .meaning = "actions that it knows; to be given", .applies = kExternal}),
+             {.high = 1u << 16,
+              .meaning = "actions that it knows, of which one is taken; they or `values` are to be given",
+              .applies = kExternal}),
+      option("values", &O::values,
+             {.high = 1u << 16, .meaning = "real numbers that an action of it consists of", .applies = kExternal}),
       option("timeout", &O::timeout,
              {.low = 0.001,
               .high = 86400,
@@ -80,6 +84,11 @@ std::vector<ReinforcementTable::Field> learning_fields() {
               .meaning = "kappa, bound of the actor's steps: larger is smaller steps",
               .applies = "algorithm=actor_critic"}),
       option("critic_bound", &O::critic_bound, {.low = 0, .high = 1e6, .meaning = "the same of the critic's"}),
+      option("least_deviation", &O::least_deviation,
+             {.low = 1e-6,
+              .high = 1e6,
+              .meaning = "least standard deviation of each value of an action, where actions are real values",
+              .applies = "algorithm=actor_critic"}),
   };
 }
 
@@ -107,7 +116,8 @@ std::vector<ReinforcementTable::Field> place_fields() {
       option("steps", &O::steps, {.unit = "steps", .meaning = "steps of a run of `weft live`; 0: until it is stopped"}),
       option("input", &O::input, {.meaning = "port of the observations; empty: the only one"}),
       option("actor", &O::actor,
-             {.meaning = "output with a value for each action, whose softmax is the policy",
+             {.meaning = "output with a value for each action, whose softmax is the policy; of actions that are real "
+                         "values with their means, and then a number for each standard deviation",
               .applies = "algorithm=actor_critic"}),
       option("critic", &O::critic,
              {.meaning = "output of one value, that of the state; of `q` and `sarsa` of a value for each action"}),

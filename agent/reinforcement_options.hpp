@@ -29,6 +29,7 @@ struct ReinforcementOptions {
   double entropy = 0.01;                           // tau, weight of the policy's entropy
   double actor_bound = 3.0;                        // kappa of the steps of the actor's layers
   double critic_bound = 2.0;                       // and of the critic's
+  double least_deviation = 0.01;                   // of each value of a policy of real values
   bool normalize = true;                           // observations, by their means and deviations so far
   bool scale_rewards = true;                       // by the deviation of the discounted rewards so far
   std::uint64_t seed = 0;                          // environment and exploration

@@ -205,7 +205,7 @@ Status Replay::replay_parts(std::uint64_t count) {
   } else {
     done = replayable_.mesh().tick(count);
   }
-  if (done && done_ + count == parts() && !replayable_.compares_marks() && ReplayableMesh::may_react(*record_))
+  if (done && done_ + count == parts() && !replayable_.compares_marks() && allows_reaction(*record_))
     done = replayable_.react();
   if (replayable_.learner()) replayable_.learner()->clear_scores();
   if (replayable_.loop()) replayable_.loop()->clear_ended();

@@ -89,7 +89,13 @@ Result<ReplayableMesh> ReplayableMesh::begin(const mesh::NetworkSpec& spec, bool
 Status ReplayableMesh::begin_learning(const mesh::NetworkSpec& spec) {
   WEFT_TRY(const auto learning, learning_of(spec));
   WEFT_TRY(learner_, learning::Learner::build(*mesh_, learning));
-  if (spec.reinforcement.empty()) return {};
+  if (spec.reinforcement.empty()) {
+    if (learning.drift.is_on() && learning::is_of_acting(learning.drift.input))
+      return fail(Errc::invalid_argument, "learning.drift.input: '" + std::string(name(learning.drift.input)) +
+                                              "' is of an agent that acts, and the network has no section "
+                                              "\"reinforcement\"; give 'error' or 'loss'");
+    return {};
+  }
   WEFT_TRY(const auto reinforcement, read_reinforcement(spec.reinforcement));
   WEFT_TRY(loop_, EnvironmentLoop::build(*learner_, reinforcement));
   return {};
@@ -268,31 +274,56 @@ Status ReplayableMesh::apply_one(const ForgoRecord& record) {
 Status ReplayableMesh::apply_one(const ActRecord& record) {
   if (!loop_)
     return fail(Errc::corrupt, "act: this mesh has no environment; the network has no section \"reinforcement\"");
-  return as_told(loop_->run(record.steps), record.halted, is_changed_);
+  return as_told(compares_ ? loop_->run(record.steps) : act(record.steps), record.halted, is_changed_);
 }
 
 Status ReplayableMesh::apply_one(const ActExternalRecord& record) {
   if (!loop_ || !loop_->is_external())
     return fail(Errc::corrupt, "act_external: this mesh has no external environment in its section \"reinforcement\"");
-  return as_told(loop_->run_recorded(record.steps, record.answers, is_changed_), record.halted, is_changed_);
+  if (compares_ || record.halted)
+    return as_told(loop_->run_recorded(record.steps, record.answers, is_changed_), record.halted, is_changed_);
+  for (std::uint64_t done = 0, part; done < record.steps; done += part) {
+    part = steps_to_look(record.steps - done);
+    WEFT_CHECK(loop_->run_recorded(part, record.of(done, part), is_changed_));
+    WEFT_CHECK(react());
+  }
+  return {};
 }
 
 Status ReplayableMesh::apply_one(const ReactRecord&) { return compares_ ? react() : Status(); }
 
+Status ReplayableMesh::act(std::uint64_t steps) {
+  do {
+    const std::uint64_t part = steps_to_look(steps);
+    WEFT_CHECK(loop_->run(part));
+    WEFT_CHECK(react());
+    steps -= part;
+  } while (steps > 0);
+  return {};
+}
+
+std::uint64_t ReplayableMesh::steps_to_look(std::uint64_t most) const noexcept {
+  const learning::DriftOptions& drift = learner_->options().drift;
+  return drift.has_reactions() ? std::min(most, drift.react_every - loop_->steps() % drift.react_every) : most;
+}
+
 learning::DriftReaction ReplayableMesh::due() const {
-  if (!learner_ || learner_->samples() % learner_->options().drift.react_every != 0) return {};
+  if (!learner_) return {};
+  const std::uint64_t samples = loop_ ? loop_->steps() : learner_->samples();
+  if (samples % learner_->options().drift.react_every != 0) return {};
   return learning::drift_of(*learner_).due();
 }
 
-bool ReplayableMesh::may_react(RecordKind kind) noexcept {
+bool allows_reaction(RecordKind kind) noexcept {
   return kind == RecordKind::learn || kind == RecordKind::teach || kind == RecordKind::observe ||
-         kind == RecordKind::drain;
+         kind == RecordKind::drain || kind == RecordKind::act || kind == RecordKind::act_external;
 }
 
-bool ReplayableMesh::may_react(const Record& record) noexcept {
+bool allows_reaction(const Record& record) noexcept {
   const auto has_ended = [](const auto* each) { return each && !each->halted; };
   return has_ended(std::get_if<LearnRecord>(&record)) || has_ended(std::get_if<TeachRecord>(&record)) ||
-         has_ended(std::get_if<ObserveRecord>(&record)) || has_ended(std::get_if<DrainRecord>(&record));
+         has_ended(std::get_if<ObserveRecord>(&record)) || has_ended(std::get_if<DrainRecord>(&record)) ||
+         has_ended(std::get_if<ActRecord>(&record)) || has_ended(std::get_if<ActExternalRecord>(&record));
 }
 
 Status ReplayableMesh::react() {

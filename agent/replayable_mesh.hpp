@@ -29,6 +29,10 @@ Hash128 fold_sessions(std::size_t sessions, const std::function<Hash128(std::siz
 /// `mesh` with the state of an environment's loop; `mesh` itself where there is none.
 Hash128 with_loop(Hash128 mesh, ByteSpan loop);
 
+/// True for records after which ReplayableMesh::due is asked; of those that a fault ended, none.
+bool allows_reaction(RecordKind kind) noexcept;
+bool allows_reaction(const Record& record) noexcept;
+
 /// Name of that state among the tensors of a file.
 inline constexpr const char* kLoopTensor = "reinforcement/state";
 
@@ -75,11 +79,13 @@ class ReplayableMesh {
   Status apply(const Record& record);
   /// Samples [first, first + count) of a batch. @error as the learner's
   Status learn(const LearnRecord& record, std::uint64_t first, std::uint64_t count);
+  /// Acts so many times, and does what is due at a change of the task where it is looked for (`steps_to_look`): the
+  /// same state, however the steps are divided into calls. @error as EnvironmentLoop::run, `react`
+  Status act(std::uint64_t steps);
+  /// Steps of the loop, at most so many, after which something may be due.
+  std::uint64_t steps_to_look(std::uint64_t most) const noexcept;
   /// Reaction that the learner's `drift` wants after so many samples, at a change of the task.
   learning::DriftReaction due() const;
-  /// True for records after which `due` is asked; of those that a fault ended, none.
-  static bool may_react(RecordKind kind) noexcept;
-  static bool may_react(const Record& record) noexcept;
   /// Does what is due, if something is. @error as mesh::Mesh::post
   Status react();
   /// False: apply compares no hashes (a run that was changed on purpose), and reacts to the changes that it sees

@@ -19,7 +19,7 @@ constexpr std::chrono::milliseconds kClosing{200};
 ExternalWorld::ExternalWorld(Place place, const agent::EnvironmentOptions& options,
                              std::function<void(const Return&)> tell)
     : place_(std::move(place)),
-      shape_{.observations = options.observations, .choices = options.actions},
+      shape_{.observations = options.observations, .choices = options.actions, .values = options.values},
       timeout_(static_cast<std::int64_t>(options.timeout * 1000.0)),
       tell_(std::move(tell)) {}
 
@@ -71,12 +71,12 @@ Result<bool> ExternalWorld::can_go_on(const agent::EpisodePlace& place) {
 }
 
 Result<std::string> ExternalWorld::come_back(const agent::EpisodePlace& place) {
-  if (place.actions.size() != place.steps)
+  if (place.known() != place.steps)
     return "its " + std::to_string(place.steps) + " actions are more than reinforcement.environment.resend";
   WEFT_TRY(const agent::Answer begun, reset(place.seed, place.episode));
   Hash128 chain = agent::chained({}, begun);
-  for (const std::uint16_t action : place.actions) {
-    WEFT_TRY(const agent::Answer answer, step(action));
+  for (std::size_t i = 0; i < place.known(); ++i) {
+    WEFT_TRY(const agent::Answer answer, step(place.action(i)));
     chain = agent::chained(chain, answer);
     if (answer.outcome.terminated || answer.outcome.truncated)
       return "to the same seed, episode and actions it ended after " + std::to_string(at_->steps) + " of " +
@@ -95,7 +95,7 @@ Result<agent::Answer> ExternalWorld::reset(std::uint64_t seed, std::uint64_t epi
   return answer;
 }
 
-Result<agent::Answer> ExternalWorld::step(std::uint32_t action) {
+Result<agent::Answer> ExternalWorld::step(const agent::Action& action) {
   WEFT_CHECK(open());
   const std::string request = agent::step_request(action);
   WEFT_TRY(const std::string line, ask(request, timeout_));

@@ -43,7 +43,7 @@ class ExternalWorld final : public agent::AnswerSource {
 
   Result<bool> can_go_on(const agent::EpisodePlace& place) override;
   Result<agent::Answer> reset(std::uint64_t seed, std::uint64_t episode) override;
-  Result<agent::Answer> step(std::uint32_t action) override;
+  Result<agent::Answer> step(const agent::Action& action) override;
 
   const Place& place() const noexcept { return place_; }
   /// The last one, after which it is closed.

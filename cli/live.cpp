@@ -2,6 +2,7 @@
 // weft live: an agent that acts in an environment and learns from what comes of it.
 
 #include "cli/device_report.hpp"
+#include "cli/drift_json.hpp"
 #include "cli/external_world.hpp"
 #include "cli/json_line.hpp"
 #include "cli/live_monitor.hpp"
@@ -19,6 +20,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/network_difference.hpp"
+#include "learning/drift/drift_watch.hpp"
 
 #include "storage/file_system.hpp"
 
@@ -198,7 +200,7 @@ class Live {
     return to_string(one);
   }
 
-  Status act(std::uint64_t steps) { return agent_ ? agent_->act(steps) : loop().run(steps); }
+  Status act(std::uint64_t steps) { return agent_ ? agent_->act(steps) : replayable_->act(steps); }
 
   Status keep() {
     if (loop().steps() % kMark == 0) WEFT_CHECK(agent_->mark());
@@ -250,6 +252,7 @@ class Live {
                     {"return", episode.sum},
                     {"truncated", episode.truncated}});
     }
+    for (const learning::DriftEvent& event : loop().drift_events()) tell_drift(event);
     loop().clear_ended();
     if (request_.json || request_.quiet || !progress_.is_due()) return;
     const std::string text = "step " + grouped(loop().steps()) + ", episode " + grouped(loop().episodes()) +
@@ -258,6 +261,23 @@ class Live {
     const std::size_t used = text.size() + 3;  // the last column stays free
     const std::size_t width = terminal.redraws && terminal.columns() > used ? terminal.columns() - used : 0;
     progress_.show(text + (width >= 4 ? "  " + curve_.drawn(std::min<std::size_t>(width, 40), terminal.unicode) : ""));
+  }
+
+  void tell_drift(const learning::DriftEvent& event) {
+    const std::string_view level = name(static_cast<learning::DriftLevel>(event.level));
+    const learning::DriftOptions& drift = learner().options().drift;
+    if (request_.json)
+      print_json({{"event", "drift_seen"},
+                  {"level", level},
+                  {"detector", name(drift.detector.kind)},
+                  {"input", name(drift.input)},
+                  {"step", event.sample},
+                  {"score", event.score}});
+    else if (!request_.quiet)
+      std::fprintf(stderr, "weft: %s\n",
+                   (std::string(name(drift.detector.kind)) + ": " + std::string(level) + " at step " +
+                    grouped(event.sample) + ", by " + std::string(name(drift.input)))
+                       .c_str());
   }
 
   /// Measures the layers for the last observations. `is_end`: whenever that was done before.
@@ -337,6 +357,7 @@ class Live {
                  {"seconds", seconds},
                  {"steps_per_second", rate},
                  {"device", device_json(mesh().device_statistics())}};
+      if (const Json drift = drift_json(learner()); !drift.is_null()) event["drift"] = drift;
       if (is_whole) event["tick"] = mesh().ticks();
       if (is_whole) event["state_hash"] = hash();
       if (seen_) event["plasticity"] = plasticity_json(last_layers_);
@@ -346,6 +367,9 @@ class Live {
     std::printf("steps       %s in %s episodes, %s steps/s\n", grouped(loop().steps()).c_str(),
                 grouped(loop().episodes()).c_str(), short_number(rate).c_str());
     std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
+    if (const learning::DriftWatch& drift = learning::drift_of(learner()); drift.is_on())
+      std::printf("drift       %s changes seen by %s\n", grouped(drift.changes()).c_str(),
+                  std::string(name(learner().options().drift.detector.kind)).c_str());
     if (const auto* const device = mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     const Terminal terminal = Terminal::of(STDOUT_FILENO);

@@ -2,6 +2,7 @@
 
 #include "cli/adaptation_report.hpp"
 #include "cli/device_report.hpp"
+#include "cli/drift_json.hpp"
 #include "cli/json_line.hpp"
 #include "cli/live_statistics.hpp"
 #include "cli/report.hpp"
@@ -33,20 +34,6 @@ Json maybe(const std::optional<T>& value) {
 Json late_of(RunState& state) {
   const auto counts = late_counts_of(state.learner());
   return counts ? to_json(*counts) : Json();
-}
-
-/// Of the detector; null: there is none.
-Json drift_json(RunState& state) {
-  const learning::DriftWatch& drift = learning::drift_of(*state.learner());
-  if (!drift.is_on()) return nullptr;
-  const learning::WeightChanges done = learning::weight_changes(*state.learner());
-  return {{"detector", name(state.learner()->options().drift.detector.kind)},
-          {"scores", drift.scores()},
-          {"warnings", drift.warnings()},
-          {"changes", drift.changes()},
-          {"improvements", drift.improvements()},
-          {"swaps", done.swaps},
-          {"renewed", done.renewed}};
 }
 
 /// Of anomaly scores; null: there are none.
@@ -179,7 +166,7 @@ class JsonReporter final : public Reporter {
                {"samples", statistics["samples"]},
                {"recovery_samples", maybe(state.stream().progress().recovery_samples)},
                {"clock", statistics["clock"]},
-               {"drift", drift_json(state)},
+               {"drift", drift_json(*state.learner())},
                {"anomaly", anomaly_json(state)},
                {"adaptation", adaptation_json(state.stream().adaptation())},
                {"tasks", tasks_json(state.stream().options().tasks, tasks_of(state.stream()))},

@@ -4,11 +4,14 @@
 its environment.
 
   tools/measure_reinforcement.py WEFT ENVIRONMENT [--steps N] [--seeds FIRST:END] [--paper] [--set KEY=VALUE...]
+                                 [--network FILE]
 
 --paper: all layers sparse and lambda 0.8, as the paper has it. --set layers.0.layers.0.init='"uniform"' changes a key.
+--network: a network of the environment itself, such as examples/mountain_car.json.
 
 One line a seed: the first step at which the mean return of 20 episodes in a row reached --reached, the mean return of
-the last 100 episodes, steps a second. Seeds go one after the other on one thread. The last line is the table's row.
+the last 100 episodes, steps a second. Seeds go one after the other on one thread. The last line is the table's row,
+with mean, standard deviation, least and most of the seeds' means.
 """
 import argparse
 import json
@@ -18,22 +21,23 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# observations, actions, return that counts as reached
+# observations, numbers of the actor's output (of a real value two), return that counts as reached
 WORLDS = {"cartpole": (4, 2, 475), "acrobot": (6, 3, -90), "mountain_car": (2, 3, -115), "catch_ball": (50, 3, 0.99),
           "memory_chain": (3, 2, 0.9), "falling": (400, 5, 10), "lanes": (400, 5, 5), "shooter": (400, 5, 10),
-          "snake": (400, 5, 3), "chase": (8, 4, 25)}
+          "snake": (400, 5, 3), "chase": (8, 4, 25), "pendulum": (3, 2, -250)}
 
 
 PAPER = ['layers.0.layers.0.init="sparse"', 'layers.1.layers.0.init="sparse"', "reinforcement.lambda=0.8"]
 
 
-def network(environment, changes):
-    made = json.loads((ROOT / "examples/cartpole.json").read_text())
-    observations, actions, _ = WORLDS[environment]
-    made["name"] = environment
-    made["inputs"]["observation"] = [observations]
-    made["layers"][0]["layers"][-1]["out"] = actions
-    made["reinforcement"]["environment"] = {"type": environment}
+def network(environment, changes, file=None):
+    made = json.loads(pathlib.Path(file or ROOT / "examples/cartpole.json").read_text())
+    if file is None:
+        observations, actor, _ = WORLDS[environment]
+        made["name"] = environment
+        made["inputs"]["observation"] = [observations]
+        made["layers"][0]["layers"][-1]["out"] = actor
+        made["reinforcement"]["environment"] = {"type": environment}
     for change in changes:
         key, _, value = change.partition("=")
         *path, last = [int(part) if part.isdigit() else part for part in key.split(".")]
@@ -44,10 +48,14 @@ def network(environment, changes):
     return made
 
 
-def run(weft, path, seed, steps):
+def events_of(weft, path, seed, steps):
     command = [weft, "live", path, "--seed", str(seed), "--steps", str(steps), "--threads", "1", "--json"]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    events = [json.loads(line) for line in lines]
+    return [json.loads(line) for line in lines]
+
+
+def run(weft, path, seed, steps):
+    events = events_of(weft, path, seed, steps)
     return [e for e in events if e["event"] == "episode"], events[-1]
 
 
@@ -67,13 +75,15 @@ def main():
     parser.add_argument("--reached", type=float)
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--network", metavar="FILE")
     arguments = parser.parse_args()
     wanted = WORLDS[arguments.environment][2] if arguments.reached is None else arguments.reached
     first, end = map(int, arguments.seeds.split(":"))
     firsts, lasts, rates = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "network.json"
-        path.write_text(json.dumps(network(arguments.environment, PAPER * arguments.paper + arguments.set)))
+        changes = PAPER * arguments.paper + arguments.set
+        path.write_text(json.dumps(network(arguments.environment, changes, arguments.network)))
         for seed in range(first, end):
             episodes, done = run(arguments.weft, path, seed, arguments.steps)
             firsts.append(reached(episodes, wanted))
@@ -84,7 +94,8 @@ def main():
     there = sorted(step for step in firsts if step is not None)
     within = f"{there[0]} to {there[-1]}" if there else "never"
     print(f"| {arguments.environment} | {arguments.steps} | {len(there)} of {len(firsts)} ({within}) | "
-          f"{statistics.mean(lasts):.2f} | {min(lasts):.2f} | {max(lasts):.2f} | "
+          f"{statistics.mean(lasts):.2f} ({statistics.stdev(lasts) if len(lasts) > 1 else 0:.2f}) | "
+          f"{min(lasts):.2f} | {max(lasts):.2f} | "
           f"{1e6 / statistics.median(rates):.0f} us |")
 
 

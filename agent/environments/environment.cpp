@@ -50,6 +50,7 @@ RandomStream Environment::stream() const noexcept {
 void Environment::reset(std::uint64_t seed, std::uint64_t episode, std::uint64_t step) {
   const kernels::FlushSubnormals exact;
   step_of_agent_ = step;
+  is_begun_ = true;
   seed_ = seed;
   episode_ = episode;
   position_ = steps_ = 0;
@@ -86,7 +87,12 @@ bool Environment::visit(InArchive& archive) {
   visit_fields(*this, archive);
   if (archive.has_failed() || (shape_.limit != 0 && steps_ > shape_.limit)) return false;
   if (!std::all_of(state_.begin(), state_.end(), [](double v) { return std::isfinite(v); })) return false;
-  if (!is_possible(state_)) return false;
+  is_begun_ = is_possible(state_);
+  if (!is_begun_) {
+    std::fill(observation_.begin(), observation_.end(), 0.0f);
+    const bool is_zero = std::all_of(state_.begin(), state_.end(), [](double v) { return v == 0.0; });
+    return is_zero && position_ == 0 && steps_ == 0;
+  }
   const kernels::FlushSubnormals exact;
   observe(state_, steps_, observation_);
   return true;

@@ -68,6 +68,8 @@ class Environment {
   std::span<const double> state() const noexcept { return state_; }
   /// Steps of this episode.
   std::uint64_t steps() const noexcept { return steps_; }
+  /// False before the first `reset`, where no observation can be: zeros, as the state is.
+  bool is_begun() const noexcept { return is_begun_; }
 
   void visit(OutArchive& archive) const;
   /// @return false: no such world can be
@@ -95,6 +97,7 @@ class Environment {
   std::vector<float> observation_;  // follows from the others
   std::uint64_t seed_ = 0, episode_ = 0, position_ = 0, steps_ = 0;
   std::uint64_t step_of_agent_ = 0;  // of no use after `begin`
+  bool is_begun_ = false;            // follows from the others
 };
 
 struct EnvironmentOptions {
@@ -103,7 +106,8 @@ struct EnvironmentOptions {
   GridGameKind first = GridGameKind::falling, second = GridGameKind::lanes;  // by turns (turns)
   std::uint64_t every = 20000;                                               // steps of a turn (turns, chase)
   std::uint32_t observations = 0;  // of an environment outside of this process (external)
-  std::uint32_t actions = 0;
+  std::uint32_t actions = 0;       // of these two one: choices, or values of an action
+  std::uint32_t values = 0;
   double timeout = 10.0;         // seconds in which it answers
   std::uint32_t resend = 10000;  // actions of an episode that are kept, to come back to it
 };

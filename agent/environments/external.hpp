@@ -15,8 +15,10 @@ namespace weft::agent {
 class ExternalEnvironment final : public Environment {
  public:
   explicit ExternalEnvironment(const EnvironmentOptions& options)
-      : Environment({.observations = options.observations, .choices = options.actions, .state = options.observations}) {
-  }
+      : Environment({.observations = options.observations,
+                     .choices = options.actions,
+                     .values = options.values,
+                     .state = options.observations}) {}
   void put(Answer answer) { answer_ = std::move(answer); }
 
  private:

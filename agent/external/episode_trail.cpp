@@ -13,6 +13,7 @@ Hash128 chained(Hash128 before, const Answer& answer) {
   hasher.add(std::bit_cast<std::uint64_t>(answer.outcome.reward));
   hasher.add(std::uint64_t{answer.outcome.terminated} | std::uint64_t{answer.outcome.truncated} << 1);
   hasher.add(std::span<const float>(answer.observation));
+  if (!answer.values.empty()) hasher.add(std::span<const float>(answer.values));
   return hasher.digest();
 }
 
@@ -21,14 +22,19 @@ void EpisodeTrail::add(const Answer& answer) {
   high_ = now.high;
   low_ = now.low;
   if (answer.is_reset) {
-    actions_.clear();
+    choices_.clear();
+    values_.clear();
     steps_ = 0;
     return;
   }
-  if (++steps_ > most_)
-    actions_.clear();
-  else
-    actions_.push_back(static_cast<std::uint16_t>(answer.action));
+  if (++steps_ > most_) {
+    choices_.clear();
+    values_.clear();
+  } else if (width_ == 0) {
+    choices_.push_back(static_cast<std::uint16_t>(answer.action));
+  } else {
+    values_.insert(values_.end(), answer.values.begin(), answer.values.end());
+  }
 }
 
 }  // namespace weft::agent

@@ -4,6 +4,7 @@
 
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
+#include "core/written_number.hpp"
 
 #include <array>
 #include <cmath>
@@ -85,7 +86,16 @@ std::string reset_request(std::uint64_t seed, std::uint64_t episode) {
   return Json{{"request", "reset"}, {"seed", seed}, {"episode", episode}}.dump();
 }
 
-std::string step_request(std::uint32_t action) { return Json{{"request", "step"}, {"action", action}}.dump(); }
+std::string step_request(const Action& action) {
+  Json request{{"request", "step"}};
+  if (action.values.empty()) {
+    request["action"] = action.choice;
+  } else {
+    request["action"] = Json::array({});
+    for (const float value : action.values) request["action"].push_back(as_written(value));
+  }
+  return request.dump();
+}
 
 std::string close_request() { return Json{{"request", "close"}}.dump(); }
 
@@ -102,10 +112,12 @@ Result<std::string> read_description(std::string_view line, const EnvironmentSha
                                        std::to_string(kEnvironmentProtocol));
   WEFT_TRY(std::string name, reader.string_or("name", "", 256));
   WEFT_TRY(const std::uint64_t observations, reader.u64("observations"));
-  WEFT_TRY(const std::uint64_t actions, reader.u64("actions"));
+  WEFT_TRY(const std::uint64_t actions, reader.u64_or("actions", 0));
+  WEFT_TRY(const std::uint64_t values, reader.u64_or("values", 0));
   WEFT_CHECK(reader.finish());
   WEFT_CHECK(check_count("observations", observations, shape.observations));
   WEFT_CHECK(check_count("actions", actions, shape.choices));
+  WEFT_CHECK(check_count("values", values, shape.values));
   return name;
 }
 
@@ -119,11 +131,12 @@ Result<Answer> read_reset_answer(std::string_view line, const EnvironmentShape& 
   return answer;
 }
 
-Result<Answer> read_step_answer(std::string_view line, std::uint32_t action, const EnvironmentShape& shape) {
+Result<Answer> read_step_answer(std::string_view line, const Action& action, const EnvironmentShape& shape) {
   WEFT_TRY(const Json object, object_of(line));
   WEFT_TRY(JsonReader reader, reader_of(object));
   Answer answer;
-  answer.action = action;
+  answer.action = action.choice;
+  answer.values.assign(action.values.begin(), action.values.end());
   WEFT_TRY(answer.observation, observation_of(reader, shape));
   WEFT_TRY(const JsonValue reward, reader.value("reward"));
   WEFT_TRY(answer.outcome.reward, number_of(reward));

@@ -20,7 +20,7 @@ inline constexpr std::uint64_t kEnvironmentProtocol = 1;
 
 std::string describe_request();
 std::string reset_request(std::uint64_t seed, std::uint64_t episode);
-std::string step_request(std::uint32_t action);
+std::string step_request(const Action& action);
 std::string close_request();
 
 /// Bytes that a line of such an environment may have.
@@ -31,6 +31,6 @@ Result<std::string> read_description(std::string_view line, const EnvironmentSha
 /// @error parse_failed, not_found, unknown_name: no such object, named by key and value; not_finite: a number that is
 ///        none in binary32; shape_mismatch: an observation of another size; invalid_argument: {"error": text}
 Result<Answer> read_reset_answer(std::string_view line, const EnvironmentShape& shape);
-Result<Answer> read_step_answer(std::string_view line, std::uint32_t action, const EnvironmentShape& shape);
+Result<Answer> read_step_answer(std::string_view line, const Action& action, const EnvironmentShape& shape);
 
 }  // namespace weft::agent

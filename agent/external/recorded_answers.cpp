@@ -2,9 +2,25 @@
 
 #include "agent/external/recorded_answers.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <string>
 
 namespace weft::agent {
+namespace {
+
+std::string action_text(std::uint32_t choice, std::span<const float> values) {
+  if (values.empty()) return std::to_string(choice);
+  std::string text;
+  for (const float value : values) {
+    char number[32];
+    text += text.empty() ? "[" : ", ";
+    text.append(number, std::to_chars(number, number + sizeof number, value).ptr);
+  }
+  return text + "]";
+}
+
+}  // namespace
 
 Result<Answer> RecordedAnswers::next(bool is_reset) {
   if (left_.empty() || left_.front().is_reset != is_reset)
@@ -18,10 +34,13 @@ Result<Answer> RecordedAnswers::next(bool is_reset) {
 
 Result<Answer> RecordedAnswers::reset(std::uint64_t, std::uint64_t) { return next(true); }
 
-Result<Answer> RecordedAnswers::step(std::uint32_t action) {
-  if (!left_.empty() && !left_.front().is_reset && left_.front().action != action) {
-    const std::string text = "the agent takes action " + std::to_string(action) + ", and took " +
-                             std::to_string(left_.front().action) + " when it was recorded";
+Result<Answer> RecordedAnswers::step(const Action& action) {
+  const bool is_other =
+      !left_.empty() && !left_.front().is_reset &&
+      (left_.front().action != action.choice || !std::ranges::equal(left_.front().values, action.values));
+  if (is_other) {
+    const std::string text = "the agent takes action " + action_text(action.choice, action.values) + ", and took " +
+                             action_text(left_.front().action, left_.front().values) + " when it was recorded";
     if (!is_changed_) return fail(Errc::corrupt, text);
     return fail(Errc::differs, text +
                                    "; the journal has no answer of the external environment to it, so a changed "

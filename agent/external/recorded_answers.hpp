@@ -21,7 +21,7 @@ class RecordedAnswers final : public AnswerSource {
   /// @error corrupt: no such answer comes next
   Result<Answer> reset(std::uint64_t seed, std::uint64_t episode) override;
   /// @error corrupt: as `reset`, or the answer is to another action; differs: it is, and the agent was changed
-  Result<Answer> step(std::uint32_t action) override;
+  Result<Answer> step(const Action& action) override;
 
  private:
   Result<Answer> next(bool is_reset);

@@ -12,7 +12,7 @@
 namespace weft::learning {
 namespace {
 
-const std::vector<std::string_view> kInputs{"error", "loss"}, kSwaps{"none", "initial", "best"};
+const std::vector<std::string_view> kInputs{"error", "loss", "td_error", "return"}, kSwaps{"none", "initial", "best"};
 
 using DetectorTable = OptionTable<DetectorOptions>;
 
@@ -144,8 +144,12 @@ const OptionTable<DriftOptions>& drift_table() {
   static const OptionTable<DriftOptions> table([] {
     std::vector<OptionTable<O>::Field> fields;
     append_options(fields, &O::detector, detector_table());
-    fields.push_back(option("input", &O::input,
-                            {.names = kInputs, .meaning = "number of each score that it takes: 1 or 0, or the loss"}));
+    fields.push_back(
+        option("input", &O::input,
+               {.names = kInputs,
+                .meaning = "number that it takes: of each score 1 or 0 (`error`), or the loss; of an agent "
+                           "that acts the size of each step's temporal-difference error (`td_error`), or "
+                           "each episode's return, whose fall is a change (`return`)"}));
     fields.push_back(option(
         "rate_boost", &O::rate_boost,
         {.low = 1, .high = 1024, .meaning = "factor of all learning rates at a change, a power of two; 1: none"}));
@@ -183,7 +187,8 @@ Status check_drift(const DriftOptions& options) {
     return refuse("warning_ratio: " + number_text(d.warning_ratio) + " is below learning.drift.change_ratio " +
                   number_text(d.change_ratio) + ", so a change would come before its warning");
   if (takes_errors_only(d.kind) && options.input != DriftInput::error)
-    return refuse("input: 'loss' with learning.drift.detector '" + std::string(name(d.kind)) +
+    return refuse("input: '" + std::string(name(options.input)) + "' with learning.drift.detector '" +
+                  std::string(name(d.kind)) +
                   "', which takes errors of 0 or 1; give 'error', or 'adwin', 'kswin' or 'page_hinkley'");
   return {};
 }
@@ -193,6 +198,9 @@ Status check_drift_actions(const LearningOptions& options) {
   const auto refuse = [&](const std::string& key, const std::string& other, const std::string& why) {
     return fail(Errc::invalid_argument, "learning.drift." + key + " with learning." + other + ", " + why);
   };
+  if (d.is_on() && is_of_acting(d.input) && !options.traces)
+    return refuse("input: '" + std::string(name(d.input)) + "'", "traces false",
+                  "and is of an agent that acts (reinforcement), which has them; give 'error' or 'loss'");
   const std::string renew = "renew: " + number_text(d.renew), swap = "swap: '" + std::string(name(d.swap)) + "'";
   if (!d.is_on() && (d.renew > 0.0f || d.swap != Swap::none))
     return fail(Errc::invalid_argument, "learning.drift." + (d.swap != Swap::none ? swap : renew) +

@@ -13,9 +13,12 @@ namespace weft::learning {
 
 struct LearningOptions;
 
-/// Number of a score that a detector takes: 1 for a wrong answer, else 0, or the loss.
-enum class DriftInput : int { error, loss };
+/// Number that a detector takes: of a score, 1 for a wrong answer, else 0, or the loss; of an agent that acts, the size
+/// of each temporal-difference error, or each episode's return, with its sign turned round: what is worse is larger.
+enum class DriftInput : int { error, loss, td_error, episode_return };
 std::string_view name(DriftInput input) noexcept;
+/// True for numbers that come from acting in an environment.
+constexpr bool is_of_acting(DriftInput input) noexcept { return input >= DriftInput::td_error; }
 
 /// Weights that take the place of the present ones at a change: those that the network began with, or those that are
 /// right most often of these, of the present ones and of earlier ones.

@@ -15,11 +15,19 @@ DriftWatch::DriftWatch(const DriftOptions& options, std::uint64_t seed) : option
 }
 
 void DriftWatch::add(const Score& score) {
-  if (!detector_ || score.label == kNoLabel) return;
+  if (!detector_ || score.label == kNoLabel || is_of_acting(options_.input)) return;
   const double error = score.prediction == score.label ? 0.0 : 1.0;
-  const DriftLevel level = detector_->add(options_.input == DriftInput::loss ? static_cast<double>(score.loss) : error);
+  take(options_.input == DriftInput::loss ? static_cast<double>(score.loss) : error, score.sample);
+}
+
+void DriftWatch::add(double value, std::uint64_t step) {
+  if (detector_ && is_of_acting(options_.input)) take(value, step);
+}
+
+void DriftWatch::take(double value, std::uint64_t sample) {
+  const DriftLevel level = detector_->add(value);
   const std::uint64_t number = counts_.scores++;
-  const auto tell = [&] { events_.push_back({static_cast<std::uint64_t>(level), score.sample, number}); };
+  const auto tell = [&] { events_.push_back({static_cast<std::uint64_t>(level), sample, number}); };
   if (level == DriftLevel::warning && counts_.is_warned == 0) {
     ++counts_.warnings;
     tell();

@@ -19,8 +19,8 @@ struct Score;
 /// A warning or a change that a detector has seen.
 struct DriftEvent {
   std::uint64_t level = 0;   // DriftLevel
-  std::uint64_t sample = 0;  // of the score (Score::sample)
-  std::uint64_t score = 0;   // its number among all that have a label, from 0
+  std::uint64_t sample = 0;  // of the score (Score::sample); of an agent that acts, the step, from 1
+  std::uint64_t score = 0;   // number among all that the detector has taken, from 0
 };
 
 /// Actions that are due at a change.
@@ -30,8 +30,9 @@ struct DriftReaction {
   bool is_due() const noexcept { return rate_factor != 1.0f || checkpoint || renews || swaps; }
 };
 
-/// A learner's scores under a detector of drift, and what is to be done about a change. It reads scores alone, so what
-/// it sees and when is a function of the samples: state of the learner, saved and hashed with it.
+/// A learner's scores, or what an agent that acts gives it, under a detector of drift, and what is to be done about a
+/// change. It reads these alone, so what it sees and when is a function of the samples: state of the learner, saved and
+/// hashed with it.
 /// @thread one at a time
 /// @exact  as DriftDetector
 class DriftWatch {
@@ -40,7 +41,10 @@ class DriftWatch {
   DriftWatch(const DriftOptions& options, std::uint64_t seed);
 
   bool is_on() const noexcept { return detector_ != nullptr; }
+  /// Takes a score, where the detector is one of scores.
   void add(const Score& score);
+  /// Takes a number of an agent that acts, at its step `step`, where the detector is one of those.
+  void add(double value, std::uint64_t step);
   /// Scores taken; warnings, of which those in a row count once; changes, and those for the better.
   std::uint64_t scores() const noexcept { return counts_.scores; }
   std::uint64_t warnings() const noexcept { return counts_.warnings; }
@@ -79,6 +83,7 @@ class DriftWatch {
   };
   std::uint64_t kind() const noexcept { return static_cast<std::uint64_t>(options_.detector.kind); }
   std::uint64_t wanted_boost() const noexcept;
+  void take(double value, std::uint64_t sample);
   void visit_detector(OutArchive& archive) const { detector_->visit(archive); }
   void visit_detector(InArchive& archive);
 

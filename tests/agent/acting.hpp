@@ -27,10 +27,10 @@ namespace weft::agent::test {
 
 using Numbers = std::vector<double>;
 
-/// Networks of one hidden layer each, or of none.
-inline mesh::NetworkSpec network(const std::string& reinforcement, std::size_t hidden = 12,
-                                 const std::string& optimizer = R"({"type": "sgd", "lr": 1})") {
-  const auto part = [&](int x, int out) {
+/// Networks of one hidden layer each, or of none; `width`: of the actor.
+inline mesh::NetworkSpec network_of(std::size_t observations, std::size_t width, const std::string& reinforcement,
+                                    std::size_t hidden, const std::string& more) {
+  const auto part = [&](int x, std::size_t out) {
     const std::string head = R"({"type": "dense", "out": )" + std::to_string(out) + "}";
     const std::string body = R"({"type": "dense", "init": "sparse", "out": )" + std::to_string(hidden) +
                              R"(}, {"type": "layer_norm", "affine": false}, {"type": "activation", "activation":
@@ -38,12 +38,25 @@ inline mesh::NetworkSpec network(const std::string& reinforcement, std::size_t h
     return R"({"at": [0, 0, )" + std::to_string(x) + R"(, 0], "type": "sequential", "from": ["o"], "layers": [)" +
            (hidden ? body : "") + head + "]}";
   };
-  return mesh::testing_support::must(mesh::read_network(
-      R"({"weft": 2, "seed": 3, "grid": {"x": 2}, "inputs": {"o": [4]}, "layers": [)" + part(0, 2) + ", " + part(1, 1) +
-          R"(], "outputs": {"policy": [0, 0, 0, 0], "value": [0, 0, 1, 0]},
-                                     "learning": {"late": "meet", "patience": 1, "traces": true, "optimizer": )" +
-          optimizer + R"(}, "reinforcement": )" + reinforcement + "}",
-      "loop"));
+  return mesh::testing_support::must(
+      mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 2}, "inputs": {"o": [)" +
+                             std::to_string(observations) + R"(]}, "layers": [)" + part(0, width) + ", " + part(1, 1) +
+                             R"(], "outputs": {"policy": [0, 0, 0, 0], "value": [0, 0, 1, 0]},
+             "learning": {"late": "meet", "patience": 1, "traces": true, )" +
+                             more + R"(}, "reinforcement": )" + reinforcement + "}",
+                         "loop"));
+}
+
+/// Of CartPole.
+inline mesh::NetworkSpec network(const std::string& reinforcement, std::size_t hidden = 12,
+                                 const std::string& optimizer = R"({"type": "sgd", "lr": 1})") {
+  return network_of(4, 2, reinforcement, hidden, R"("optimizer": )" + optimizer);
+}
+
+/// Of the pendulum, whose action is a real value.
+inline mesh::NetworkSpec swinging(const std::string& more = "", std::size_t hidden = 12) {
+  return network_of(3, 2, R"({"environment": {"type": "pendulum"}, "seed": 5)" + more + "}", hidden,
+                    R"("optimizer": {"type": "sgd", "lr": 1})");
 }
 
 inline constexpr const char* kCartPole = R"({"environment": {"type": "cartpole"}, "seed": 5})";

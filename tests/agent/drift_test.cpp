@@ -145,16 +145,7 @@ void expect_reaction_after_a_kill(const std::string& actions) {
     EXPECT_EQ(watched.rate(), 4.0f);
     files.process_crash();
   }
-  std::string last;
-  for (const std::string& path : files.all_files()) {
-    if (path.find("/journal/") == std::string::npos) continue;
-    if (path.ends_with("/durable"))
-      must(files.remove(path));
-    else
-      last = std::max(last, path);
-  }
-  const std::size_t size = must(files.read(last, std::size_t{1} << 20)).size();
-  ASSERT_TRUE(files.resize(last, size - 1));
+  tear_last_record(files);
   Watched watched(files, spec);
   EXPECT_GT(watched.recovery.torn_bytes, 0u);
   EXPECT_EQ(watched.counter.calls(), changed);

@@ -159,16 +159,67 @@ TEST(EnvironmentLoop, SavesTheActionThatIsDrawnAhead) {
   }
 }
 
-TEST(EnvironmentLoop, EndsInTheSameStateOnEveryMachineShape) {
-  const auto hash = [](std::size_t threads) {
-    auto made = must(ReplayableMesh::begin(network(kCartPole), true, shape(threads)));
-    must(made.loop()->run(300));
-    return to_string(made.hash());
+// Stream actor-critic of real values with linear layers, from its equations in float64: means m and numbers r of the
+// deviations s = 0.2 + log(1 + exp(r)). Within 1e-3; the world of each step begins where the loop's stands, since what
+// binary32 moves it by would grow.
+TEST(EnvironmentLoop, LearnsRealValuesAsTheEquationsSay) {
+  auto made = must(ReplayableMesh::begin(swinging(R"(, "least_deviation": 0.2, "entropy": 0.1)", 0), true, shape(1)));
+  mesh::WeightStore& store = mesh::MeshAccess::weights(made.mesh());
+  const auto read = [&](std::size_t p) {
+    const auto values = store.read(store.parameters()[p]);
+    return Numbers(values.begin(), values.end());
   };
-  const std::string alone = hash(1);
-  for (const kernels::Isa isa : kernels::available_isas()) {
-    const ForIsa scope(isa);
-    for (const std::size_t threads : {1, 2, 7}) EXPECT_EQ(hash(threads), alone) << name(isa) << threads;
+  Linear actor(read(0), read(1)), critic(read(2), read(3));
+  const auto world = make_environment({EnvironmentKind::pendulum});
+  Seen observations, sums;
+  std::uint64_t episode = 0;
+  double sum = 0;
+  Numbers x;
+  const auto look = [&] { x = observations.normal({world->observation().begin(), world->observation().end()}); };
+  for (std::uint64_t step = 0; step < 250; ++step) {
+    if (x.empty()) {
+      world->reset(5, episode++);
+      sum = 0;
+      look();
+    }
+    const Numbers out = actor.of(x), seen = x;
+    const double value = critic.of(x)[0], s = 0.2 + std::log1p(std::exp(out[1]));
+    RandomStream random(5, step, RandomPurpose::explore);
+    const double radius = std::sqrt(-2 * std::log(1 - static_cast<double>(random.next_uniform())));
+    const double e = radius * std::cos(2 * 3.14159265358979323846 * static_cast<double>(random.next_uniform()));
+    const auto torque = static_cast<float>(out[0] + s * e);
+    const Outcome outcome = world->step({0, {&torque, 1}});
+    look();
+    sum = 0.99 * sum + outcome.reward;
+    const double error = outcome.reward / sums.deviation({sum})[0] + 0.99 * critic.of(x)[0] - value;
+    const double sign = error > 0 ? 1 : -1, slope = 1 / (1 + std::exp(-out[1]));
+    actor.rise(seen, {e / s, (e * e - 1 + 0.1 * sign) / s * slope}, error, 0.99 * 0.8, 3, outcome.truncated);
+    critic.rise(seen, {1}, error, 0.99 * 0.8, 2, outcome.truncated);
+    if (outcome.truncated) x.clear();
+    must(made.loop()->run(1));
+    ASSERT_EQ(made.loop()->environment().steps(), world->steps());
+    for (std::size_t i = 0; i < 2; ++i)
+      ASSERT_NEAR(made.loop()->environment().state()[i], world->state()[i], 1e-3) << "step " << step;
+    ASSERT_TRUE(load(*world, saved(made.loop()->environment())));
+  }
+  EXPECT_EQ(episode, 2u);
+  const std::vector<Numbers> wanted{actor.w, actor.b, critic.w, critic.b};
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (std::size_t j = 0; j < wanted[i].size(); ++j) EXPECT_NEAR(read(i)[j], wanted[i][j], 1e-3) << i << ", " << j;
+}
+
+TEST(EnvironmentLoop, EndsInTheSameStateOnEveryMachineShape) {
+  for (const auto& spec : {network(kCartPole), swinging()}) {
+    const auto hash = [&](std::size_t threads) {
+      auto made = must(ReplayableMesh::begin(spec, true, shape(threads)));
+      must(made.loop()->run(300));
+      return to_string(made.hash());
+    };
+    const std::string alone = hash(1);
+    for (const kernels::Isa isa : kernels::available_isas()) {
+      const ForIsa scope(isa);
+      for (const std::size_t threads : {1, 2, 7}) EXPECT_EQ(hash(threads), alone) << name(isa) << threads;
+    }
   }
 }
 
@@ -238,13 +289,14 @@ TEST(ActingAgent, TakesACheckpointAfterSoManySteps) {
 
 // World and agent: whatever of them is not saved shows.
 TEST(ActingAgent, GoesOnFromAnyCallToTheSameEnd) {
-  const auto spec = network(kCartPole);
-  const std::vector<Call> calls = acting_script(60);
-  MemoryFileSystem whole;
-  Acting unbroken(whole, spec);
-  unbroken.run(calls.size(), calls);
-  ASSERT_GT(unbroken.agent->loop()->episodes(), 2u);
-  expect_same_end_from_any_call(spec, calls, *unbroken.agent, 4);
+  for (const auto& spec : {network(kCartPole), swinging()}) {
+    const std::vector<Call> calls = acting_script(spec.inputs[0].shape == Shape{4} ? 60 : 130);
+    MemoryFileSystem whole;
+    Acting unbroken(whole, spec);
+    unbroken.run(calls.size(), calls);
+    ASSERT_GE(unbroken.agent->loop()->episodes(), 2u);
+    expect_same_end_from_any_call(spec, calls, *unbroken.agent, 4);
+  }
 }
 
 /// Acts by dense layers alone, whose units begin anew and whose weights are pulled back.
@@ -317,6 +369,27 @@ TEST(ActingAgent, ReplaysToTheSameHashesAtEachStep) {
   }
 }
 
+TEST(ActingAgent, AsksWhatIfItsActionsWereOthers) {
+  MemoryFileSystem files;
+  const std::vector<Call> calls = acting_script(60);
+  Acting acting(files, swinging());
+  acting.run(calls.size(), calls);
+  Replay verified = test::open_verifying(files);
+  must(verified.run());
+  EXPECT_EQ(verified.replayable().hash(), acting.agent->hash());
+  const auto end = [&](const char* change) {
+    ReplayOptions options;
+    options.mesh.threads = 1;
+    options.from = 0;
+    options.set = {change};
+    Replay replay = must(Replay::open(files, "agent", options));
+    must(replay.run());
+    return replay.replayable().hash();
+  };
+  EXPECT_EQ(end("reinforcement.least_deviation=0.01"), acting.agent->hash());
+  EXPECT_NE(end("reinforcement.least_deviation=0.5"), acting.agent->hash());
+}
+
 TEST(ActingAgent, AsksWhatIf) {
   MemoryFileSystem files;
   const std::vector<Call> calls = acting_script(60);
@@ -385,7 +458,11 @@ TEST(EnvironmentLoop, RefusesNetworksThatDoNotFit) {
     EXPECT_NE(made.error().text().find(text), std::string::npos) << made.error().text();
   };
   refused(network(R"({"environment": {"type": "acrobot"}})"), "'o' has 4 values, acrobot has 6");
-  refused(network(R"({"environment": {"type": "pendulum"}})"), "actions of 'pendulum' are values");
+  refused(network(R"({"environment": {"type": "pendulum"}})"), "'o' has 4 values, pendulum has 3");
+  refused(network_of(3, 1, R"({"environment": {"type": "pendulum"}})", 0, R"("optimizer": {"type": "sgd"})"),
+          "'policy' has 1 values, and an action of pendulum is 1 real values, each by two of them");
+  refused(swinging(R"(, "algorithm": "sarsa")"), "'sarsa' has a value for each of several actions");
+  refused(swinging(R"(, "least_deviation": 0)"), "reinforcement.least_deviation");
   refused(network(R"({"environment": {"type": "cartpole"}, "actor": "left"})"), "no output is named 'left'");
   refused(network(R"({"environment": {"type": "cartpole"}, "critic": "policy"})"), "'policy' has 2 values");
   refused(network(R"({"environment": {"type": "chess"}})"), "reinforcement.environment.type");
@@ -394,10 +471,13 @@ TEST(EnvironmentLoop, RefusesNetworksThatDoNotFit) {
   plain.learning = R"({"late": "meet"})";
   refused(plain, "needs learning.traces");
   const std::string traces = network(kCartPole).learning;
-  for (const auto& [key, section] : {std::pair("drift", R"("drift": {"detector": "page_hinkley"})"),
-                                     std::pair("anomaly", R"("anomaly": {"score": "loss"})")}) {
+  for (const auto& [section, text] :
+       {std::pair(R"("drift": {"detector": "page_hinkley"})",
+                  "learning.drift.input: 'error' is of the scores of labels, and a network with 'reinforcement'"),
+        std::pair(R"("drift": {"detector": "ddm", "input": "return"})", "input: 'return' with learning.drift.detector"),
+        std::pair(R"("anomaly": {"score": "loss"})", "learning.anomaly: it takes the scores of labels")}) {
     plain.learning = "{" + std::string(section) + ", " + traces.substr(traces.find('{') + 1);
-    refused(plain, ("learning." + std::string(key) + ": it takes the scores of labels").c_str());
+    refused(plain, text);
   }
 }
 

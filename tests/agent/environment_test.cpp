@@ -111,6 +111,17 @@ TEST(Environments, GoOnFromASavedStateToTheBit) {
   }
 }
 
+// An agent's first checkpoint comes before its first step.
+TEST(Environments, AreSavedBeforeTheirFirstEpisode) {
+  for (const EnvironmentKind kind : kinds()) {
+    const auto one = made(kind), other = made(kind);
+    ASSERT_TRUE(load(*other, saved(*one))) << name(kind);
+    one->reset(3, 0);
+    other->reset(3, 0);
+    EXPECT_EQ(hash_of(*one, 0, 20), hash_of(*other, 0, 20)) << name(kind);
+  }
+}
+
 // Nothing in them depends on the instruction set; the hashes hold across machines and compilers.
 TEST(Environments, HaveTheBitsOfEveryMachine) {
   std::map<EnvironmentKind, std::string> hashes;

@@ -32,7 +32,9 @@ std::string text_of(const Error& error) { return std::string(name(error.code()))
 TEST(ExternalProtocol, AsksInLines) {
   EXPECT_EQ(describe_request(), R"({"protocol":1,"request":"describe"})");
   EXPECT_EQ(reset_request(7, 18446744073709551615u), R"({"episode":18446744073709551615,"request":"reset","seed":7})");
-  EXPECT_EQ(step_request(2), R"({"action":2,"request":"step"})");
+  EXPECT_EQ(step_request({2, {}}), R"({"action":2,"request":"step"})");
+  const std::vector<float> values{0.1f, -2.0f, 1e18f};
+  EXPECT_EQ(step_request({0, values}), R"({"action":[0.1,-2.0,1e+18],"request":"step"})");
   EXPECT_EQ(close_request(), R"({"request":"close"})");
 }
 
@@ -42,7 +44,7 @@ TEST(ExternalProtocol, ReadsAnswers) {
   EXPECT_TRUE(reset.is_reset);
   EXPECT_EQ(reset.observation, (std::vector<float>{1, -2.5f}));
   const Answer step = must(read_step_answer(
-      R"({"observation": [0.1, 16777217], "reward": 0.1, "terminated": false, "truncated": true})", 2, kShape));
+      R"({"observation": [0.1, 16777217], "reward": 0.1, "terminated": false, "truncated": true})", {2, {}}, kShape));
   EXPECT_FALSE(step.is_reset);
   EXPECT_EQ(step.action, 2u);
   EXPECT_EQ(step.observation, (std::vector<float>{0.1f, 16777216.0f}));  // to the nearest of binary32
@@ -53,7 +55,7 @@ TEST(ExternalProtocol, ReadsAnswers) {
 
 TEST(ExternalProtocol, NamesWhatIsWrong) {
   const auto refused = [](const char* line, const std::string& text) {
-    const auto answer = read_step_answer(line, 0, kShape);
+    const auto answer = read_step_answer(line, {}, kShape);
     ASSERT_FALSE(answer) << line;
     EXPECT_NE(text_of(answer.error()).find(text), std::string::npos) << text_of(answer.error());
   };
@@ -78,9 +80,16 @@ TEST(ExternalProtocol, NamesWhatIsWrong) {
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().code(), Errc::unsupported);
   EXPECT_FALSE(read_description(R"({"protocol": 1, "observations": 3, "actions": 3})", kShape));
+  constexpr EnvironmentShape kOfValues{.observations = 2, .values = 2};
+  EXPECT_TRUE(read_description(R"({"protocol": 1, "observations": 2, "values": 2})", kOfValues));
+  const auto choices = read_description(R"({"protocol": 1, "observations": 2, "actions": 2})", kOfValues);
+  ASSERT_FALSE(choices);
+  EXPECT_EQ(choices.error().text(), "it describes itself with 2 actions, and reinforcement.environment.actions is 0");
+  EXPECT_FALSE(read_description(R"({"protocol": 1, "observations": 2, "values": 3})", kOfValues));
 }
 
-/// A world of whole numbers: two counters that actions move, and draws of seed and episode.
+/// A world of whole numbers: two counters that actions move, and draws of seed and episode. Of an action that is two
+/// values, what is larger than a half moves a counter.
 class Counters final : public AnswerSource {
  public:
   struct Options {
@@ -92,9 +101,9 @@ class Counters final : public AnswerSource {
 
   Result<bool> can_go_on(const EpisodePlace& place) override {
     if (episode_ == place.episode && steps_ == place.steps && is_begun_) return true;
-    if (!options_.comes_back || place.actions.size() != place.steps) return false;
+    if (!options_.comes_back || place.known() != place.steps) return false;
     Hash128 chain = chained({}, must(reset(place.seed, place.episode)));
-    for (const std::uint16_t action : place.actions) chain = chained(chain, moved(action));
+    for (std::size_t i = 0; i < place.known(); ++i) chain = chained(chain, moved(place.action(i)));
     EXPECT_EQ(chain, place.answers);
     ++returns;
     return true;
@@ -105,7 +114,7 @@ class Counters final : public AnswerSource {
     a_ = random.next_below(5), b_ = random.next_below(5);
     return Answer{true, 0, {}, seen()};
   }
-  Result<Answer> step(std::uint32_t action) override {
+  Result<Answer> step(const Action& action) override {
     if (all_++ == options_.fails_at) return fail(Errc::timed_out, "no answer");
     return moved(action);
   }
@@ -113,11 +122,14 @@ class Counters final : public AnswerSource {
 
  private:
   std::vector<float> seen() const { return {static_cast<float>(a_), static_cast<float>(b_)}; }
-  Answer moved(std::uint32_t action) {
-    a_ += action == 1, b_ += action == 2;
+  Answer moved(const Action& action) {
+    const bool first = action.values.empty() ? action.choice == 1 : action.values[0] > 0.5f;
+    const bool second = action.values.empty() ? action.choice == 2 : action.values[1] > 0.5f;
+    a_ += first, b_ += second;
     ++steps_;
     const bool is_over = a_ + b_ >= 9, is_cut = !is_over && steps_ >= 12;
-    return {false, action, {action == 0 ? -0.25 : 0.5 * (a_ > b_), is_over, is_cut}, seen()};
+    const double reward = first || second ? 0.5 * (a_ > b_) : -0.25;
+    return {false, action.choice, {reward, is_over, is_cut}, seen(), {action.values.begin(), action.values.end()}};
   }
   Options options_;
   std::uint64_t seed_ = 0, episode_ = 0, steps_ = 0, all_ = 0;
@@ -125,16 +137,21 @@ class Counters final : public AnswerSource {
   bool is_begun_ = false;
 };
 
-mesh::NetworkSpec network(const std::string& more = "") {
+mesh::NetworkSpec network(const std::string& more = "", const std::string& actions = R"("actions": 3)") {
+  const std::string out = actions == R"("actions": 3)" ? "3" : "4";
   return must(mesh::read_network(R"({"weft": 2, "seed": 3, "grid": {"x": 2}, "inputs": {"o": [2]}, "layers": [
-      {"at": [0, 0, 0, 0], "type": "dense", "out": 3, "from": ["o"]},
+      {"at": [0, 0, 0, 0], "type": "dense", "from": ["o"], "out": )" +
+                                     out + R"(},
       {"at": [0, 0, 1, 0], "type": "dense", "out": 1, "from": ["o"]}],
       "outputs": {"policy": [0, 0, 0, 0], "value": [0, 0, 1, 0]},
       "learning": {"late": "meet", "patience": 1, "traces": true, "optimizer": {"type": "sgd", "lr": 1}},
-      "reinforcement": {"environment": {"type": "external", "observations": 2, "actions": 3)" +
-                                     more + R"(}, "seed": 5}})",
+      "reinforcement": {"environment": {"type": "external", "observations": 2, )" +
+                                     actions + more + R"(}, "seed": 5}})",
                                  "external"));
 }
+
+/// Whose actions are two real values.
+mesh::NetworkSpec of_values(const std::string& more = "") { return network(more, R"("values": 2)"); }
 
 Agent::Options options_of() {
   Agent::Options options;
@@ -162,31 +179,33 @@ struct Acting {
   }
 };
 
-Hash128 whole_run(std::uint64_t steps) {
+Hash128 whole_run(std::uint64_t steps, const mesh::NetworkSpec& spec = network()) {
   MemoryFileSystem files;
-  Acting acting(files);
+  Acting acting(files, {}, spec);
   must(acting.until(steps));
   EXPECT_GT(acting.agent->loop()->episodes(), 5u);
   return acting.agent->hash();
 }
 
 TEST(ExternalAgent, GoesOnFromAnyStepToTheSameEnd) {
-  const Hash128 whole = whole_run(90);
-  std::uint64_t returns = 0;
-  for (std::uint64_t cut = 1; cut < 90; ++cut) {
-    MemoryFileSystem files;
-    {
-      Acting first(files);
-      must(first.until(cut));
-      files.process_crash();
+  for (const auto& spec : {network(), of_values()}) {
+    const Hash128 whole = whole_run(90, spec);
+    std::uint64_t returns = 0;
+    for (std::uint64_t cut = 1; cut < 90; cut += 2) {
+      MemoryFileSystem files;
+      {
+        Acting first(files, {}, spec);
+        must(first.until(cut));
+        files.process_crash();
+      }
+      Acting second(files, {}, spec);
+      ASSERT_EQ(second.steps(), cut);
+      must(second.until(90));
+      EXPECT_EQ(second.agent->hash(), whole) << cut;
+      returns += second.world->returns;
     }
-    Acting second(files);
-    ASSERT_EQ(second.steps(), cut);
-    must(second.until(90));
-    EXPECT_EQ(second.agent->hash(), whole) << cut;
-    returns += second.world->returns;
+    EXPECT_GT(returns, 25u);
   }
-  EXPECT_GT(returns, 50u);
 }
 
 TEST(ExternalAgent, KeepsAllStepsBeforeOneThatIsBrokenOff) {
@@ -209,6 +228,34 @@ TEST(ExternalAgent, KeepsAllStepsBeforeOneThatIsBrokenOff) {
     ASSERT_EQ(second.steps(), at);
     must(second.until(90));
     EXPECT_EQ(second.agent->hash(), whole) << at;
+  }
+}
+
+TEST(ExternalAgent, IsReplayedToTheSameValues) {
+  MemoryFileSystem files;
+  Acting acting(files, {}, of_values());
+  must(acting.until(60));
+  Replay replay = test::open_verifying(files);
+  must(replay.run());
+  EXPECT_GT(replay.compared(), 0u);
+  EXPECT_EQ(replay.replayable().hash(), acting.agent->hash());
+  // Another agent acts otherwise, which nobody has an answer to.
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.from = 0;
+  options.set = {"reinforcement.lambda=0"};
+  Replay changed = must(Replay::open(files, "agent", options));
+  const Status ended = changed.run();
+  ASSERT_FALSE(ended);
+  EXPECT_EQ(ended.error().code(), Errc::differs);
+  EXPECT_NE(ended.error().text().find("the agent takes action ["), std::string::npos) << ended.error().text();
+}
+
+TEST(ExternalAgent, IsToldWhichActionsItHas) {
+  for (const char* const actions : {R"("actions": 3, "values": 2)", R"("actions": 0)"}) {
+    const auto made = ReplayableMesh::begin(network("", actions), true, options_of().mesh);
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().text().find("give one of the two"), std::string::npos) << made.error().text();
   }
 }
 
@@ -262,21 +309,23 @@ TEST(ExternalAgent, KeepsAsManyActionsAsItMay) {
 }
 
 TEST(ExternalAgent, SavesItsStateToTheByte) {
-  MemoryFileSystem files;
-  Acting acting(files);
-  must(acting.until(40));
-  EnvironmentLoop& loop = *acting.agent->loop();
-  const std::vector<std::byte> bytes = loop.save();
-  MemoryFileSystem others;
-  Acting other(others);
-  must(other.until(7));
-  must(other.agent->loop()->load(bytes));
-  EXPECT_EQ(other.agent->loop()->save(), bytes);
-  for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_FALSE(other.agent->loop()->load(ByteSpan(bytes).first(size))) << size;
-  std::vector<std::byte> longer = bytes;
-  longer.push_back({});
-  EXPECT_FALSE(other.agent->loop()->load(longer));
+  for (const auto& spec : {network(), of_values()}) {
+    MemoryFileSystem files;
+    Acting acting(files, {}, spec);
+    must(acting.until(40));
+    EnvironmentLoop& loop = *acting.agent->loop();
+    const std::vector<std::byte> bytes = loop.save();
+    MemoryFileSystem others;
+    Acting other(others, {}, spec);
+    must(other.until(7));
+    must(other.agent->loop()->load(bytes));
+    EXPECT_EQ(other.agent->loop()->save(), bytes);
+    for (std::size_t size = 0; size < bytes.size(); ++size)
+      EXPECT_FALSE(other.agent->loop()->load(ByteSpan(bytes).first(size))) << size;
+    std::vector<std::byte> longer = bytes;
+    longer.push_back({});
+    EXPECT_FALSE(other.agent->loop()->load(longer));
+  }
 }
 
 TEST(ExternalAgent, RefusesToActWithoutAnEnvironment) {
@@ -343,6 +392,18 @@ TEST(ExternalAgent, WritesItsRecordsToTheBit) {
     for (std::size_t size = 0; size < bytes.bytes().size(); ++size)
       EXPECT_FALSE(read_record(static_cast<std::uint32_t>(RecordKind::act_external), bytes.bytes().first(size)));
   }
+  // Of actions that are values; without them a record is one of choices.
+  answers[1].action = 0;
+  answers[1].values = {0.1f, -1e18f};
+  RecordBytes bytes;
+  bytes.begin().put_act_external(1, answers, false);
+  const Record read = must(read_record(static_cast<std::uint32_t>(RecordKind::act_external), bytes.bytes()));
+  const auto& record = std::get<ActExternalRecord>(read);
+  ASSERT_EQ(record.answers.size(), 2u);
+  EXPECT_TRUE(record.answers[0].values.empty());
+  EXPECT_EQ(record.answers[1].values, answers[1].values);
+  EXPECT_FALSE(
+      read_record(static_cast<std::uint32_t>(RecordKind::act_external), bytes.bytes().first(bytes.bytes().size() - 1)));
 }
 
 }  // namespace

@@ -12,6 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/mesh/testing.hpp"
+#include "tests/support/memory_file_system.hpp"
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -166,5 +169,20 @@ struct ScriptedAgent {
   Status opened;
   std::unique_ptr<Agent> agent;
 };
+
+/// Cuts the journal's last record off, as a kill does that comes between a call and what follows it.
+inline void tear_last_record(storage::MemoryFileSystem& files) {
+  using mesh::testing_support::must;
+  std::string last;
+  for (const std::string& path : files.all_files()) {
+    if (path.find("/journal/") == std::string::npos) continue;
+    if (path.ends_with("/durable"))
+      must(files.remove(path));
+    else
+      last = std::max(last, path);
+  }
+  const std::size_t size = must(files.read(last, std::size_t{1} << 20)).size();
+  ASSERT_TRUE(files.resize(last, size - 1));
+}
 
 }  // namespace weft::agent::test

@@ -130,7 +130,7 @@ TEST_F(Gpu, ARunOnADeviceIsReplayedAnywhere) {
 // Begun on the one, killed somewhere, gone on with on the other, and so on.
 TEST_F(Gpu, AnAgentThatActsGoesOnOnTheOther) {
   const Folder folder;
-  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
+  const std::string network = small_agent(folder / "n.json"), directory = folder / "agent";
   const Words live{"live", network, "--json", "--quiet", "--threads", "1", "--steps", "1500"};
   const Json whole = weft(live).last();
   EXPECT_EQ(whole["device"], (Json{{"name", "cpu"}}));

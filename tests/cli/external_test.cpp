@@ -4,6 +4,7 @@
 
 #include "tests/cli/data_directory.hpp"
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 namespace weft::cli_test::external_test {
@@ -255,6 +256,47 @@ def make(name):
   const Outcome last = run(200, {"--state", folder / "agent"});
   EXPECT_TRUE(event_of(last, "environment_back").is_object()) << last.told();
   EXPECT_EQ(last.last()["state_hash"], whole.last()["state_hash"]);
+}
+
+// The same of an action that is an array of real values, with bounds that the server keeps.
+TEST(ExternalEnvironment, TakesRealValuesInGymnasiumsShape) {
+  if (std::system("/usr/bin/env python3 -c 'import numpy' 2> /dev/null") != 0) GTEST_SKIP() << "no numpy";
+  Folder folder;
+  write_file(folder / "gymnasium.py", R"(
+import numpy
+class Walk:
+    class action_space:
+        shape, dtype = (2,), numpy.float32
+        low, high = numpy.array([-1, -1], dtype), numpy.array([1, 1], dtype)
+    def reset(self, seed):
+        self.at, self.steps = numpy.array([seed % 7 - 3, seed % 5 - 2]) / 4, 0
+        return self.seen(), {}
+    def seen(self): return numpy.concatenate([self.at, [self.steps / 8, 1.0]])
+    def step(self, action):
+        assert action.shape == (2,) and action.dtype == numpy.float32 and abs(action).max() <= 1
+        self.at, self.steps = self.at + action / 4, self.steps + 1
+        return self.seen(), -abs(self.at).sum(), abs(self.at).max() > 4, self.steps >= 8, {}
+def make(name): return Walk()
+)");
+  const std::string network = folder / "n.json";
+  Json spec = Json::parse(read_file(source_path("examples/external.json")));
+  spec["layers"][0]["layers"].back()["out"] = 4;
+  spec["reinforcement"]["environment"] = {{"type", "external"}, {"observations", 4}, {"values", 2}};
+  write_file(network, spec.dump());
+  const std::string command = "/usr/bin/env python3 " + source_path("examples/gymnasium_environment.py") + " Walk-v0";
+  const auto run = [&](int steps, const Words& more) {
+    return weft(
+        Words{"live", network, "--json", "--threads", "1", "--steps", std::to_string(steps), "--environment", command} +
+            more,
+        {{"PYTHONPATH", folder / ""}});
+  };
+  const Outcome whole = run(100, {});
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  EXPECT_EQ(run(51, {"--state", folder / "agent"}).exit, 0);
+  const Outcome last = run(100, {"--state", folder / "agent"});
+  EXPECT_TRUE(event_of(last, "environment_back").is_object()) << last.told();
+  EXPECT_EQ(last.last()["state_hash"], whole.last()["state_hash"]);
+  EXPECT_EQ(weft({"replay", folder / "agent", "--verify", "--json"}).last()["state_hash"], whole.last()["state_hash"]);
 }
 
 // A signal is not kept waiting by a program that hangs.

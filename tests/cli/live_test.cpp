@@ -8,6 +8,8 @@
 namespace weft::cli_test::live_test {
 namespace {
 
+const std::string kPendulum = source_path("examples/pendulum.json");
+
 Words live(const std::string& network, std::uint64_t steps) {
   return {"live", network, "--json", "--quiet", "--threads", "1", "--steps", std::to_string(steps)};
 }
@@ -29,15 +31,15 @@ std::vector<Json> episodes(const std::vector<std::string>& outs) {
 }
 
 // At the end: the same state, world included, and the same episodes.
-TEST(Live, GoesOnToTheBitWhereverItIsKilled) {
+void expect_the_same_wherever_it_is_killed(const std::string& example, int runs) {
   constexpr std::uint64_t kSteps = 12000;
   Folder folder;
-  const std::string network = small_cartpole(folder / "n.json");
+  const std::string network = small_agent(folder / "n.json", example);
   const Outcome whole = weft(live(network, kSteps));
   ASSERT_EQ(whole.exit, 0) << whole.told();
   EXPECT_EQ(whole.last()["steps"], kSteps);
   std::mt19937 random(std::random_device{}());
-  for (int run = 0; run < 3; ++run) {
+  for (int run = 0; run < runs; ++run) {
     const std::string directory = folder / ("agent" + std::to_string(run));
     const Words words = live(network, kSteps) + Words{"--state", directory,      "--checkpoint-every",
                                                       "1000",    "--durability", run == 0 ? "tick" : "interval=20ms"};
@@ -66,6 +68,9 @@ TEST(Live, GoesOnToTheBitWhereverItIsKilled) {
   }
 }
 
+TEST(Live, GoesOnToTheBitWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kCartPole, 3); }
+TEST(Live, GoesOnToTheSameRealValuesWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kPendulum, 1); }
+
 // The mean of ten seeds is 281, less 4 standard deviations. The full protocol: tools/measure_reinforcement.py.
 TEST(Live, LearnsToBalanceAPole) {
   for (const char* const seed : {"0", "1", "2"}) {
@@ -77,7 +82,7 @@ TEST(Live, LearnsToBalanceAPole) {
 
 TEST(Live, TellsTheEpisodesOfAWholeRunOnce) {
   Folder folder;
-  const std::string network = small_cartpole(folder / "n.json");
+  const std::string network = small_agent(folder / "n.json");
   const Outcome whole = weft(live(network, 3000));
   const Words kept{"--state", folder / "agent"};
   const Outcome first = weft(live(network, 1300) + kept), second = weft(live(network, 3000) + kept);
@@ -90,7 +95,7 @@ TEST(Live, TellsTheEpisodesOfAWholeRunOnce) {
 
 TEST(Live, IsReplayedOtherwiseThanItWas) {
   Folder folder;
-  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
+  const std::string network = small_agent(folder / "n.json"), directory = folder / "agent";
   const Outcome kept = weft(live(network, 2000) + Words{"--state", directory, "--keep", "100"});
   ASSERT_EQ(kept.exit, 0) << kept.told();
   const auto end = [&](const std::string& change) {
@@ -108,16 +113,47 @@ TEST(Live, IsReplayedOtherwiseThanItWas) {
 
 TEST(Live, EndsInOneStateOnAnyMachine) {
   Folder folder;
-  const std::string network = small_cartpole(folder / "n.json");
-  const Json hash = weft(live(network, 2000)).last()["state_hash"];
-  for (const char* const isa : {"scalar", "avx2", "avx512"}) {
-    const Outcome outcome = weft(live(network, 2000), {{"WEFT_ISA", isa}});
-    if (outcome.exit == 0) {
-      EXPECT_EQ(outcome.last()["state_hash"], hash) << isa;
+  for (const std::string& example : {std::string(kCartPole), kPendulum}) {
+    const std::string network = small_agent(folder / "n.json", example);
+    const Json hash = weft(live(network, 2000)).last()["state_hash"];
+    for (const char* const isa : {"scalar", "avx2", "avx512"}) {
+      const Outcome outcome = weft(live(network, 2000), {{"WEFT_ISA", isa}});
+      if (outcome.exit == 0) {
+        EXPECT_EQ(outcome.last()["state_hash"], hash) << isa;
+      }
     }
+    const Words two{"live", network, "--json", "--quiet", "--threads", "2", "--steps", "2000"};
+    EXPECT_EQ(weft(two).last()["state_hash"], hash);
   }
-  const Words two{"live", network, "--json", "--quiet", "--threads", "2", "--steps", "2000"};
-  EXPECT_EQ(weft(two).last()["state_hash"], hash);
+}
+
+// A task that turns round, seen by the fall of returns. The reactions are in the journal.
+TEST(Live, TellsOfDriftAndReacts) {
+  Folder folder;
+  const std::string network = folder / "n.json";
+  Json spec = Json::parse(read_file(small_agent(network)));
+  spec["inputs"]["observation"] = {8};
+  spec["layers"][0]["layers"].back()["out"] = 4;
+  spec["reinforcement"]["environment"] = {{"type", "chase"}, {"every", 2000}};
+  spec["learning"]["drift"] = {
+      {"detector", "page_hinkley"}, {"input", "return"}, {"threshold", 40}, {"tolerance", 1}, {"rate_boost", 2},
+      {"boost_samples", 10}};
+  write_file(network, spec.dump());
+  const Outcome whole = weft(live(network, 6000));
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  std::vector<Json> seen;
+  for (const Json& event : whole.events())
+    if (event["event"] == "drift_seen" && event["level"] == "change") seen.push_back(event);
+  ASSERT_GE(seen.size(), 1u);
+  EXPECT_GT(seen[0]["step"], 2000);
+  EXPECT_EQ(seen[0]["detector"], "page_hinkley");
+  EXPECT_EQ(seen[0]["input"], "return");
+  EXPECT_EQ(whole.last()["drift"]["changes"], seen.size());
+  const Words kept{"--state", folder / "agent"};
+  EXPECT_EQ(weft(live(network, 2345) + kept).exit, 0);
+  EXPECT_EQ(weft(live(network, 6000) + kept).last()["state_hash"], whole.last()["state_hash"]);
+  const Outcome replayed = weft({"replay", folder / "agent", "--verify", "--json"});
+  EXPECT_EQ(replayed.last()["state_hash"], whole.last()["state_hash"]) << replayed.told();
 }
 
 TEST(Live, SaysWhatItLacks) {
@@ -129,7 +165,7 @@ TEST(Live, SaysWhatItLacks) {
   refused({"live", kDigits}, "reinforcement: the network has no such section");
   refused({"live", kCartPole, "--checkpoint-every", "10"}, "give --state DIR");
   Folder folder;
-  const std::string network = small_cartpole(folder / "n.json"), directory = folder / "agent";
+  const std::string network = small_agent(folder / "n.json"), directory = folder / "agent";
   ASSERT_EQ(weft(live(network, 300) + Words{"--state", directory}).exit, 0);
   refused(live(network, 300) + Words{"--state", directory, "--seed", "7"}, "holds another agent");
   refused({"run", network, "--state", directory}, "stream");

@@ -187,8 +187,8 @@ inline Json digits_json() {
 inline const std::string kCartPole = source_path("examples/cartpole.json");
 
 /// That network with smaller layers, at `path`.
-inline std::string small_cartpole(const std::string& path) {
-  Json network = Json::parse(read_file(kCartPole));
+inline std::string small_agent(const std::string& path, const std::string& example = kCartPole) {
+  Json network = Json::parse(read_file(example));
   for (Json& layer : network["layers"])
     for (Json& inner : layer["layers"])
       if (inner.contains("out") && inner["out"] == 128) inner["out"] = 16;

@@ -86,6 +86,18 @@ class Acting(unittest.TestCase):
         # In the paper's form, 120,000 steps, seeds 0 to 7: -96.9 (7.2). At random -500.
         self.assertGreater(self.mean_return("acrobot", 120000, *measure_reinforcement.PAPER), -96.9 - 4 * 7.2)
 
+    def test_a_pendulum_is_swung_up_by_real_values(self):
+        # examples/pendulum.json, 100,000 steps, seeds 0 to 9: -255.0 (39.7). At random -1,200.
+        network = json.loads((ROOT / "examples/pendulum.json").read_text())
+        found = last_of(network, "live", "--steps", 100000, "--seed", 0, "--quiet")["mean_return"]
+        self.assertGreater(found, -255.0 - 4 * 39.7)
+
+    def test_a_weak_car_gets_up_its_mountain(self):
+        # examples/mountain_car.json, 250,000 steps, seeds 0 to 9: -112.0 (6.8). At random -200.
+        network = json.loads((ROOT / "examples/mountain_car.json").read_text())
+        found = last_of(network, "live", "--steps", 250000, "--seed", 0, "--quiet")["mean_return"]
+        self.assertGreater(found, -112.0 - 4 * 6.8)
+
     def test_two_games_in_turn_are_not_forgotten(self):
         # Turns of 4,000 steps, 8 rounds, networks of 2x32: reward of 1,000 steps in the last two rounds, seeds 0 to 9.
         measured = {"falling": (12.61, 2.02), "shooter": (151.6, 7.81)}
