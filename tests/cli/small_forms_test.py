@@ -82,6 +82,11 @@ class Acting(unittest.TestCase):
                 self.assertGreater(self.mean_return("cartpole", 15000, *changes), mean - 4 * deviation)
 
 
+    def test_sixteen_environments_teach_one_network(self):
+        # 2,000 steps of sixteen cartpoles, seeds 0 to 9: 258.8 (11.4). As many steps of one: 13 to 72.
+        changes = ["reinforcement.environments=16"]
+        self.assertGreater(self.mean_return("cartpole", 2000, *changes), 258.8 - 4 * 11.4)
+
     def test_arms_are_swung_up(self):
         # In the paper's form, 120,000 steps, seeds 0 to 7: -96.9 (7.2). At random -500.
         self.assertGreater(self.mean_return("acrobot", 120000, *measure_reinforcement.PAPER), -96.9 - 4 * 7.2)
@@ -116,17 +121,14 @@ class Acting(unittest.TestCase):
 
 class Text(unittest.TestCase):
     def test_text_is_learned_forward_in_time(self):
-        """The first 20,001 bytes of tinyshakespeare, `diagonal` with tanh of the state, one pass."""
-        path = ROOT / "../shared/data/tinyshakespeare/input.txt"
-        if not path.is_file():
-            self.skipTest("no ../shared/data")
-        text = path.read_bytes()
+        """The text of LICENSE, which nobody changes: `diagonal` with tanh of the state, one pass over 11,358 bytes."""
+        text = (ROOT / "LICENSE").read_bytes()
         places = {byte: place for place, byte in enumerate(sorted(set(text)))}
-        codes = [places[byte] for byte in text[:20001]]
+        codes = [places[byte] for byte in text]
         rows = b"x,next\n" + b"".join(b"%d,%d\n" % pair for pair in zip(codes, codes[1:]))
         bits, _ = measure_text.run(WEFT, "diagonal_state 64 96 1", 0.001, rows, len(places), len(codes) - 1, 0)
-        # Seeds 0 to 9: 3.300 (0.0076).
-        self.assertLess(bits, 3.300 + 4 * 0.0076)
+        # Seeds 0 to 9: 3.052 (0.0107). By the byte before alone 3.565.
+        self.assertLess(bits, 3.052 + 4 * 0.0107)
         self.assertLess(bits, self.counted_pairs(codes, len(places)))
 
     @staticmethod
@@ -166,14 +168,11 @@ class Plasticity(unittest.TestCase):
                 self.assertGreater(statistics.mean(found), mean - 4 * deviation)
                 self.assertGreater(statistics.mean(found[-16:]) / statistics.mean(found[:16]), kept - 4 * spread)
 
-    def test_permuted_images_are_learned_with_tools(self):
-        folder = ROOT / "../shared/data/mnist"
-        if not folder.is_dir():
-            self.skipTest("no ../shared/data")
-        # 8 tasks of 500 training images, seeds 0 to 7.
-        for arm, mean, deviation in (("plain", 0.6356, 0.0046),
-                                     ("ema 0.99 0.1 + layer_norm + initial 0.003 + lr 0.005", 0.6813, 0.0065)):
-            found = self.accuracies(arm, 0, tasks=9, samples=500, lr=0.01, mnist=folder)
+    def test_permuted_pixels_are_learned_with_tools(self):
+        # 16 tasks of 300 digits, rate 0.01, seeds 0 to 9.
+        for arm, mean, deviation in (("plain", 0.6132, 0.0098),
+                                     ("ema 0.99 0.1 + layer_norm + initial 0.003", 0.7011, 0.0082)):
+            found = self.accuracies(arm, 0, tasks=17, samples=300, lr=0.01, mnist=None)
             with self.subTest(arm=arm):
                 self.assertGreater(statistics.mean(found), mean - 4 * deviation)
 
