@@ -32,11 +32,17 @@ constexpr std::array<Figure, 5> kFigures{{
     {"detection_delay", [](const Adaptation& change) { return number(change.delay); }},
 }};
 
-Json maybe(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+Json spread_json(const std::optional<learning::Spread>& spread) {
+  return spread ? Json{{"mean", spread->mean}, {"sd", spread->deviation}} : Json();
+}
 
 }  // namespace
 
-Json adaptation_json(const learning::AdaptationTracker& tracker) {
+Json adaptation_json(const learning::AdaptationTracker& tracker, const Deadline& deadline) {
   if (tracker.changes().empty()) return nullptr;
   Json changes = Json::array();
   for (const Adaptation& change : tracker.changes())
@@ -45,18 +51,18 @@ Json adaptation_json(const learning::AdaptationTracker& tracker) {
                        {"before", change.before},
                        {"trough", change.trough},
                        {"area", change.area},
-                       {"samples_to_95", maybe(change.to_95)},
-                       {"samples_to_99", maybe(change.to_99)},
-                       {"detection_delay", maybe(change.delay)}});
+                       {"samples_to_95", or_null(change.to_95)},
+                       {"samples_to_99", or_null(change.to_99)},
+                       {"detection_delay", or_null(change.delay)},
+                       {"availability", deadline.answers ? or_null(deadline.answers->of(change.at)) : Json()}});
   Json out{{"changes", std::move(changes)}};
-  for (const Figure& figure : kFigures) {
-    const auto spread = tracker.spread_of(figure.of);
-    out[std::string(figure.key)] = spread ? Json{{"mean", spread->mean}, {"sd", spread->deviation}} : Json();
-  }
+  for (const Figure& figure : kFigures) out[std::string(figure.key)] = spread_json(tracker.spread_of(figure.of));
+  out["availability"] = deadline.answers ? spread_json(deadline.answers->spread()) : Json();
+  out["deadline"] = deadline.answers ? Json(deadline.seconds) : Json();
   return out;
 }
 
-std::optional<std::string> adaptation_text(const learning::AdaptationTracker& tracker) {
+std::optional<std::string> adaptation_text(const learning::AdaptationTracker& tracker, const Deadline& deadline) {
   if (tracker.changes().empty()) return std::nullopt;
   const auto mean = [&](std::size_t figure) { return tracker.spread_of(kFigures[figure].of); };
   const auto whole = [](double value) {
@@ -68,6 +74,8 @@ std::optional<std::string> adaptation_text(const learning::AdaptationTracker& tr
   if (const auto back = mean(2)) text += ", back at 95 % after " + whole(back->mean);
   if (const auto back = mean(3)) text += ", at 99 % after " + whole(back->mean);
   if (const auto delay = mean(4)) text += ", seen after " + whole(delay->mean);
+  if (!deadline.answers) return text + "; answers have no deadline without --rate";
+  if (const auto met = deadline.answers->spread()) text += ", " + percent(met->mean) + " of answers in time";
   return text;
 }
 

@@ -2,7 +2,6 @@
 
 #include "cli/clock_statistics.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -10,8 +9,8 @@ namespace weft::cli {
 
 double availability(const ClockStatistics& clock) noexcept {
   const scheduler::ClockReport& r = clock.report;
-  const std::uint64_t due = r.ticks + r.skipped, late = std::min(r.overruns, r.ticks);
-  return due == 0 ? 1.0 : static_cast<double>(r.ticks - late) / static_cast<double>(due);
+  const auto [due, met] = scheduler::due_between({}, {r.ticks, r.missed, r.skipped});
+  return due == 0 ? 1.0 : static_cast<double>(met) / static_cast<double>(due);
 }
 
 Json to_json(const ClockStatistics& clock) {

@@ -30,8 +30,14 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
 constexpr std::size_t kMostColumns = 64;
-constexpr std::string_view kChange = "change";
 constexpr std::array<std::string_view, 4> kLayerColumns{"z", "y", "x", "layer"};  // after the first
+
+/// The kind of event that a column of this name has; none: values to draw.
+std::optional<std::size_t> mark_of(std::string_view name) {
+  const auto found = std::find(learning::kStreamEventNames.begin(), learning::kStreamEventNames.end(), name);
+  if (found == learning::kStreamEventNames.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - learning::kStreamEventNames.begin());
+}
 
 /// One file, read.
 class PlotReader {
@@ -42,15 +48,13 @@ class PlotReader {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) {
       WEFT_TRY(const std::string kept, table_of(path));
-      has_changes_ = !data_.changes.empty();
-      return add_table(path, kept);
+      return marked(add_table(path, kept));
     }
     WEFT_TRY(const ByteBuffer bytes, storage::real_file_system().read(path, kMostBytes));
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     if (first == text.npos) return fail(Errc::unsupported, path + ": is empty; there is nothing to show");
-    has_changes_ = !data_.changes.empty();
-    return text[first] == '{' ? add_lines(path, text) : add_table(path, text);
+    return marked(text[first] == '{' ? add_lines(path, text) : add_table(path, text));
   }
 
  private:
@@ -83,11 +87,16 @@ class PlotReader {
     if (const auto told = run.find("curve_every")) {
       WEFT_TRY(every, told->u64());
     }
-    std::string text = "samples,prequential_accuracy\n";
+    std::string text = "samples,prequential_accuracy,change,warning,alarm\n";
     for (std::size_t i = 0; i < curve.size(); ++i) {
       WEFT_TRY(const double accuracy, curve[i].f64());
-      text += std::to_string((i + 1) * every) + "," + number_text(accuracy) + "\n";
+      text += std::to_string((i + 1) * every) + "," + number_text(accuracy) + ",,,\n";
     }
+    learning::StreamEventLog events;
+    if (const auto kept = cursor.find("events")) WEFT_CHECK(events.load(*kept));
+    for (std::size_t kind = 0; kind < learning::kStreamEventNames.size(); ++kind)
+      for (const std::uint64_t sample : events.samples(static_cast<learning::StreamEventKind>(kind)))
+        text += std::to_string(sample) + "," + std::string(kind + 1, ',') + "1" + std::string(2 - kind, ',') + "\n";
     return text;
   }
 
@@ -125,8 +134,8 @@ class PlotReader {
       for (std::size_t i = 1; i < names.size(); ++i) {
         if (!is_shown[i]) continue;
         WEFT_TRY(const auto y, number(reader, i));
-        if (y && names[i] == kChange) {
-          change(*x, *y != 0.0);
+        if (const auto kind = mark_of(names[i])) {
+          if (y && *y != 0.0) mark(*kind, *x);
         } else if (y) {
           const auto [curve, is_new] = curves.try_emplace(names[i] + layer);
           if (is_new) order.push_back(curve->first);
@@ -150,7 +159,7 @@ class PlotReader {
     const bool has_accuracy = std::find(names.begin(), names.end(), "prequential_accuracy") != names.end();
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::string& name = names[i];
-      if (name == kChange) continue;
+      if (mark_of(name)) continue;
       if (!columns_.empty())
         is_shown[i] = std::find(columns_.begin(), columns_.end(), name) != columns_.end();
       else if (is_of_layers(names))
@@ -209,7 +218,7 @@ class PlotReader {
       const std::string event = text_of(*parsed, "event");
       if (event == "progress") point(*parsed, "samples", "prequential_accuracy", accuracy);
       if (event == "episode") point(*parsed, "step", "return", returns);
-      if (event == "drift" && parsed->contains("samples")) change((*parsed)["samples"].get<double>(), true);
+      add_mark(*parsed, event);
     }
     name_x(accuracy.x.empty() ? "step" : "samples");
     take("accuracy", std::move(accuracy));
@@ -217,6 +226,15 @@ class PlotReader {
     return {};
   }
 
+  /// Changes of the task, and alarms; what was printed before `sample` was has `samples` alone.
+  void add_mark(const Json& object, const std::string& event) {
+    const char* const key = event == "drift" && !object.contains("sample") ? "samples" : "sample";
+    const auto at = object.find(key);
+    if (at == object.end() || !at->is_number()) return;
+    if (event == "drift" || event == "change") mark(*mark_of("change"), at->get<double>());
+    if (event == "drift_seen")
+      mark(*mark_of(text_of(object, "level") == "warning" ? "warning" : "alarm"), at->get<double>());
+  }
   static std::string text_of(const Json& object, const char* key) {
     const auto found = object.find(key);
     return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
@@ -235,8 +253,19 @@ class PlotReader {
   void name_x(const std::string& name) {
     if (data_.x_name.empty()) data_.x_name = name;
   }
-  void change(double x, bool is_one) {
-    if (is_one && !has_changes_) data_.changes.push_back(x);
+  void mark(std::size_t kind, double x) {
+    if (std::isfinite(x)) marks_[kind].push_back(x);
+  }
+  /// Of each kind those of the first file that has some: others are runs of other seeds.
+  Status marked(Status added) {
+    for (std::size_t kind = 0; added && kind < marks_.size(); ++kind) {
+      std::vector<double>& own = marks_[kind];
+      std::sort(own.begin(), own.end());
+      own.erase(std::unique(own.begin(), own.end()), own.end());
+      if (data_.marks[kind].empty()) data_.marks[kind] = std::move(own);
+    }
+    ++data_.files;
+    return added;
   }
   void take(const std::string& name, Curve curve) {
     if (curve.x.empty()) return;
@@ -261,7 +290,7 @@ class PlotReader {
 
   PlotData& data_;
   const std::vector<std::string>& columns_;
-  bool has_changes_ = false;
+  std::array<std::vector<double>, learning::kStreamEventNames.size()> marks_;  // of this file
 };
 
 Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths) {

@@ -2,8 +2,11 @@
 
 #pragma once
 
+#include "learning/drift/stream_event.hpp"
+
 #include "core/result.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +36,9 @@ struct PlotData {
   std::optional<TaskGrid> grid;
   std::string x_name;
   std::vector<CurveGroup> groups;
-  std::vector<double> changes;  // places along x, of the first file that has some
+  /// Places along x by learning::StreamEventKind, of the first file that has some of the kind; in order, each once.
+  std::array<std::vector<double>, learning::kStreamEventNames.size()> marks;
+  std::size_t files = 0;
 };
 
 /// Reads tables, and what `weft run --json` and `weft live --json` print. A directory stands for its files, in the

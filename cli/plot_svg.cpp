@@ -21,18 +21,24 @@ constexpr double kWidth = 760, kHeight = 420, kLeft = 70, kRight = 20, kTop = 50
 // Of a long curve; shorter ones keep their points.
 constexpr std::size_t kBins = 160;
 
+// Colors stand in each rule: rsvg-convert, which makes PNG of the picture, knows no variables, and passes over @media.
 constexpr std::string_view kPlotStyle = R"(
-  .plot { --ink: #1b1f24; --soft: #59636e; --paper: #ffffff; --line: #d0d7de; }
-  @media (prefers-color-scheme: dark) { .plot { --ink: #e6edf3; --soft: #9da7b3; --paper: #0d1117; --line: #30363d; } }
-  .plot text { font: 12px ui-sans-serif, system-ui, sans-serif; fill: var(--soft); }
-  .plot .title { font-size: 16px; font-weight: 600; fill: var(--ink); }
-  .plot .paper { fill: var(--paper); } .plot .rule { stroke: var(--line); }
-  .plot .change { stroke: var(--soft); stroke-dasharray: 4 3; }
+  .plot text { font-family: ui-sans-serif, system-ui, sans-serif; font-size: 12px; fill: #59636e; }
+  .plot .title { font-size: 16px; font-weight: 600; fill: #1b1f24; }
+  .plot .paper { fill: #ffffff; } .plot .rule { stroke: #d0d7de; }
+  .plot .change { stroke: #59636e; stroke-width: 1.2; stroke-dasharray: 4 3; }
+  .plot .alarm { stroke: #d55e00; stroke-width: 1.2; } .plot .alarm-head { fill: #d55e00; }
+  .plot .warning { stroke: #e69f00; stroke-width: 1.2; stroke-dasharray: 1 3; }
+  .plot .warning-head { fill: #ffffff; stroke: #e69f00; stroke-width: 1.2; }
   .plot .end { text-anchor: end; } .plot .middle { text-anchor: middle; }
   .plot .cell { text-anchor: middle; font-variant-numeric: tabular-nums; }
+  .plot .on-light { fill: #1b1f24; } .plot .on-dark { fill: #ffffff; }
   .plot .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round; } .plot .band { opacity: .2; }
+  @media (prefers-color-scheme: dark) {
+    .plot text { fill: #9da7b3; } .plot .title { fill: #e6edf3; } .plot .paper { fill: #0d1117; }
+    .plot .rule { stroke: #30363d; } .plot .change { stroke: #9da7b3; } .plot .warning-head { fill: #0d1117; }
+  }
 )";
-
 std::string place(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", value);
@@ -133,6 +139,15 @@ struct Range {
   }
 };
 
+/// Marks along x, in the order in which they are drawn; told apart by line and head, not by color alone.
+struct Mark {
+  learning::StreamEventKind kind;
+  std::string_view one, several;
+};
+constexpr Mark kMarkKinds[] = {{learning::StreamEventKind::warning, "warning", "warnings"},
+                               {learning::StreamEventKind::change, "change of the task", "changes of the task"},
+                               {learning::StreamEventKind::alarm, "alarm", "alarms"}};
+
 /// Lines over x.
 class LinePlot {
  public:
@@ -149,20 +164,13 @@ class LinePlot {
     // Shares are shown as such.
     if (y_.low >= 0.0 && y_.high <= 1.0) y_ = {0.0, 1.0};
     y_.widen();
-    double right = kLeft;
-    for (const CurveGroup& group : data.groups) {
-      const double width = legend_width(group);
-      if (right > kLeft && right + width > kWidth - kRight) right = kLeft, legend_height_ += kLegendLine;
-      right += width;
-    }
+    lay_legend();
   }
 
   std::string draw(const std::string& title) const {
     std::string out = begin(kWidth, bottom() + kBottom, title);
     add_axes(out);
-    for (const double change : data_.changes)
-      if (change >= x_.low && change <= x_.high)
-        out += rule_at(left(change), kTop + legend_height_, left(change), bottom(), "change");
+    for (const Mark& mark : kMarkKinds) add_marks(mark, out);
     for (std::size_t i = 0; i < bands_.size(); ++i) add_band(bands_[i], i, out);
     add_legend(out);
     return out + "</svg>\n";
@@ -176,8 +184,31 @@ class LinePlot {
     const std::size_t runs = group.curves.size();
     return group.name + (runs > 1 ? ", mean of " + std::to_string(runs) + " and one sd" : "");
   }
-  static double legend_width(const CurveGroup& group) {
-    return 40 + 6.5 * static_cast<double>(legend_text(group).size());
+
+  /// Places along x that are drawn: one of those that would lie on each other.
+  std::vector<double> marks_of(const Mark& mark) const {
+    std::vector<double> places;
+    for (const double x : data_.marks[static_cast<std::size_t>(mark.kind)])
+      if (x >= x_.low && x <= x_.high && (places.empty() || left(x) - places.back() >= 0.5)) places.push_back(left(x));
+    return places;
+  }
+  /// Of a run of its own all, of several runs those of one.
+  std::string legend_text(const Mark& mark) const {
+    const std::size_t count = data_.marks[static_cast<std::size_t>(mark.kind)].size();
+    return grouped(count) + " " + std::string(count == 1 ? mark.one : mark.several) +
+           (data_.files > 1 ? ", of one run" : "");
+  }
+  void add_mark(const Mark& mark, double x, double from, double to, std::string& out) const {
+    const std::string kind(learning::kStreamEventNames[static_cast<std::size_t>(mark.kind)]);
+    out += rule_at(x, from, x, to, kind);
+    if (mark.kind == learning::StreamEventKind::alarm)
+      out += "<path class=\"alarm-head\" d=\"M" + place(x - 4) + "," + place(from) + " L" + place(x + 4) + "," +
+             place(from) + " L" + place(x) + "," + place(from + 7) + " Z\"/>\n";
+    if (mark.kind == learning::StreamEventKind::warning)
+      out += "<circle class=\"warning-head\" cx=\"" + place(x) + "\" cy=\"" + place(from + 3) + "\" r=\"3\"/>\n";
+  }
+  void add_marks(const Mark& mark, std::string& out) const {
+    for (const double x : marks_of(mark)) add_mark(mark, x, kTop + legend_height_, bottom(), out);
   }
 
   void add_axes(std::string& out) const {
@@ -204,21 +235,42 @@ class LinePlot {
     out += "<polyline class=\"curve\" stroke=\"" + color + "\" points=\"" + line + "\"/>\n";
   }
 
-  void add_legend(std::string& out) const {
+  /// A line or a kind of marks in the legend: its words, and where they stand.
+  struct Entry {
+    std::string text;
+    double x = 0, y = 0;
+    std::size_t group = 0;
+    const Mark* mark = nullptr;  // null: a line
+  };
+  void lay_legend() {
+    for (std::size_t i = 0; i < data_.groups.size(); ++i) legend_.push_back({legend_text(data_.groups[i]), 0, 0, i});
+    for (const Mark& mark : kMarkKinds)
+      if (!marks_of(mark).empty()) legend_.push_back({legend_text(mark), 0, 0, 0, &mark});
     double x = kLeft, y = 41;
-    for (std::size_t i = 0; i < data_.groups.size(); ++i) {
-      const std::string color(kLineColors[i % std::size(kLineColors)]);
-      const double width = legend_width(data_.groups[i]);
-      if (x > kLeft && x + width > kWidth - kRight) x = kLeft, y += kLegendLine;
-      out += "<line x1=\"" + place(x) + "\" y1=\"" + place(y) + "\" x2=\"" + place(x + 16) + "\" y2=\"" + place(y) +
-             "\" stroke=\"" + color + "\" stroke-width=\"3\"/>\n" +
-             words_at(x + 21, y + 4, "", legend_text(data_.groups[i]));
+    for (Entry& entry : legend_) {
+      const double width = 40 + 6.5 * static_cast<double>(entry.text.size());
+      if (x > kLeft && x + width > kWidth - kRight) x = kLeft, y += kLegendLine, legend_height_ += kLegendLine;
+      entry.x = x;
+      entry.y = y;
       x += width;
+    }
+  }
+
+  void add_legend(std::string& out) const {
+    for (const Entry& entry : legend_) {
+      if (entry.mark)
+        add_mark(*entry.mark, entry.x + 12, entry.y - 6, entry.y + 6, out);
+      else
+        out += "<line x1=\"" + place(entry.x) + "\" y1=\"" + place(entry.y) + "\" x2=\"" + place(entry.x + 16) +
+               "\" y2=\"" + place(entry.y) + "\" stroke=\"" +
+               std::string(kLineColors[entry.group % std::size(kLineColors)]) + "\" stroke-width=\"3\"/>\n";
+      out += words_at(entry.x + 21, entry.y + 4, "", entry.text);
     }
   }
 
   const PlotData& data_;
   Range x_, y_;
+  std::vector<Entry> legend_;
   double legend_height_ = 0;  // of its lines below the first
   std::vector<Band> bands_;
 };
@@ -255,12 +307,8 @@ std::string draw_grid(const TaskGrid& grid, const std::string& title) {
              place(high - 2) + "\" fill=\"" + (accuracy ? color : "none") + "\"/>\n";
       if (tasks > 12) continue;
       const std::string text = accuracy ? place(100 * *accuracy) : "-";
-      out += "<text x=\"" + place(x + size / 2) + "\" y=\"" + place(y + high / 2 + 4) +
-             "\" class=\"cell\" style=\"fill: " +
-             (!accuracy ? "var(--soft)"
-              : is_dark ? "#ffffff"
-                        : "#1b1f24") +
-             "\">" + text + "</text>\n";
+      const char* const kind = !accuracy ? "cell" : is_dark ? "cell on-dark" : "cell on-light";
+      out += words_at(x + size / 2, y + high / 2 + 4, kind, text);
     }
   }
   return out + "</svg>\n";

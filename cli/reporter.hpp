@@ -2,11 +2,14 @@
 
 #pragma once
 
+#include "cli/adaptation_report.hpp"
 #include "cli/report.hpp"
 #include "cli/run_state.hpp"
 #include "cli/run_statistics.hpp"
 #include "cli/scalar_log.hpp"
 #include "cli/terminal.hpp"
+
+#include "learning/drift/stream_event.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -22,9 +25,15 @@ struct Pace {
   double seconds = 0;  // spent learning
   std::uint64_t samples = 0, ticks = 0;
   std::optional<ClockStatistics> clock = std::nullopt;
+  const learning::ChangeAvailability* answers = nullptr;  // in time; null: without a clock
   double samples_per_second() const noexcept { return seconds > 0 ? static_cast<double>(samples) / seconds : 0.0; }
   double ticks_per_second() const noexcept { return seconds > 0 ? static_cast<double>(ticks) / seconds : 0.0; }
 };
+
+/// Of an answer; without a clock none.
+inline Deadline deadline_of(const Pace& pace) {
+  return pace.clock && pace.answers ? Deadline{1.0 / pace.clock->hertz, pace.answers} : Deadline{};
+}
 
 inline RunStatistics statistics_of(RunState& state, const Pace& pace) {
   return {state.mesh().ticks(), pace.ticks_per_second(), pace.samples_per_second(), state.stream().progress(),
@@ -49,6 +58,8 @@ class Reporter {
   virtual void progressed(RunState& state, const Pace& pace) = 0;
   /// The detector of drift saw a warning or a change.
   virtual void drift_seen(RunState& state, const learning::DriftEvent& event) = 0;
+  /// The task changed, or the detector raised a warning or an alarm: what a curve is marked with.
+  virtual void marked(RunState&, const learning::StreamEvent&) {}
   /// A sample was an anomaly.
   virtual void anomaly_seen(const learning::AnomalyEvent& event) = 0;
   /// `more` samples have expired since the last call: their targets never came, or come too late from now on.
@@ -82,10 +93,16 @@ class ProgressTimes {
 
 /// JSON, an object a line, on stdout.
 std::unique_ptr<Reporter> make_json_reporter();
-/// Tells all to `inner`, and writes the run's numbers to `log`.
-std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log);
-/// Columns of such a log, beside that of the samples; with `--probe` those of plasticity too.
-std::vector<std::string> logged_scalars(bool has_probe);
+/// Columns of a log that not every run has: of `--probe`, and of changes of the task and alarms.
+struct LoggedColumns {
+  bool plasticity = false, events = false;
+};
+/// Tells all to `inner`, and writes the run's numbers to `log`, whose columns are those of `logged_scalars(columns)`.
+/// An event is a line by itself, with a 1 in the column of its kind.
+std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log,
+                                               const LoggedColumns& columns);
+/// Columns of such a log, beside that of the samples.
+std::vector<std::string> logged_scalars(const LoggedColumns& columns);
 /// Progress on stderr (a redrawn line on a terminal, a line now and then elsewhere), the result on stdout.
 std::unique_ptr<Reporter> make_text_reporter(bool quiet);
 

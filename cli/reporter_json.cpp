@@ -84,6 +84,7 @@ class JsonReporter final : public Reporter {
     const auto& o = state.stream().options();
     print_json({{"event", "drift"},
                 {"kind", name(o.drift)},
+                {"sample", state.stream().drift_sample()},
                 {"samples", p.samples},
                 {"prequential_accuracy", maybe(p.before_drift)}});
   }
@@ -94,6 +95,17 @@ class JsonReporter final : public Reporter {
                 {"detector", name(state.learner()->options().drift.detector.kind)},
                 {"sample", event.sample},
                 {"score", event.score}});
+  }
+
+  // Alarms are told by `drift_seen`, the change of `stream.drift` by `drifted`.
+  void marked(RunState& state, const learning::StreamEvent& event) override {
+    const bool is_told =
+        state.stream().options().drift != learning::Drift::none && event.sample == state.stream().drift_sample();
+    if (event.kind != learning::StreamEventKind::change || is_told) return;
+    const bool has_accuracy = state.stream().progress().has_accuracy;
+    print_json({{"event", "change"},
+                {"sample", event.sample},
+                {"prequential_accuracy", has_accuracy ? Json(event.accuracy) : Json()}});
   }
 
   void anomaly_seen(const learning::AnomalyEvent& event) override {
@@ -168,7 +180,7 @@ class JsonReporter final : public Reporter {
                {"clock", statistics["clock"]},
                {"drift", drift_json(*state.learner())},
                {"anomaly", anomaly_json(state)},
-               {"adaptation", adaptation_json(state.stream().adaptation())},
+               {"adaptation", adaptation_json(state.stream().adaptation(), deadline_of(pace))},
                {"tasks", tasks_json(state.stream().options().tasks, tasks_of(state.stream()))},
                {"device", device_json(state.mesh().device_statistics())}});
     if (state.setup().probe) line["plasticity"] = plasticity_json(state.plasticity());

@@ -4,6 +4,8 @@
 
 #include "core/json.hpp"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -25,11 +27,22 @@ std::vector<std::string> running() {
 
 class LoggedReporter final : public Reporter {
  public:
-  LoggedReporter(std::unique_ptr<Reporter> inner, ScalarLog log) : inner_(std::move(inner)), log_(std::move(log)) {}
+  LoggedReporter(std::unique_ptr<Reporter> inner, ScalarLog log, const LoggedColumns& columns)
+      : inner_(std::move(inner)), log_(std::move(log)), columns_(columns) {}
 
   void started(RunState& state, std::optional<std::uint64_t> resumed_at) override {
     times_.begin(resumed_at.value_or(0));
+    if (resumed_at && columns_.events)
+      for (std::size_t kind = 0; kind < logged_.size(); ++kind)
+        logged_[kind] = log_.steps_of(learning::kStreamEventNames[kind]);
+    // Of samples that were replayed: a kill may have come between their record and their line.
+    if (resumed_at)
+      for (const learning::StreamEvent& event : take_stream_events(state.stream())) write(event);
     inner_->started(state, resumed_at);
+  }
+  void marked(RunState& state, const learning::StreamEvent& event) override {
+    write(event);
+    inner_->marked(state, event);
   }
   void progressed(RunState& state, const Pace& pace) override {
     if (times_.is_due(state, pace)) add(state, pace, false);
@@ -52,6 +65,14 @@ class LoggedReporter final : public Reporter {
   void interrupt() override { inner_->interrupt(); }
 
  private:
+  void write(const learning::StreamEvent& event) {
+    const auto kind = static_cast<std::size_t>(event.kind);
+    const std::vector<std::uint64_t>& known = logged_[kind];
+    if (!columns_.events || std::find(known.begin(), known.end(), event.sample) != known.end()) return;
+    std::vector<std::optional<double>> values(logged_scalars(columns_).size());
+    values[values.size() - learning::kStreamEventNames.size() + kind] = 1.0;
+    log_.add(event.sample, values);
+  }
   void add(RunState& state, const Pace& pace, bool is_end) {
     const RunStatistics statistics = statistics_of(state, pace);
     const Json now = to_json(statistics);
@@ -71,11 +92,15 @@ class LoggedReporter final : public Reporter {
       for (const double value : {all.dormant, all.effective_rank, all.weight_norm})
         values.push_back(layers.empty() ? std::nullopt : std::optional(value));
     }
+    if (columns_.events) values.resize(values.size() + learning::kStreamEventNames.size());
     log_.add(statistics.progress.samples, values);
   }
 
   std::unique_ptr<Reporter> inner_;
   ScalarLog log_;
+  const LoggedColumns columns_;
+  /// Samples of events that the table of a resumed run has, by kind.
+  std::array<std::vector<std::uint64_t>, learning::kStreamEventNames.size()> logged_;
   ProgressTimes times_;
   const std::vector<std::string> names_ = running();
 };
@@ -97,15 +122,17 @@ bool ProgressTimes::is_due(RunState& state, const Pace& pace) {
   return true;
 }
 
-std::vector<std::string> logged_scalars(bool has_probe) {
+std::vector<std::string> logged_scalars(const LoggedColumns& columns) {
   std::vector<std::string> names = running();
   names.insert(names.end(), {kHeldOut, kValidation});
-  if (has_probe) names.insert(names.end(), std::begin(kPlasticityScalars), std::end(kPlasticityScalars));
+  if (columns.plasticity) names.insert(names.end(), std::begin(kPlasticityScalars), std::end(kPlasticityScalars));
+  if (columns.events) names.insert(names.end(), learning::kStreamEventNames.begin(), learning::kStreamEventNames.end());
   return names;
 }
 
-std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log) {
-  return std::make_unique<LoggedReporter>(std::move(inner), std::move(log));
+std::unique_ptr<Reporter> make_logged_reporter(std::unique_ptr<Reporter> inner, ScalarLog log,
+                                               const LoggedColumns& columns) {
+  return std::make_unique<LoggedReporter>(std::move(inner), std::move(log), columns);
 }
 
 }  // namespace weft::cli

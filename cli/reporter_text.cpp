@@ -176,7 +176,7 @@ class TextReporter final : public Reporter {
       line("accuracy", accuracy);
       line("recovery", p.recovery_samples ? "after " + grouped(*p.recovery_samples) + " samples" : "not yet");
     }
-    if (const auto text = adaptation_text(state.stream().adaptation())) line("adaptation", *text);
+    if (const auto text = adaptation_text(state.stream().adaptation(), deadline_of(pace))) line("adaptation", *text);
     if (const learning::TaskMatrix* const tasks = tasks_of(state.stream())) {
       line("tasks", tasks_line(state.stream().options().tasks, *tasks));
       for (const auto& [label, text] : task_rows(*tasks)) line(label, text);

@@ -57,6 +57,7 @@ class Run {
     first_sample_ = samples();
     first_tick_ = state_.mesh().ticks();
     reporter_.started(state_, resumed_at);
+    take_stream_events(state_.stream());  // told by the runs before
     monitor_.started();
     WEFT_CHECK(make_clock());
     if (!state_.is_finished()) {
@@ -73,6 +74,7 @@ class Run {
         acknowledge_before_failing();
         return fail(explained(std::move(finished).error()));
       }
+      tell_events();  // of samples that were under way
       if (store_) kept_ = checkpoint();
       if (agent_) kept_ = keep_agent();
     }
@@ -115,38 +117,52 @@ class Run {
                                        std::as_bytes(std::span(text)));
   }
 
-  Pace pace() { return {seconds_, samples() - first_sample_, state_.mesh().ticks() - first_tick_, clock_statistics_}; }
+  Pace pace() {
+    return {seconds_, samples() - first_sample_, state_.mesh().ticks() - first_tick_, rated_.statistics,
+            rated_.clock ? &rated_.answers : nullptr};
+  }
 
   /// Quantiles take microseconds: not for every sample.
   void read_clock(bool is_last = false) {
+    if (is_last) count_answers();
     const Clock::time_point now = Clock::now();
-    if (!clock_ || (!is_last && now - clock_read_ < kClockReading)) return;
-    clock_read_ = now;
-    clock_statistics_ = ClockStatistics{*request_.pace.rate, overrun_, clock_->report()};
-    monitor_.clock(*clock_statistics_);
+    if (!rated_.clock || (!is_last && now - rated_.read < kClockReading)) return;
+    rated_.read = now;
+    rated_.statistics = ClockStatistics{*request_.pace.rate, rated_.overrun, rated_.clock->report()};
+    monitor_.clock(*rated_.statistics);
+  }
+
+  /// Answers that were due up to the samples that are learned; those that were skipped are known in `await`.
+  void count_answers() {
+    if (!rated_.clock) return;
+    const scheduler::ClockCounts now = rated_.clock->counts();
+    const auto [due, met] = scheduler::due_between(std::exchange(rated_.counted, now), now);
+    rated_.answers.add(due, met, state_.stream().adaptation());
   }
 
   Status make_clock() {
     if (!request_.pace.rate) return {};
-    overrun_ = *scheduler::parse_overrun(request_.pace.overrun.value_or("skip"));
-    scheduler::FixedRate rate{.hertz = *request_.pace.rate, .overrun = overrun_};
+    rated_.overrun = *scheduler::parse_overrun(request_.pace.overrun.value_or("skip"));
+    rated_.answers = learning::ChangeAvailability(state_.stream().adaptation().scores());
+    scheduler::FixedRate rate{.hertz = *request_.pace.rate, .overrun = rated_.overrun};
     rate.executor = &mesh::MeshAccess::executor(state_.mesh());
     rate.is_interrupted = [this] {
       read_clock();
       monitor_.progressed();
       return noted_signal() != 0 || RunMonitor::reader_is_gone();
     };
-    WEFT_TRY(clock_, scheduler::make_fixed_rate_clock(std::move(rate)));
+    WEFT_TRY(rated_.clock, scheduler::make_fixed_rate_clock(std::move(rate)));
     return {};
   }
 
   /// Samples that are due now, one with a clock unless they are to be caught up; 0 when a signal came.
   std::uint64_t await(std::uint64_t wanted) {
-    if (!clock_) return wanted;
+    if (!rated_.clock) return wanted;
     read_clock();
     // Its pace is that of the clock: waiting counts.
     const auto begin = Clock::now();
-    const std::uint64_t due = clock_->await(std::min(wanted, kLongestCatchUp));
+    const std::uint64_t due = rated_.clock->await(std::min(wanted, kLongestCatchUp));
+    count_answers();
     seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
     return due;
   }
@@ -200,7 +216,7 @@ class Run {
       if (wanted == 0) continue;
       const std::uint64_t before = samples();
       Status advanced = advance(wanted);
-      if (clock_) clock_->finished(samples() - before);
+      if (rated_.clock) rated_.clock->finished(samples() - before);
       monitor_.progressed();  // also when a cell halted the mesh
       if (!advanced && advanced.error().code() == Errc::interrupted) return stop();
       if (!advanced && state_.feed() && Feed::is_of_a_row(advanced.error().code())) return refuse_row(advanced.error());
@@ -210,8 +226,7 @@ class Run {
       }
       if (last_seconds_ < kBlockSeconds / 4) block = std::min(block * 2, kLongestBlock);
       if (last_seconds_ > kBlockSeconds) block = std::max<std::uint64_t>(block / 2, 1);
-      for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
-      for (const learning::AnomalyEvent& event : take_anomalies(state_.stream())) reporter_.anomaly_seen(event);
+      tell_events();
       tell_expired(false);
       if (!had_drifted && state_.stream().progress().before_drift) {
         had_drifted = true;
@@ -228,6 +243,12 @@ class Run {
     }
     tell_expired(true);
     return {};
+  }
+
+  void tell_events() {
+    for (const learning::DriftEvent& event : state_.stream().take_drift_events()) reporter_.drift_seen(state_, event);
+    for (const learning::AnomalyEvent& event : take_anomalies(state_.stream())) reporter_.anomaly_seen(event);
+    for (const learning::StreamEvent& event : take_stream_events(state_.stream())) reporter_.marked(state_, event);
   }
 
   /// Samples that have expired, at most once a second.
@@ -312,11 +333,16 @@ class Run {
   std::uint64_t checkpoints_ = 0, checkpoint_failures_ = 0;  // of the agent, told of
   double seconds_ = 0, last_seconds_ = 0;
   std::uint64_t told_expired_ = 0;
-  double expired_at_ = -1;                   // of seconds_
-  std::unique_ptr<scheduler::Clock> clock_;  // of --rate
-  std::optional<ClockStatistics> clock_statistics_;
-  Clock::time_point clock_read_{};
-  scheduler::Overrun overrun_ = scheduler::Overrun::skip;
+  double expired_at_ = -1;  // of seconds_
+  /// Of --rate.
+  struct Rated {
+    std::unique_ptr<scheduler::Clock> clock;  // null: without one
+    scheduler::Overrun overrun = scheduler::Overrun::skip;
+    std::optional<ClockStatistics> statistics;
+    Clock::time_point read{};
+    scheduler::ClockCounts counted{};
+    learning::ChangeAvailability answers;
+  } rated_;
   Status kept_;  // the last state, in a checkpoint
 };
 
@@ -343,10 +369,11 @@ Status run(const RunRequest& request) {
   auto reporter =
       request.monitor.json || request.sample.answers ? make_json_reporter() : make_text_reporter(request.monitor.quiet);
   if (!request.monitor.logdir.empty()) {
-    auto columns = logged_scalars(request.monitor.probe != 0);
+    const LoggedColumns columns{request.monitor.probe != 0,
+                                has_stream_events(state.stream().options(), state.learner()->options())};
     WEFT_TRY(ScalarLog log,
-             ScalarLog::open(storage::real_file_system(), request.monitor.logdir, "samples", std::move(columns)));
-    reporter = make_logged_reporter(std::move(reporter), std::move(log));
+             ScalarLog::open(storage::real_file_system(), request.monitor.logdir, "samples", logged_scalars(columns)));
+    reporter = make_logged_reporter(std::move(reporter), std::move(log), columns);
   }
   if (state.agent()) {
     reporter->found(state);

@@ -326,8 +326,9 @@ Status RunState::replayed(const agent::Record& record) {
     if (!next) return {};
     const bool is_ours = next->data == data_digest_ && next->order == order_digest(stream_->options());
     // The stream that stands after the one that was left begins at its first sample.
+    if (is_ours && (left_ || setup_.feed.is_on())) stream_->begin_anew();
+    if (is_ours && setup_.feed.is_on()) arriving_.place.begin_anew();
     if (left_ && is_ours) left_.reset(), accuracy_curve_ = {};
-    if (is_ours && setup_.feed.is_on()) stream_->begin_anew(), arriving_.place.begin_anew();
     if (!is_ours) left_ = next;
     is_finished_ = false;
     return {};
@@ -385,6 +386,7 @@ Status RunState::prolong() {
                       (has_drift ? "a stream with a drift is one task" : stands));
     notes_.push_back(setup_.csv_path + ": the run came to the end of its stream, and goes on with this one");
     left_.reset();
+    stream_->begin_anew();
     accuracy_curve_ = {};
     is_prolonged_ = true;
     is_finished_ = false;

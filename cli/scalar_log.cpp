@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -64,6 +65,7 @@ Result<ScalarLog> ScalarLog::open(storage::FileSystem& files, const std::string&
   for (const std::string& tag : tags) heading += "," + tag;
   WEFT_CHECK(files.make_directory(directory));
   ScalarLog made;
+  made.files_ = &files;
   made.directory_ = directory;
   made.tags_ = std::move(tags);
   WEFT_TRY(made.table_, open_table(files, directory + "/scalars.csv", heading + "\n", made.found_step_));
@@ -73,6 +75,25 @@ Result<ScalarLog> ScalarLog::open(storage::FileSystem& files, const std::string&
   WEFT_TRY(made.events_, files.open(directory + "/" + name, storage::OpenMode::append));
   WEFT_CHECK(made.events_->write(as_bytes(formats::event_version_record(begin))));
   return made;
+}
+
+std::vector<std::uint64_t> ScalarLog::steps_of(std::string_view tag) const {
+  std::vector<std::uint64_t> steps;
+  const auto column = static_cast<std::size_t>(std::find(tags_.begin(), tags_.end(), tag) - tags_.begin()) + 1;
+  const auto table = files_->read(directory_ + "/scalars.csv", kLongestTable);
+  if (!table) return steps;
+  const std::string_view text = as_text(*table);
+  for (std::size_t at = text.find('\n'); at != text.npos && at + 1 < text.size();) {
+    const std::size_t begin = at + 1;
+    at = text.find('\n', begin);
+    const std::string_view line = text.substr(begin, at == text.npos ? at : at - begin);
+    std::size_t field = 0;
+    for (std::size_t i = 0; i < column && field != line.npos; ++i) field = line.find(',', field + (i > 0));
+    if (field == line.npos || field + 1 >= line.size() || line[field + 1] == ',') continue;
+    std::uint64_t step = 0;
+    if (std::from_chars(line.data(), line.data() + line.size(), step).ec == std::errc()) steps.push_back(step);
+  }
+  return steps;
 }
 
 void ScalarLog::add(std::uint64_t step, std::span<const std::optional<double>> values) {

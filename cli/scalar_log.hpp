@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weft::cli {
@@ -31,10 +32,13 @@ class ScalarLog {
   void add(std::uint64_t step, std::span<const std::optional<double>> values);
   /// The last step of the table that was found; nothing where it had none.
   std::optional<std::uint64_t> found_step() const noexcept { return found_step_; }
+  /// Steps at which the table has a value of `tag` by now; none where it cannot be read.
+  std::vector<std::uint64_t> steps_of(std::string_view tag) const;
 
  private:
   Status write(std::uint64_t step, std::span<const std::optional<double>> values);
 
+  storage::FileSystem* files_ = nullptr;
   std::string directory_;
   std::vector<std::string> tags_;
   std::optional<std::uint64_t> found_step_;

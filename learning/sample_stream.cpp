@@ -39,6 +39,11 @@ std::string label_range(const ClassSet& classes) {
 /// True where a call's work is going to be undone, its scores too.
 bool is_interrupted(const Status& status) { return !status && status.error().code() == Errc::interrupted; }
 
+/// Number of a score's sample in a stream that begins at the learner's sample `first`.
+std::uint64_t place_of(const Score& score, std::uint64_t first, std::uint64_t at_once) {
+  return (score.sample - std::min(score.sample, first)) * at_once + score.learner;
+}
+
 std::vector<std::uint32_t> iota(std::size_t n) {
   std::vector<std::uint32_t> items(n);
   std::iota(items.begin(), items.end(), 0u);
@@ -107,6 +112,7 @@ void SampleStream::begin_anew() {
   scores_.hits.assign(options_.window, 0);
   scores_.losses.assign(options_.window, 0.0f);
   scores_.adaptation = AdaptationTracker(options_.window);
+  scores_.first_sample = learner_->samples();
 }
 
 /// The data's labels or values against the output and its loss.
@@ -262,6 +268,11 @@ void keep_latest(std::vector<Event>& kept, std::span<const Event> events) {
 }  // namespace
 
 std::vector<AnomalyEvent> take_anomalies(SampleStream& stream) { return std::exchange(stream.scores_.anomalies, {}); }
+std::vector<StreamEvent> take_stream_events(SampleStream& stream) { return stream.scores_.events.take(); }
+
+bool has_stream_events(const StreamOptions& stream, const LearningOptions& learning) noexcept {
+  return stream.drift != Drift::none || stream.change_every != 0 || stream.tasks.is_on() || learning.drift.is_on();
+}
 
 void SampleStream::replayed(std::uint64_t steps) {
   take_scores();
@@ -272,7 +283,7 @@ void SampleStream::replayed(std::uint64_t steps) {
 
 void SampleStream::take_scores() {
   const DriftWatch& drift = drift_of(*learner_);
-  const std::span<const DriftEvent> events = drift.events();
+  std::vector<DriftEvent> events(drift.events().begin(), drift.events().end());
   std::uint64_t number = drift.scores();
   if (!events.empty())
     for (const Score& s : learner_->scores()) number -= s.label != kNoLabel;
@@ -280,12 +291,17 @@ void SampleStream::take_scores() {
   for (const Score& s : learner_->scores()) {
     score(s);
     if (next == events.end() || s.label == kNoLabel) continue;
-    const bool is_change = next->level == static_cast<std::uint64_t>(DriftLevel::change);
-    if (next->score == number++ && is_change && !data_.has_values())
-      scores_.adaptation.detect(progress().prequential_accuracy);
+    if (next->score == number++) {
+      const double accuracy = progress().prequential_accuracy;
+      const auto level = static_cast<DriftLevel>(next->level);
+      next->sample = place_of(s, scores_.first_sample, at_once());
+      if (level == DriftLevel::change && !data_.has_values()) scores_.adaptation.detect(accuracy);
+      scores_.events.add(
+          {level == DriftLevel::warning ? StreamEventKind::warning : StreamEventKind::alarm, next->sample, accuracy});
+    }
     if (next->score < number) ++next;
   }
-  keep_latest(scores_.drift_events, events);
+  keep_latest(scores_.drift_events, std::span<const DriftEvent>(events));
   keep_latest(scores_.anomalies, anomaly_of(*learner_).events());
   learner_->clear_scores();
 }
@@ -293,13 +309,12 @@ void SampleStream::take_scores() {
 void SampleStream::score(const Score& score) {
   // Other outputs have no labels here.
   if (score.label == kNoLabel) return;
-  if (options_.drift != Drift::none && scores_.scored == drift_sample_) {
-    scores_.before_drift = progress().prequential_accuracy;
-    scores_.adaptation.declare(*scores_.before_drift);
+  if (StreamTasks::changes_at(*this, scores_.scored)) {
+    const double accuracy = progress().prequential_accuracy;
+    if (scores_.scored == drift_sample_) scores_.before_drift = accuracy;
+    if (!data_.has_values()) scores_.adaptation.declare(accuracy);
+    scores_.events.add({StreamEventKind::change, place_of(score, scores_.first_sample, at_once()), accuracy});
   }
-  if (options_.change_every != 0 && scores_.scored != 0 && scores_.scored % options_.change_every == 0 &&
-      !data_.has_values())
-    scores_.adaptation.declare(progress().prequential_accuracy);
   const std::size_t slot = scores_.scored % options_.window;
   const std::uint8_t hit = score.prediction == score.label;
   scores_.hit_count += hit;
@@ -388,6 +403,8 @@ std::string SampleStream::save_cursor() const {
   if (scores_.recovery_samples) out["recovery_samples"] = *scores_.recovery_samples;
   if (tasks_) out["tasks"] = tasks_->matrix.save();
   if (!scores_.adaptation.changes().empty()) out["adaptation"] = scores_.adaptation.save();
+  if (!scores_.events.is_empty()) out["events"] = scores_.events.save();
+  if (scores_.first_sample != 0) out["first_sample"] = scores_.first_sample;
   return out.dump();
 }
 
@@ -428,6 +445,12 @@ Status SampleStream::load_cursor(std::string_view text) {
   scores_.adaptation = AdaptationTracker(options_.window);
   scores_.adaptation.stand_at(scores_.scored);
   if (const auto adaptation = reader.find("adaptation")) WEFT_CHECK(scores_.adaptation.load(*adaptation));
+  scores_.events = {};
+  if (const auto events = reader.find("events")) WEFT_CHECK(scores_.events.load(*events));
+  scores_.first_sample = 0;
+  if (const auto first = reader.find("first_sample")) {
+    WEFT_TRY(scores_.first_sample, first->u64());
+  }
   if (const auto tasks = reader.find("tasks"); tasks && tasks_) WEFT_CHECK(tasks_->matrix.load(*tasks));
   WEFT_CHECK(reader.finish());
   return StreamTasks::measure_due(*this);

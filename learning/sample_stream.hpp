@@ -5,6 +5,7 @@
 #include "learning/dataset.hpp"
 #include "learning/drift/adaptation.hpp"
 #include "learning/drift/drift_watch.hpp"
+#include "learning/drift/stream_event.hpp"
 #include "learning/evaluation.hpp"
 #include "learning/learner.hpp"
 #include "learning/stream_options.hpp"
@@ -53,6 +54,8 @@ struct ScoreWindow {
   std::optional<double> before_drift;
   std::optional<std::uint64_t> recovery_samples;
   AdaptationTracker adaptation;
+  StreamEventLog events;
+  std::uint64_t first_sample = 0;        // of the learner's, the stream's first
   std::vector<DriftEvent> drift_events;  // not taken yet
   std::vector<AnomalyEvent> anomalies;   // likewise
   static constexpr std::size_t kMostEvents = 1024;
@@ -90,9 +93,11 @@ class SampleStream {
   /// The learner has replayed the next `steps` samples of each learner from a record of them.
   void replayed(std::uint64_t steps);
 
-  /// Changes of the task that the stream made or a detector saw, and how the learner adapted. None of values.
+  /// Changes of the task that the stream made (`drift`, `tasks`) or knows of (`change_every`), or that a detector saw,
+  /// and how the learner adapted. None of values.
   const AdaptationTracker& adaptation() const noexcept { return scores_.adaptation; }
-  /// Events of the learner's detector of drift since this was last called; the latest.
+  /// Events of the learner's detector of drift since this was last called; the latest. `sample` is the number in this
+  /// stream, in which the learners' samples stand one after the other.
   std::vector<DriftEvent> take_drift_events() { return std::exchange(scores_.drift_events, {}); }
 
   /// Samples that enter together, one of each learner.
@@ -131,6 +136,7 @@ class SampleStream {
   friend class StreamTasks;
   friend const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
   friend std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
+  friend std::vector<StreamEvent> take_stream_events(SampleStream& stream);
   explicit SampleStream(Learner& learner) : learner_(&learner) {}
   static Result<SampleStream> make(Learner& learner, Dataset data, StreamOptions options, bool is_fed);
   void draw();
@@ -176,6 +182,11 @@ class SampleStream {
 
 /// Anomalies of a stream's learner since this was last called; the latest.
 std::vector<AnomalyEvent> take_anomalies(SampleStream& stream);
+/// Changes of a stream's task, and alarms of its detector, since this was last called; the latest. They are saved with
+/// its cursor too, under `events`.
+std::vector<StreamEvent> take_stream_events(SampleStream& stream);
+/// True where there can be such: a task that changes, or a detector.
+bool has_stream_events(const StreamOptions& stream, const LearningOptions& learning) noexcept;
 /// Accuracies on each of the tasks of a stream; null: it has none.
 const TaskMatrix* tasks_of(const SampleStream& stream) noexcept;
 

@@ -73,6 +73,14 @@ Status StreamTasks::measure_due(SampleStream& stream) {
   return {};
 }
 
+bool StreamTasks::changes_at(const SampleStream& stream, std::uint64_t score) noexcept {
+  const StreamOptions& options = stream.options_;
+  if (options.drift != Drift::none && score == stream.drift_sample_) return true;
+  if (score == 0) return false;
+  return (options.change_every != 0 && score % options.change_every == 0) ||
+         (stream.tasks_ && stream.tasks_->sequence.is_bound(score));
+}
+
 std::size_t StreamTasks::labels(const SampleStream& stream) noexcept {
   return stream.tasks_ ? stream.tasks_->sequence.labels() : stream.data_.targets;
 }

@@ -60,13 +60,20 @@ class ClockRecorder {
     changes_.store(starts_ - 1, std::memory_order_relaxed);
   }
   void add_overrun() noexcept { overruns_.fetch_add(1, std::memory_order_relaxed); }
+  void add_missed() noexcept { missed_.fetch_add(1, std::memory_order_relaxed); }
   void add_skipped(std::uint64_t count) noexcept { skipped_.fetch_add(count, std::memory_order_relaxed); }
 
+  ClockCounts counts() const noexcept {
+    return {ticks_.load(std::memory_order_relaxed), missed_.load(std::memory_order_relaxed),
+            skipped_.load(std::memory_order_relaxed)};
+  }
   ClockReport report() const noexcept {
     ClockReport report;
-    report.ticks = ticks_.load(std::memory_order_relaxed);
+    const ClockCounts all = counts();
+    report.ticks = all.ticks;
     report.overruns = overruns_.load(std::memory_order_relaxed);
-    report.skipped = skipped_.load(std::memory_order_relaxed);
+    report.missed = all.missed;
+    report.skipped = all.skipped;
     report.last = Nanoseconds(last_.load(std::memory_order_relaxed));
     report.worst = Nanoseconds(worst_.load(std::memory_order_relaxed));
     report.worst_start = Nanoseconds(worst_start_.load(std::memory_order_relaxed));
@@ -86,7 +93,7 @@ class ClockRecorder {
   static void raise(std::atomic<std::int64_t>& most, Nanoseconds value) noexcept {
     if (value.count() > most.load(std::memory_order_relaxed)) most.store(value.count(), std::memory_order_relaxed);
   }
-  std::atomic<std::uint64_t> ticks_{0}, overruns_{0}, skipped_{0};
+  std::atomic<std::uint64_t> ticks_{0}, overruns_{0}, skipped_{0}, missed_{0};
   std::atomic<std::int64_t> last_{0}, worst_{0}, worst_start_{0};
   internal::Histogram latencies_, lateness_;
   std::atomic<double> squares_{0};
@@ -108,6 +115,7 @@ class FreeClock final : public Clock {
     if (ticks > 0) statistics_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
   }
   ClockReport report() const noexcept override { return statistics_.report(); }
+  ClockCounts counts() const noexcept override { return statistics_.counts(); }
   void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -151,6 +159,7 @@ class SteppedClockImpl final : public SteppedClock {
     if (ticks > 0) statistics_.add_tick((time_.now() - begun_) / static_cast<std::int64_t>(ticks), ticks);
   }
   ClockReport report() const noexcept override { return statistics_.report(); }
+  ClockCounts counts() const noexcept override { return statistics_.counts(); }
 
  private:
   void ring() noexcept {
@@ -202,10 +211,13 @@ class FixedRateClock final : public Clock {
     granted_ = 0;
     if (rate_.executor && next_ - last_end_ > 2 * rate_.wake_ahead) rate_.executor->dismiss();
     for (std::uint64_t i = 0; i < ticks; ++i) {
-      statistics_.add_tick(last_end_ - (due_ + static_cast<std::int64_t>(i) * period_));
+      const Nanoseconds latency = last_end_ - (due_ + static_cast<std::int64_t>(i) * period_);
+      statistics_.add_tick(latency);
+      if (latency > period_) statistics_.add_missed();
     }
   }
   ClockReport report() const noexcept override { return statistics_.report(); }
+  ClockCounts counts() const noexcept override { return statistics_.counts(); }
   void stop() noexcept override { stopped_.store(true, std::memory_order_relaxed); }
 
  private:
@@ -277,6 +289,11 @@ void VirtualTime::sleep_until(Nanoseconds time) noexcept {
   std::int64_t now = now_.load();
   while (now < time.count() && !now_.compare_exchange_weak(now, time.count())) {
   }
+}
+
+DueTicks due_between(const ClockCounts& before, const ClockCounts& now) noexcept {
+  const std::uint64_t ticks = now.ticks - before.ticks;
+  return {ticks + now.skipped - before.skipped, ticks - std::min(now.missed - before.missed, ticks)};
 }
 
 std::string_view name(Overrun policy) noexcept {

@@ -51,11 +51,24 @@ std::string_view name(Overrun policy) noexcept;
 /// Of "skip", "catch_up" and "stretch".
 std::optional<Overrun> parse_overrun(std::string_view text) noexcept;
 
+/// Counts of a clock, which cost nothing to read.
+struct ClockCounts {
+  std::uint64_t ticks = 0, missed = 0, skipped = 0;  ///< as in ClockReport
+};
+
+/// Ticks that were due between two looks at a clock, skipped ones among them, and those that were finished before the
+/// next one was due.
+struct DueTicks {
+  std::uint64_t due = 0, met = 0;
+};
+DueTicks due_between(const ClockCounts& before, const ClockCounts& now) noexcept;
+
 /// Statistics so far. Durations in nanoseconds; quantiles are upper bounds within 1/8 of the value.
 struct ClockReport {
   std::uint64_t ticks = 0;     ///< ticks that ran
   std::uint64_t overruns = 0;  ///< times that a tick was finished after the next one was due
   std::uint64_t skipped = 0;   ///< ticks dropped by Overrun::skip
+  std::uint64_t missed = 0;  ///< ticks of a fixed-rate clock that were finished later than a period after they were due
   std::chrono::nanoseconds last{0}, worst{0}, median{0}, p99{0}, p999{0};  ///< due -> finished
   /// Lateness: due -> begun, of each grant of a fixed-rate clock.
   std::chrono::nanoseconds late_median{0}, late_p99{0}, late_p999{0}, worst_start{0};
@@ -74,6 +87,7 @@ class Clock {
   /// Tells that the ticks granted by the last await have run.
   virtual void finished(std::uint64_t ticks) noexcept = 0;
   virtual ClockReport report() const noexcept = 0;
+  virtual ClockCounts counts() const noexcept = 0;
   /// Ends the current and all later waits.
   virtual void stop() noexcept = 0;
 };

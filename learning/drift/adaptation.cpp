@@ -39,16 +39,21 @@ void AdaptationTracker::add(bool hit, double accuracy) {
   if (accuracy >= 0.99 * last.before) last.to_99 = since;
 }
 
-std::optional<Spread> AdaptationTracker::spread_of(std::optional<double> (*number)(const Adaptation&)) const {
+std::optional<Spread> spread_of_values(std::span<const double> values) {
+  if (values.empty()) return std::nullopt;
   double sum = 0, squares = 0;
-  std::size_t count = 0;
+  for (const double value : values) sum += value;
+  const auto count = static_cast<double>(values.size());
+  const double mean = sum / count;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return Spread{mean, values.size() > 1 ? std::sqrt(squares / (count - 1)) : 0.0};
+}
+
+std::optional<Spread> AdaptationTracker::spread_of(std::optional<double> (*number)(const Adaptation&)) const {
+  std::vector<double> values;
   for (const Adaptation& change : changes_)
-    if (const auto value = number(change)) sum += *value, ++count;
-  if (count == 0) return std::nullopt;
-  const double mean = sum / static_cast<double>(count);
-  for (const Adaptation& change : changes_)
-    if (const auto value = number(change)) squares += (*value - mean) * (*value - mean);
-  return Spread{mean, count > 1 ? std::sqrt(squares / static_cast<double>(count - 1)) : 0.0};
+    if (const auto value = number(change)) values.push_back(*value);
+  return spread_of_values(values);
 }
 
 Json AdaptationTracker::save() const {

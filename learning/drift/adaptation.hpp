@@ -29,6 +29,7 @@ struct Adaptation {
 struct Spread {
   double mean = 0, deviation = 0;
 };
+std::optional<Spread> spread_of_values(std::span<const double> values);
 
 /// Follows a learner's scores through any number of changes.
 /// @exact  binary64, in the order of the scores

@@ -18,6 +18,8 @@ class StreamTasks {
   static Status make(SampleStream& stream);
   /// Measures the row of the matrix that is due, where a task has just ended or the first is to begin.
   static Status measure_due(SampleStream& stream);
+  /// True where the task changes with this score, as the stream knows: by `drift`, `change_every` or `tasks`.
+  static bool changes_at(const SampleStream& stream, std::uint64_t score) noexcept;
   /// Labels of a sample, and classes of each.
   static std::size_t labels(const SampleStream& stream) noexcept;
   static std::vector<std::uint32_t> classes(const SampleStream& stream);

@@ -8,9 +8,15 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include <sys/wait.h>
+
+#include <signal.h>
+#include <unistd.h>
+
 #include "tests/agent/scripted.hpp"
 #include "tests/mesh/testing.hpp"
 #include "tests/support/memory_file_system.hpp"
+#include "tests/support/temporary_directory.hpp"
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -80,11 +86,11 @@ struct Watched {
   Recovery recovery;
   std::unique_ptr<Agent> agent;
 
-  Watched(MemoryFileSystem& files, const mesh::NetworkSpec& spec) {
+  Watched(storage::FileSystem& files, const mesh::NetworkSpec& spec, const std::string& directory = "agent") {
     Agent::Options options = deterministic_options(time, unused, Durability::Mode::tick);
     options.keep = 1000;
     options.extension = &counter;
-    agent = must(Agent::open(files, "agent", spec, std::move(options), recovery));
+    agent = must(Agent::open(files, directory, spec, std::move(options), recovery));
   }
   void run(std::uint64_t until, const std::vector<Call>& calls) {
     while (counter.calls() < until) must(calls[counter.calls()++](*agent));
@@ -158,6 +164,55 @@ TEST(DriftingAgent, ReactsWhenItWasKilledBeforeItCould) {
   for (const char* const actions : {R"("renew": 0.5)", R"("swap": "initial")", kBest}) {
     SCOPED_TRACE(actions);
     expect_reaction_after_a_kill(actions);
+  }
+}
+
+/// An agent on the machine's own disk, in a process that kills itself after `calls` calls.
+void run_and_kill(const std::string& directory, const mesh::NetworkSpec& spec, const std::vector<Call>& script,
+                  std::uint64_t calls) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    Watched watched(storage::real_file_system(), spec, directory);
+    watched.run(calls, script);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+}
+
+// The task changes at sample 50. From the last sample before it to the change that the detector sees, the process dies
+// behind each call, with errors of the old task and of the new one on their way.
+TEST(DriftingAgent, IsKilledOverAChangeWithErrorsInFlightOfPipelinedLearning) {
+  for (const char* const actions : {R"("swap": "none")", R"("swap": "initial", "renew": 0.5)"}) {
+    const auto spec = network("pipelined", "true", actions);
+    const auto calls = script(80);
+    MemoryFileSystem files;
+    Watched unbroken(files, spec);
+    std::uint64_t change = 0, seen = 0;
+    for (std::uint64_t call = 1; call <= calls.size(); ++call) {
+      unbroken.run(call, calls);
+      if (change == 0 && unbroken.agent->learner()->samples() == 50) change = call;
+      if (seen == 0 && drift_of(*unbroken.agent->learner()).changes() > 0) seen = call;
+    }
+    ASSERT_GT(seen, change);
+    for (const std::uint64_t cut : {change, change + 1, change + 2, change + 4, seen, seen + 1}) {
+      SCOPED_TRACE(cut);
+      const storage::TemporaryDirectory folder;
+      run_and_kill(folder.path() + "/agent", spec, calls, cut);
+      Watched again(storage::real_file_system(), spec, folder.path() + "/agent");
+      ASSERT_EQ(again.counter.calls(), cut);
+      again.run(calls.size(), calls);
+      EXPECT_EQ(again.agent->hash(), unbroken.agent->hash()) << actions;
+    }
+    // Something is on its way there: to learn it is another state.
+    MemoryFileSystem other;
+    Watched drained(other, spec);
+    drained.run(change + 1, calls);
+    const Hash128 before = drained.agent->hash();
+    must(drained.agent->drain());
+    EXPECT_NE(drained.agent->hash(), before);
   }
 }
 

@@ -51,6 +51,32 @@ TEST(Clock, CatchesUpWhatIsOverdue) {
   EXPECT_GT(skipping.last()["clock"]["skipped"], 0);
 }
 
+TEST(Clock, TellsAnswersInTimeAroundChanges) {
+  Folder folder;
+  Json network = Json::parse(read_file(kDigits));
+  network["stream"].erase("drift");
+  network["stream"].update({{"csv", source_path("examples/data/digits.csv.gz")}, {"change_every", 40}});
+  write_file(folder / "n.json", network.dump());
+  const Words run{"run", folder / "n.json", "--json", "--held-out", "0", "--max-samples", "100"};
+  const Json none = weft(run).last()["adaptation"];
+  EXPECT_TRUE(none["deadline"].is_null()) << none;
+  EXPECT_TRUE(none["availability"].is_null());
+  ASSERT_EQ(none["changes"].size(), 2u);
+  EXPECT_TRUE(none["changes"][0]["availability"].is_null());
+  // A million a second cannot be kept.
+  const Json late = weft(run + Words{"--rate", "1000000", "--overrun", "catch_up"}).last()["adaptation"];
+  EXPECT_EQ(late["deadline"], 1e-6);
+  for (const Json& change : late["changes"]) {
+    EXPECT_LT(change["availability"].get<double>(), 1.0) << late;
+    EXPECT_GE(change["availability"].get<double>(), 0.0) << late;
+  }
+  EXPECT_EQ(late["availability"].size(), 2u) << "mean, sd: " << late;
+  Words text = run;
+  text.erase(text.begin() + 2);
+  EXPECT_NE(weft(text).out.find("; answers have no deadline without --rate"), std::string::npos);
+  EXPECT_NE(weft(text + Words{"--rate", "5000"}).out.find(" % of answers in time"), std::string::npos);
+}
+
 TEST(Clock, ASignalEndsALongWait) {
   Folder folder;
   // The first sample is due at once, the second after a quarter of an hour.

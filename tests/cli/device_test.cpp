@@ -127,6 +127,28 @@ TEST_F(Gpu, ARunOnADeviceIsReplayedAnywhere) {
   }
 }
 
+// Weights are changed on the host, between two samples.
+TEST_F(Gpu, WeightsAtAChangeAreThoseOfTheCpu) {
+  const Folder folder;
+  for (const char* const action :
+       {R"({"swap": "initial"})", R"({"swap": "best", "swap_every": 100, "swap_samples": 50, "renew": 0.5})"}) {
+    SCOPED_TRACE(action);
+    Json network = Json::parse(read_file(source_path("examples/drift.json")));
+    network["learning"]["drift"].update(Json::parse(action));
+    network["learning"]["drift"]["react_every"] = 10;
+    network["stream"].update({{"csv", source_path("examples/data/digits.csv.gz")},
+                              {"drift", {{"kind", "labels"}, {"at", 0.75}, {"share", 1.0}}}});
+    write_file(folder / "n.json", network.dump());
+    const Words run{"run", folder / "n.json", "--json", "--quiet", "--max-samples", "800", "--threads", "1"};
+    const Json here = weft(run).last(), there = weft(with(run, {"--device", "vulkan"})).last();
+    EXPECT_EQ(there["state_hash"], here["state_hash"]);
+    EXPECT_EQ(there["drift"], here["drift"]);
+    EXPECT_GE(here["drift"]["swaps"].get<int>() + here["drift"]["renewed"].get<int>(), 1) << here["drift"];
+    EXPECT_EQ(there["device"]["cpu_steps"], 0);
+    EXPECT_GE(there["device"]["steps"].get<int>(), 800);
+  }
+}
+
 // Begun on the one, killed somewhere, gone on with on the other, and so on.
 TEST_F(Gpu, AnAgentThatActsGoesOnOnTheOther) {
   const Folder folder;

@@ -96,5 +96,49 @@ TEST(FullDisk, ForAWhileCostsNothingButTheTelling) {
   EXPECT_EQ(replay.last()["tick"], last["tick"]) << "all of it is there";
 }
 
+/// The digits with a reservoir of 10,000 samples of some 260 bytes, learned for a second or so.
+Words run_with_reservoir(const std::string& file) {
+  Json network = Json::parse(read_file(kDigits));
+  network["learning"] = {{"optimizer", {{"lr", 0.01}}},
+                         {"replay", {{"method", "er"}, {"capacity", 10000}, {"samples", 2}}}};
+  network["stream"]["csv"] = source_path("examples/data/digits.csv.gz");
+  write_file(file, network.dump());
+  return {"run", file, "--json", "--quiet", "--max-samples", "20000", "--threads", "1"};
+}
+
+TEST(FullDisk, AReservoirThatIsLargerIsRefusedAndGoesOnToTheBitWhereThereIsRoom) {
+  const SmallDisk disk(4 << 10);
+  if (!disk.is_there()) GTEST_SKIP() << disk.why_not();
+  const Folder folder;
+  const Words words = run_with_reservoir(folder / "n.json");
+  const Outcome whole = weft(words);
+  ASSERT_EQ(whole.exit, 0) << whole.told();
+  const Words run =
+      words + Words{"--state", disk / "agent", "--durability", "interval=20ms", "--checkpoint-every", "2000"};
+  const Outcome refused = weft(run);
+  EXPECT_EQ(refused.exit, 3) << refused.told();
+  for (const char* const part : {"learning.replay.capacity: stored samples take", "twice while one is written",
+                                 " free; give a smaller capacity, or another disk"})
+    EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+  // With room it begins; then the disk is full while samples are stored, and the process is killed.
+  ASSERT_EQ(mount("", disk.path().c_str(), "", MS_REMOUNT, "size=64m"), 0) << std::strerror(errno);
+  {
+    Process agent(run);
+    wait_for_progress(agent);
+    disk.fill();
+    while (!agent.has_ended() && agent.err_so_far().find(kGoesOn) == std::string::npos)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    agent.send(SIGKILL);
+    const Outcome killed = agent.wait();
+    EXPECT_EQ(count_of(killed.err, "No space left on device") > 0, true) << killed.told();
+  }
+  std::filesystem::remove(disk / "ballast");
+  const Outcome again = weft(run);
+  ASSERT_EQ(again.exit, 0) << again.told();
+  EXPECT_EQ(again.last()["state_hash"], whole.last()["state_hash"]);
+  const Outcome replayed = weft({"replay", disk / "agent", "--verify", "--json"});
+  EXPECT_EQ(replayed.exit, 0) << replayed.told();
+}
+
 }  // namespace
 }  // namespace weft::cli_test::full_disk_test

@@ -119,9 +119,10 @@ class Logdir(unittest.TestCase):
 
     def test_a_run_is_logged_as_it_is_told(self):
         told = self.lines("run", ROOT / "examples/digits.json", "--max-samples", 600, "--threads", 1)
-        rows = self.check_same("samples")
+        rows = [row for row in self.check_same("samples") if row["ticks"]]  # others are of events
         progress = [each for each in told if each["event"] == "progress"]
-        self.assertEqual([int(row["samples"]) for row in table(self.directory)][:-1], [each["samples"] for each in progress])
+        self.assertEqual([int(row["samples"]) for row in table(self.directory) if row["ticks"]][:-1],
+                         [each["samples"] for each in progress])
         for row, each in zip(rows, progress):
             for name in ("prequential_accuracy", "mean_loss", "ticks", "epoch"):
                 self.assertEqual(float(row[name]), each[name], name)
@@ -193,6 +194,74 @@ class Logdir(unittest.TestCase):
         done = self.weft("plot", self.directory / "scalars.csv", "-o", picture, "--columns", "mean_los")
         self.assertEqual(done.returncode, 3)
         self.assertIn("has no column 'mean_los' to show; did you mean 'mean_loss'?", done.stderr)
+
+    def marked(self):
+        """Samples of the changes, warnings and alarms in the table."""
+        rows = table(self.directory)
+        return {kind: [int(row["samples"]) for row in rows if row[kind]] for kind in ("change", "warning", "alarm")}
+
+    def drawn(self, *files):
+        """The picture of these files, and the places of its marks, those of the legend among them."""
+        picture = self.directory.parent / "marks.svg"
+        done = self.weft("plot", *files, "-o", picture)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        text = picture.read_text(encoding="utf-8")
+        return text, {kind: [float(x) for x in re.findall(rf'<line x1="([0-9.]+)"[^>]*class="{kind}"/>', text)]
+                      for kind in ("change", "warning", "alarm")}
+
+    def test_changes_and_alarms_are_marked_in_every_form(self):
+        state, log = self.directory.parent / "state", self.directory.parent / "run.jsonl"
+        network = json.loads((ROOT / "examples/drift.json").read_text(encoding="utf-8"))
+        network["stream"] |= {"csv": str(ROOT / "examples/data/digits.csv.gz"), "change_every": 9000}
+        file = self.directory.parent / "n.json"
+        file.write_text(json.dumps(network), encoding="utf-8")
+        told = self.lines("run", file, "--threads", 1, "--state", state)
+        log.write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
+        self.check_same("samples")
+        seen = [each for each in told if each["event"] == "drift_seen"]
+        expected = {"change": [9000, 11504, 18000, 27000],
+                    "warning": [each["sample"] for each in seen if each["level"] == "warning"],
+                    "alarm": [each["sample"] for each in seen if each["level"] != "warning"]}
+        self.assertEqual(self.marked(), expected)
+        self.assertEqual([each["sample"] for each in told if each["event"] == "change"], [9000, 18000, 27000])
+        self.assertEqual([each["sample"] for each in told if each["event"] == "drift"], [11504])
+        self.assertGreater(len(expected["alarm"]), 0)
+        first = [int(row["samples"]) for row in table(self.directory) if row["prequential_accuracy"]]
+        for source in (self.directory, self.directory / "scalars.csv", state, log):
+            text, places = self.drawn(source)
+            for kind, samples in expected.items():
+                count = len(samples)
+                words = {"change": "change of the task" if count == 1 else "changes of the task"}.get(
+                    kind, kind if count == 1 else kind + "s")
+                self.assertEqual(f">{count} {words}</text>" in text, count > 0, (source, kind))
+                # One more in the legend.
+                self.assertEqual(len(places[kind]), count + (count > 0), (source, kind))
+            if source != state:  # whose curve has points of its own
+                for x, sample in zip(places["change"], expected["change"]):
+                    self.assertAlmostEqual(x, 70 + (sample - first[0]) / (first[-1] - first[0]) * 670, delta=0.1)
+            self.assertNotIn("var(", text)  # rsvg-convert would paint all of that black
+        text, _ = self.drawn(log, self.directory / "scalars.csv")
+        self.assertIn(">4 changes of the task, of one run</text>", text)
+
+    def test_a_run_that_was_killed_marks_each_change_once(self):
+        words = ("run", ROOT / "examples/drift.json", "--threads", 1)
+        self.lines(*words)
+        whole, self.directory = self.marked(), self.directory.parent / "killed"
+        state = self.directory.parent / "agent"
+        words = [WEFT, *map(str, words), "--state", str(state), "--durability", "tick", "--json", "--logdir",
+                 str(self.directory)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+            for line in running.stdout:
+                if json.loads(line)["event"] == "drift_seen":
+                    break
+            running.kill()
+        subprocess.run(words, check=True, capture_output=True)
+        self.assertEqual(self.marked(), whole)
+        self.assertEqual(self.drawn(state)[1].keys(), whole.keys())
+
+    def test_a_run_whose_task_stays_has_no_columns_for_changes(self):
+        self.lines("run", ROOT / "examples/digits_gru.json", "--max-samples", 100, "--threads", 1)
+        self.assertNotIn("alarm", table(self.directory)[0])
 
     def test_layers_are_plotted_a_line_each(self):
         self.directory.mkdir()

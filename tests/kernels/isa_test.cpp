@@ -97,7 +97,8 @@ TEST_F(Environment, ForcesThePathOfANewProcess) {
 }
 
 TEST_F(Dispatching, TheCodeThatRanIsTheOneThatWasForced) {
-  const float w[16] = {1}, x[1] = {2};
+  alignas(64) const float w[16] = {1};  // a panel begins where a cache line does
+  const float x[1] = {2};
   for (const Isa isa : available_isas()) {
     ASSERT_TRUE(set_active_isa(isa));
     float y[1] = {};

@@ -8,7 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "networks.hpp"
+#include <cmath>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::learning::slow_regression_test {
@@ -44,19 +47,30 @@ double last_loss(std::uint64_t seed, const std::string& options) {
   return sum / (kSamples / 10.0);
 }
 
-/// Over some seeds.
-double mean_loss(const std::string& rate, const std::string& renew) {
-  constexpr std::uint64_t kSeeds = 6;
-  double sum = 0;
+constexpr std::size_t kSeeds = 9;
+
+/// By seed.
+std::vector<double> last_losses(const std::string& rate, const std::string& renew) {
+  std::vector<double> losses;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
-    sum += last_loss(seed, R"("optimizer": {"type": "sgd", "lr": )" + rate + R"(}, "renew": )" + renew);
-  return sum / kSeeds;
+    losses.push_back(last_loss(seed, R"("optimizer": {"type": "sgd", "lr": )" + rate + R"(}, "renew": )" + renew));
+  return losses;
+}
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 TEST(SlowRegression, ContinualBackpropEndsBelowTheBestRateWithoutIt) {
-  const std::string continual = R"({"method": "continual", "rate": 0.0001})";
-  const double renewed = mean_loss("0.01", continual);
-  for (const std::string rate : {"0.003", "0.01"}) EXPECT_LT(renewed, mean_loss(rate, "{}")) << rate;
+  const std::vector<double> renewed = last_losses("0.01", R"({"method": "continual", "rate": 0.0001})"),
+                            plain = last_losses("0.01", "{}");
+  for (const auto& [rate, losses] : {std::pair("0.01", plain), std::pair("0.003", last_losses("0.003", "{}"))})
+    EXPECT_LT(mean(renewed), mean(losses)) << rate;
+  // Of what plain descent at the same rate has, seeds 0 to 15: 0.856 (0.104), by tools/measure_slow_regression.py
+  // --samples 60000 --change-every 1000 --seeds 0:16 --arms "continual 0.0001 100 + lr 0.01,lr 0.01". Seeds differ in
+  // their tasks, so that losses themselves spread by a third.
+  std::vector<double> shares;
+  for (std::size_t seed = 0; seed < kSeeds; ++seed) shares.push_back(renewed[seed] / plain[seed]);
+  EXPECT_LT(mean(shares), 0.856 + 4 * 0.104 / std::sqrt(double{kSeeds}));
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ TEST(FixedRateClock, SkipDropsWhatPassedAndKeepsTheGrid) {
             (Grants{{0us, 1}, {3ms, 1}, {4ms, 1}, {6ms, 1}}));
   EXPECT_EQ(report.skipped, 3u);  // 1 and 2 ms, then 5 ms
   EXPECT_EQ(report.overruns, 2u);
+  EXPECT_EQ(report.missed, 2u);
   EXPECT_EQ(report.ticks, 4u);
   EXPECT_EQ(report.worst, 2500us);
 }
@@ -83,15 +84,18 @@ TEST(FixedRateClock, CatchUpRunsWhatPassedAtOnce) {
   EXPECT_EQ(report.ticks, 4u);
   EXPECT_EQ(report.skipped, 0u);
   EXPECT_EQ(report.worst, 2500us);
+  EXPECT_EQ(report.missed, 2u);  // that of 0 ms, and that of 1 ms, which ends at 2.6
   // No more at once than wanted: the backlog is worked off piece by piece.
   EXPECT_EQ(drive(Overrun::catch_up, {5500us, 0us, 0us, 0us, 0us}, &report, 2),
             (Grants{{0us, 1}, {5500us, 2}, {5500us, 2}, {5500us, 1}, {6ms, 1}}));
+  EXPECT_EQ(report.missed, 5u);  // all but those of 5 and 6 ms
 }
 
 TEST(FixedRateClock, StretchShiftsTheGrid) {
   ClockReport report;
   EXPECT_EQ(drive(Overrun::stretch, {2500us, 100us, 100us}, &report), (Grants{{0us, 1}, {2500us, 1}, {3500us, 1}}));
   EXPECT_EQ(report.overruns, 1u);
+  EXPECT_EQ(report.missed, 1u);
   EXPECT_EQ(report.skipped, 0u);
   EXPECT_EQ(report.worst_start, 0us);
 }
