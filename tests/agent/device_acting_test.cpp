@@ -4,6 +4,7 @@
 
 #include "agent/environment_loop.hpp"
 #include "agent/replay.hpp"
+#include "learning/drift/drift_watch.hpp"
 
 #include "mesh/device/device_statistics.hpp"
 
@@ -34,7 +35,6 @@ std::vector<std::pair<std::string, mesh::NetworkSpec>> agents() {
   return {{"actor_critic", network(kCartPole)},
           {"actor_critic of three", network(R"({"environment": {"type": "cartpole"}, "seed": 5, "environments": 3})")},
           {"real values", swinging()},
-          {"real values of three", swinging(R"(, "environments": 3)")},
           {"q", by_values("q", 10)},
           {"sarsa", by_values("sarsa", 10)}};
 }
@@ -60,6 +60,22 @@ TEST_F(DeviceActing, EndsInTheStateOfTheCpu) {
     EXPECT_EQ(statistics.replays, 0u);
     EXPECT_GT(statistics.device_steps, steps);
   }
+}
+
+// Reactions are commands to layers, which a device has too.
+TEST_F(DeviceActing, ReactsToDriftAsTheCpuDoes) {
+  const auto spec = network_of(4, 2, kCartPole, 12, R"("optimizer": {"type": "sgd", "lr": 1}, "drift": {
+      "input": "td_error", "detector": "page_hinkley", "threshold": 2, "tolerance": 0, "rate_boost": 2,
+      "boost_samples": 20, "react_every": 8})");
+  auto cpu = must(ReplayableMesh::begin(on(spec, "cpu"), true, shape(1)));
+  auto gpu = must(ReplayableMesh::begin(on(spec, device_name()), true, shape(1)));
+  must(cpu.act(300));
+  must(gpu.act(300));
+  EXPECT_EQ(to_string(gpu.hash()), to_string(cpu.hash()));
+  EXPECT_GT(learning::drift_of(*cpu.learner()).changes(), 0u);
+  auto plain = must(ReplayableMesh::begin(on(spec, "cpu"), true, shape(1)));
+  must(plain.loop()->run(300));
+  EXPECT_NE(to_string(plain.hash()), to_string(cpu.hash())) << "nothing was done";
 }
 
 // Begun on the one, killed, gone on with on the other, and so on: one end, and one record that both replay.
