@@ -249,23 +249,26 @@ Json evaluation_json(const learning::Evaluation& e, const AnswerNames& names) {
 Json plasticity_json(const std::vector<learning::LayerPlasticity>& layers) {
   Json all = Json::array();
   for (const learning::LayerPlasticity& layer : layers) {
-    all.push_back({{"layer", {layer.at.z, layer.at.y, layer.at.x, layer.at.l}},
-                   {"dormant", layer.dormant},
-                   {"effective_rank", layer.effective_rank ? Json(*layer.effective_rank) : Json()},
-                   {"weight_norm", layer.weight_norm}});
+    Json one{{"layer", {layer.at.z, layer.at.y, layer.at.x, layer.at.l}}};
+    if (!layer.inside.empty()) one["inside"] = layer.inside;
+    one["dormant"] = layer.dormant;
+    one["effective_rank"] = layer.effective_rank ? Json(*layer.effective_rank) : Json();
+    one["weight_norm"] = layer.weight_norm;
+    all.push_back(std::move(one));
   }
   return all;
 }
 
 std::vector<std::string> plasticity_lines(const std::vector<learning::LayerPlasticity>& layers) {
-  constexpr std::size_t kMost = 8;
+  constexpr std::size_t kMost = 16;
   std::vector<std::string> lines;
   for (const learning::LayerPlasticity& layer : layers) {
     if (lines.size() == kMost) {
       lines.push_back("and " + grouped(layers.size() - kMost) + " more; --json has them all");
       break;
     }
-    lines.push_back(to_string(layer.at) + "  " + percent(layer.dormant) + " dormant" +
+    lines.push_back(to_string(layer.at) + (layer.inside.empty() ? "" : " " + layer.inside) + "  " +
+                    percent(layer.dormant) + " dormant" +
                     (layer.effective_rank ? ", rank " + grouped(*layer.effective_rank) : "") + ", weights " +
                     value_text(layer.weight_norm));
   }

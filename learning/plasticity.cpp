@@ -3,6 +3,7 @@
 #include "learning/plasticity.hpp"
 
 #include "mesh/mesh_access.hpp"
+#include "mesh/runtime/inner_outputs.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace weft::learning {
 namespace {
@@ -51,10 +53,13 @@ std::vector<double> eigenvalues(std::vector<double>& a, std::size_t n) {
   return values;
 }
 
-double weight_norm(const mesh::WeightStore& weights, mesh::NodeId node) {
+/// `inside`: of the layer there in the container `node`; empty: of all.
+double weight_norm(const mesh::WeightStore& weights, mesh::NodeId node, const std::string& inside) {
   double squares = 0;
-  for (const auto& parameter : weights.of(node))
+  for (const auto& parameter : weights.of(node)) {
+    if (!inside.empty() && !parameter.spec->name.starts_with(inside + ".")) continue;
     for (const float value : weights.read(parameter)) squares += double{value} * double{value};
+  }
   return std::sqrt(squares);
 }
 
@@ -99,31 +104,43 @@ std::uint32_t effective_rank(const kernels::ConstMatrixView& outputs) {
 Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner, std::span<const mesh::RunInput> inputs,
                                                         std::size_t rows, bool with_ranks) {
   const mesh::Graph& graph = learner.mesh().graph();
-  std::vector<mesh::NodeId> layers(graph.nodes().size() - graph.port_count());
-  std::iota(layers.begin(), layers.end(), static_cast<mesh::NodeId>(graph.port_count()));
-  std::uint64_t values = 0;
-  for (const mesh::NodeId node : layers) values += std::uint64_t{rows} * graph.nodes()[node].width;
-  if (values > kMostValues)
-    return fail(Errc::too_large, "outputs of " + std::to_string(layers.size()) + " layers for " + std::to_string(rows) +
-                                     " samples are " + std::to_string(values) + " values, more than 67108864");
+  const std::size_t layers = graph.nodes().size() - graph.port_count();
+  std::uint64_t values = 0, inner = 0;
+  for (const mesh::Node& node : graph.nodes()) {
+    values += std::uint64_t{rows} * node.width;
+    inner += std::uint64_t{rows} * mesh::inner_width(node);
+  }
+  if (values + inner > kMostValues)
+    return fail(Errc::too_large, "inputs and outputs of " + std::to_string(layers) + " layers for " +
+                                     std::to_string(rows) + " samples are " + std::to_string(values + inner) +
+                                     " values, more than 67108864");
   std::vector<float> outputs(values);
   std::vector<mesh::OutputSink> sinks;
+  std::vector<const float*> of_nodes;
   float* to = outputs.data();
-  for (const mesh::NodeId node : layers) {
+  for (mesh::NodeId node = 0; node < graph.nodes().size(); ++node) {
     sinks.push_back({node, to});
+    of_nodes.push_back(to);
     to += rows * graph.nodes()[node].width;
   }
   WEFT_CHECK(mesh::MeshAccess::evaluate_layers(learner.mesh(), 0, inputs, rows, learner.hold(), sinks));
+  const mesh::WeightStore& weights = mesh::MeshAccess::weights(learner.mesh());
   std::vector<LayerPlasticity> found;
-  for (const mesh::OutputSink& sink : sinks) {
-    const std::size_t width = graph.nodes()[sink.node].width;
-    const kernels::ConstMatrixView y{sink.base, rows, width, width};
+  const auto measure = [&](mesh::NodeId node, const std::string& inside, const kernels::ConstMatrixView& y) {
     LayerPlasticity layer;
-    layer.at = graph.nodes()[sink.node].at;
+    layer.at = graph.nodes()[node].at;
+    layer.inside = inside;
     if (rows > 0) layer.dormant = dormant_share(y);
-    layer.weight_norm = weight_norm(mesh::MeshAccess::weights(learner.mesh()), sink.node);
+    layer.weight_norm = weight_norm(weights, node, inside);
     if (with_ranks) layer.effective_rank = effective_rank(y);
-    found.push_back(layer);
+    found.push_back(std::move(layer));
+  };
+  for (auto node = static_cast<mesh::NodeId>(graph.port_count()); node < graph.nodes().size(); ++node) {
+    const auto inside = mesh::inner_outputs(graph, weights, node, rows, of_nodes);
+    for (const mesh::InnerOutput& layer : inside)
+      measure(node, layer.name, {layer.values.data(), rows, layer.width, layer.width});
+    const std::size_t width = graph.nodes()[node].width;
+    if (inside.empty()) measure(node, {}, {of_nodes[node], rows, width, width});
   }
   return found;
 }

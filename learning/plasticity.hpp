@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace weft::learning {
@@ -22,6 +23,7 @@ class SampleStream;
 /// Signs of a layer that loses the power to learn, of its outputs for a batch of samples.
 struct LayerPlasticity {
   Coord at;
+  std::string inside;  // where it stands in the container there, such as "layers[2]"; empty: it is the layer itself
   /// Share of its units, each a value of its output, whose mean |y| over the batch is at most kDormant of the mean of
   /// that over all of them. Of a layer that is 0 everywhere all are dormant.
   /// @source Sokar, Agarwal, Castro and Evci 2023, "The Dormant Neuron Phenomenon in Deep Reinforcement Learning",
@@ -37,9 +39,10 @@ struct LayerPlasticity {
 inline constexpr double kDormant = 0.1, kRankShare = 0.99;
 
 /// Shows `rows` inputs [rows][width] to copies of session 0 until they have settled, as `Learner::predict` does, and
-/// measures all layers, in the network's order. Touches nothing. Ranks take time that grows with
+/// measures all layers, in the network's order; those inside `sequential` and `parallel` one by one, in place of these,
+/// where nothing in these has a hidden state. Touches nothing. Ranks take time that grows with
 /// the square of the rows and with the width, or the other way round where a layer is narrower than that.
-/// @error as Learner::predict; too_large: outputs of all layers beyond 2^26 values
+/// @error as Learner::predict; too_large: inputs and outputs of all layers beyond 2^26 values
 /// @exact  the same on every machine and device: binary64, rows and units ascending, nothing of libm but the square
 /// root
 Result<std::vector<LayerPlasticity>> measure_plasticity(const Learner& learner, std::span<const mesh::RunInput> inputs,

@@ -259,6 +259,25 @@ void Container::place_parameters() {
   }
 }
 
+std::vector<Container::Inner> Container::inner() const {
+  std::vector<Inner> all;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const Inner own{step.name, is_last(i), is_last(i) ? 0 : places_[i].y.offset, step.layer->out()};
+    const auto* const container = dynamic_cast<const Container*>(step.layer.get());
+    if (!container) {
+      all.push_back(own);
+      continue;
+    }
+    for (Inner& deeper : container->inner()) {
+      const std::size_t place = places_[i].cache.offset + deeper.place;
+      all.push_back({step.name + "." + deeper.name, deeper.is_last && own.is_last, deeper.is_last ? own.place : place,
+                     deeper.width});
+    }
+  }
+  return all;
+}
+
 bool Container::learns_forward() const noexcept {
   return std::all_of(steps_.begin(), steps_.end(),
                      [](const Step& step) { return step.layer->state_size() == 0 || step.layer->learns_forward(); });

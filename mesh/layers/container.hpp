@@ -68,6 +68,16 @@ class Container : public Layer, public TokenwiseState {
     std::optional<Coord> owner;  // it computes with the weights of the layer there
   };
 
+  /// The output of a layer inside, of those of containers inside too.
+  struct Inner {
+    std::string name;       // where it stands: "layers[2]", in a container inside "layers[2].layers[0]"
+    bool is_last = false;   // its output is the container's
+    std::size_t place = 0;  // else: of its first value in a row of the container's cache
+    std::size_t width = 0;
+  };
+  /// All of them, in the order in which they compute.
+  std::vector<Inner> inner() const;
+
   /// Builds steps from descriptions, one by one. The last step's output is the container's.
   class Builder {
    public:

@@ -108,6 +108,22 @@ TEST(LiveTop, RefusesCommandsThatNothingWouldKeep) {
   EXPECT_FALSE(std::filesystem::exists(folder / "s"));
 }
 
+// The shipped agent is two containers of seven layers.
+TEST(Live, MeasuresTheLayersInsideContainers) {
+  const Outcome probed = weft({"live", source_path("examples/cartpole.json"), "--json", "--quiet", "--threads", "1",
+                               "--steps", "20000", "--probe", "64"});
+  ASSERT_EQ(probed.exit, 0) << probed.told();
+  const Json layers = probed.last()["plasticity"];
+  ASSERT_EQ(layers.size(), 14u) << layers;
+  for (std::size_t i = 0; i < 14; ++i) {
+    EXPECT_EQ(layers[i]["layer"], Json({0, 0, i / 7, 0}));
+    EXPECT_EQ(layers[i]["inside"], "layers[" + std::to_string(i % 7) + "]");
+  }
+  // An activation of 128 units, beside two logits.
+  EXPECT_GT(layers[5]["effective_rank"].get<int>(), 2);
+  EXPECT_LE(layers[6]["effective_rank"].get<int>(), 2);
+}
+
 // Nothing that is measured changes the run.
 TEST(Live, MeasuresItsLayersAsItGoesOn) {
   Folder folder;

@@ -123,6 +123,67 @@ TEST(Plasticity, MeasuresEachLayerByWhatItAnswers) {
   EXPECT_FALSE(run.measure(50, false)[0].effective_rank);
 }
 
+/// The same layers in the grid, one a tick, and in one `sequential` with another inside.
+struct Inside : LearningRun {
+  explicit Inside(const std::string& layers)
+      : LearningRun(must(mesh::read_network(R"({"weft": 2, "seed": 6, "grid": {"x": 4}, "inputs": {"x": [6]},
+                                                "layers": [)" +
+                                                layers + R"(], "outputs": {"y": [0, 0, 3, 0]}})",
+                                            "inside")),
+                    {}, shape()) {}
+};
+
+// Reference: the outputs of the same layers as cells of their own, with the same weights.
+TEST(Plasticity, MeasuresTheLayersInsideContainers) {
+  Inside grid(R"({"at": [0, 0, 0, 0], "type": "dense", "out": 12, "activation": "relu", "from": ["x"]},
+                 {"at": [0, 0, 1, 0], "type": "layer_norm"}, {"at": [0, 0, 2, 0], "type": "dense", "out": 9},
+                 {"at": [0, 0, 3, 0], "type": "dense", "out": 4})"),
+      chain(R"({"at": [0, 0, 3, 0], "type": "sequential", "from": ["x"], "layers": [
+                  {"type": "dense", "out": 12, "activation": "relu"},
+                  {"type": "sequential", "layers": [{"type": "layer_norm"}, {"type": "dense", "out": 9}]},
+                  {"type": "dense", "out": 4}]})");
+  {
+    const auto first = grid.store().of(grid.node({0, 0, 0, 0}));
+    std::vector<float> bias = grid.store().read(first[1]);
+    for (const std::size_t unit : {2, 3, 7}) bias[unit] = -1000;
+    must(grid.store().write(first[1], bias, "bias"));
+  }
+  auto to = chain.store().of(chain.node({0, 0, 3, 0}));
+  std::size_t parameter = 0;
+  for (std::uint32_t x = 0; x < 4; ++x)
+    for (const auto& from : grid.store().of(grid.node({0, 0, x, 0})))
+      must(chain.store().write(to[parameter++], grid.store().read(from), "copy"));
+  ASSERT_EQ(parameter, to.size());
+  const std::string before = chain.hash();
+  const std::vector<float> x = noise(150 * 6, 21);
+  const mesh::RunInput input{"x", x};
+  auto wanted = must(measure_plasticity(*grid.learner, {&input, 1}, 150, true));
+  const auto found = must(measure_plasticity(*chain.learner, {&input, 1}, 150, true));
+  EXPECT_EQ(wanted[0].dormant, 0.25);
+  const char* const places[] = {"layers[0]", "layers[1].layers[0]", "layers[1].layers[1]", "layers[2]"};
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    wanted[i].at = {0, 0, 3, 0};
+    wanted[i].inside = places[i];
+  }
+  EXPECT_EQ(found, wanted);
+  EXPECT_EQ(chain.hash(), before);
+}
+
+// Values of layers beside a hidden state follow from the past too.
+TEST(Plasticity, MeasuresAContainerWithAHiddenStateAsOneLayer) {
+  Inside run(R"({"at": [0, 0, 3, 0], "type": "sequential", "from": ["x"], "layers": [
+                   {"type": "gru", "out": 5}, {"type": "dense", "out": 4}]})");
+  const std::vector<float> x = noise(20 * 6, 21);
+  const mesh::RunInput input{"x", x};
+  const auto found = must(measure_plasticity(*run.learner, {&input, 1}, 20, true));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].inside, "");
+  double squares = 0;
+  for (const auto& parameter : run.weights({0, 0, 3, 0}))
+    for (const float w : parameter) squares += double{w} * double{w};
+  EXPECT_NEAR(found[0].weight_norm, std::sqrt(squares), 1e-12);
+}
+
 TEST(Plasticity, IsTheSameOnEveryInstructionSetAndThreadCount) {
   const auto first = Dead().measure(33);
   for (const kernels::Isa isa : kernels::available_isas()) {

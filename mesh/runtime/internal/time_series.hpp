@@ -28,6 +28,10 @@ class TimeSeries {
     return view(series_[node].output, graph_.nodes()[node].width, first_row, rows);
   }
   kernels::MatrixView hidden(NodeId node, std::size_t first_row, std::size_t rows) const noexcept;
+  /// Cache of the rows of the last `fire`, which was of `node`.
+  kernels::MatrixView cache(NodeId node, std::size_t rows) const noexcept {
+    return view(cache_, graph_.nodes()[node].layer->cache_size(), 0, rows);
+  }
 
   /// Computes rows [first, first + rows) of `node`: `source_of(edge)` gives the rows that stand opposite.
   template <class SourceOf>
