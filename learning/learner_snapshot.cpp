@@ -3,6 +3,7 @@
 #include "learning/learner_snapshot.hpp"
 
 #include "learning/internal/learner_parts.hpp"
+#include "learning/internal/packed_words.hpp"
 #include "learning/internal/word_archives.hpp"
 #include "learning/rules/rule.hpp"
 
@@ -116,6 +117,26 @@ class FileArchive final : public InArchive {
   Status status_;
 };
 
+/// Lists have any length; where there are none, the number of words is known to who reads them.
+void pack_messages(const mesh::RuleState& rule, std::span<const std::uint32_t> words,
+                   std::vector<std::uint64_t>& packed) {
+  constexpr std::size_t kFewWords = 1 << 16;
+  packed.clear();
+  if (words.size() < kFewWords) return;
+  mesh::SizeArchive sizes(kUnderWay);
+  rule.visit(sizes);
+  if (sizes.size_with_lists() == sizes.size()) pack_words(words, packed);
+}
+
+Tensor flight_tensor(std::span<const std::uint32_t> words, std::span<const std::uint64_t> packed) {
+  return packed.empty() ? formats::make_tensor(kFlight, words) : formats::make_tensor(kFlight, packed);
+}
+
+bool is_packed(const formats::TensorFile& file) {
+  const auto found = file.describe(kFlight);
+  return found && found->type == "u64";
+}
+
 }  // namespace
 
 /// Copies fields to where a layout put them.
@@ -152,9 +173,7 @@ void LearnerSnapshot::take(Learner& learner) {
     copies_.clear();
     Copier copier(*this);
     rule.visit(copier);
-    if (copier.fits() && tensors_.back().bytes.data() == std::as_bytes(std::span(messages_)).data() &&
-        tensors_.back().bytes.size() == messages_.size() * sizeof(std::uint32_t))
-      break;
+    if (copier.fits()) break;
     WEFT_ASSERT(!is_new, "a rule's fields differ from one visit to the next");
     TensorArchive all;
     rule.visit(all);
@@ -169,13 +188,17 @@ void LearnerSnapshot::take(Learner& learner) {
       tensor.bytes = ByteSpan(bytes_.data() + at, own);
       at += lines(own);
     }
-    tensors_.push_back(formats::make_tensor(kFlight, std::span<const std::uint32_t>(messages_)));
+    tensors_.emplace_back();
     const mesh::WeightStore& weights = mesh::MeshAccess::weights(std::as_const(learner.mesh()));
     inverses_ = inverse_nodes(learner);
     first_.clear();
     for (mesh::NodeId node = 0; node < weights.node_count(); ++node) first_.push_back(weights.first(node));
     first_.push_back(weights.parameters().size());
   }
+  pack_messages(rule, messages_, packed_);
+  const ByteSpan flight = packed_.empty() ? std::as_bytes(std::span(messages_)) : std::as_bytes(std::span(packed_));
+  if (tensors_.back().bytes.data() != flight.data() || tensors_.back().bytes.size() != flight.size())
+    tensors_.back() = flight_tensor(messages_, packed_);
   copies_.make(mesh::MeshAccess::executor(learner.mesh()));
   open_.clear();
   OpenArchive open(open_);
@@ -201,8 +224,12 @@ std::vector<Tensor> rule_tensors(const mesh::RuleState& rule) {
   auto words = std::make_shared<std::vector<std::uint32_t>>();
   WordArchive messages(*words, kUnderWay);
   rule.visit(messages);
-  Tensor under_way{kFlight, "u32", Shape{words->size()}, {}};
-  under_way.produce = [words](const ByteSource::Sink& sink) { return sink(std::as_bytes(std::span(*words))); };
+  auto packed = std::make_shared<std::vector<std::uint64_t>>();
+  pack_messages(rule, *words, *packed);
+  if (!packed->empty()) *words = {};
+  Tensor under_way = flight_tensor(*words, *packed);
+  const ByteSpan bytes = std::exchange(under_way.bytes, {});
+  under_way.produce = [words, packed, bytes](const ByteSource::Sink& sink) { return sink(bytes); };
   archive.tensors.push_back(std::move(under_way));
   return std::move(archive.tensors);
 }
@@ -216,9 +243,18 @@ Status restore_rule(mesh::RuleState& rule, const formats::TensorFile& file) {
   FileArchive archive(file);
   rule.visit(archive);
   WEFT_CHECK(archive.take_status());
-  WEFT_TRY(const auto words, file.values<std::uint32_t>(kFlight));
   mesh::SizeArchive wanted(kUnderWay);
   std::as_const(rule).visit(wanted);
+  std::vector<std::uint32_t> unpacked;
+  std::span<const std::uint32_t> words;
+  if (is_packed(file)) {
+    WEFT_TRY(const auto packed, file.values<std::uint64_t>(kFlight));
+    const std::size_t total = wanted.size() / sizeof(std::uint32_t);
+    WEFT_TRY(unpacked, unpack_words(packed, total, total));
+    words = unpacked;
+  } else {
+    WEFT_TRY(words, file.values<std::uint32_t>(kFlight));
+  }
   // Lists come last, with their lengths.
   const bool has_lists = wanted.size_with_lists() > wanted.size();
   const std::size_t least = wanted.size() + (has_lists ? sizeof(std::uint64_t) : 0);
@@ -265,8 +301,16 @@ bool has_inverses(const LearningOptions& options) { return rule_of(options).feed
 
 /// Samples that a learner had taken when it was saved.
 Result<std::uint64_t> samples_in(const formats::EntityFile& file) {
-  WEFT_TRY(const auto words, file.values<std::uint32_t>(kFlight));
   std::uint64_t samples = 0;  // the first of its fields
+  std::vector<std::uint32_t> unpacked;
+  std::span<const std::uint32_t> words;
+  if (is_packed(file)) {
+    WEFT_TRY(const auto packed, file.values<std::uint64_t>(kFlight));
+    WEFT_TRY(unpacked, unpack_words(packed, 2, packed.empty() ? 0 : packed[0]));
+    words = unpacked;
+  } else {
+    WEFT_TRY(words, file.values<std::uint32_t>(kFlight));
+  }
   if (words.size_bytes() < sizeof(samples)) return fail(Errc::corrupt, "learner state: too short");
   std::memcpy(&samples, words.data(), sizeof(samples));
   return samples;

@@ -46,12 +46,14 @@ class LearnerSnapshot {
   AlignedBuffer<std::byte> bytes_;
   mesh::BatchCopy copies_;
   std::vector<std::uint32_t> messages_;
+  std::vector<std::uint64_t> packed_;  // the same where that is much smaller, or empty
   std::size_t kept_ticks_ = 0;
   std::vector<std::byte> open_;  // samples that wait for their targets, as the last layer's hash takes them
 };
 
 /// A rule's state as tensors of an .entity file, over its own arrays, which are not copied: the rule must stay as it is
-/// while they are used. A field of the optimizer's is a tensor each; messages under way are one, `learning/in_flight`.
+/// while they are used. A field of the optimizer's is a tensor each; messages under way are one, `learning/in_flight`,
+/// of u32, or of u64 where they take less than half of it packed (learning/internal/packed_words.hpp).
 std::vector<formats::Tensor> rule_tensors(const mesh::RuleState& rule);
 /// Puts it back. @error not_found, shape_mismatch, corrupt; then the rule is to be thrown away
 Status restore_rule(mesh::RuleState& rule, const formats::TensorFile& file);

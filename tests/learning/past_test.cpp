@@ -3,6 +3,14 @@
 // Stored samples and held weights against formulas written out again in float64; exactness_test.cpp has their bits on
 // every machine shape, through files and back.
 
+#include "learning/internal/packed_words.hpp"
+#include "learning/learner_snapshot.hpp"
+
+#include "mesh/persistence/entity_model.hpp"
+#include "mesh/persistence/snapshot.hpp"
+
+#include "formats/entity/entity.hpp"
+
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
@@ -164,6 +172,83 @@ TEST(Reservoir, ContentFollowsFromSeedAndOrderAlone) {
   };
   EXPECT_EQ(numbers_of(3, 1, 0.1f), numbers_of(3, 20, 0.001f));
   EXPECT_NE(numbers_of(3, 1, 0.1f), numbers_of(4, 1, 0.1f));
+}
+
+// A reservoir in a file takes room for what is stored. Files of before had all of it.
+TEST(Reservoir, PlacesThatAreEmptyTakeNoRoomInFiles) {
+  const LearningOptions options = with({ReplayMethod::er, 2, 100000});
+  LearningRun run(line(), options, shape(1, 3));
+  for (std::uint64_t s = 0; s < 50; ++s) run.train(draw(s), {static_cast<std::uint32_t>(s % 2)});
+  const ByteBuffer file = run.file();
+  EXPECT_LT(file.size(), 32u << 10);  // 24 bytes for each of 100,000 places are 2.4 MB
+  std::vector<formats::Tensor> tensors = learner_tensors(*run.learner);
+  const LearnerSnapshot snapshot(*run.learner);
+  EXPECT_EQ(tensors.back().type, "u64");
+  EXPECT_EQ(snapshot.tensors().back().shape, tensors.back().shape);
+  const std::span packed(reinterpret_cast<const std::uint64_t*>(snapshot.tensors().back().bytes.data()),
+                         snapshot.tensors().back().bytes.size() / sizeof(std::uint64_t));
+  const std::vector<std::uint32_t> words = must(unpack_words(packed, packed[0], packed[0]));
+  EXPECT_GT(words.size(), 600000u);
+  const auto with_flight = [&](formats::Tensor flight) {
+    tensors.back() = std::move(flight);
+    return must(mesh::encode_mesh(*run.mesh, true, {tensors, "{}"}));
+  };
+  const auto plain_form =
+      with_flight(formats::make_tensor("learning/in_flight", std::span<const std::uint32_t>(words)));
+  EXPECT_GT(plain_form.size(), 2400000u);
+  LearningRun from_packed(file, options, shape(1, 3)), from_plain(plain_form, options, shape(1, 3));
+  for (LearningRun* const again : {&from_packed, &from_plain}) {
+    EXPECT_EQ(again->hash(), run.hash());
+    const ByteBuffer written = again->file();
+    EXPECT_TRUE(std::equal(written.begin(), written.end(), file.begin(), file.end()));
+    EXPECT_EQ(stored_samples(*again->learner).size(), 50u);
+  }
+  run.train(draw(60), {1});
+  from_packed.train(draw(60), {1});
+  EXPECT_EQ(from_packed.hash(), run.hash());
+  // Refuses what no run writes.
+  const auto restored = [&](std::vector<std::uint64_t> forged) -> Status {
+    const ByteBuffer bytes =
+        with_flight(formats::make_tensor("learning/in_flight", std::span<const std::uint64_t>(forged)));
+    WEFT_TRY(const auto read, formats::decode_entity(ByteSpan(bytes), "forged"));
+    auto mesh = must(mesh::Mesh::build(line(), shape(1, 3)));
+    const auto learner = must(Learner::build(mesh, options));
+    WEFT_CHECK(mesh::restore_weights(mesh, read));
+    WEFT_CHECK(mesh::restore_live(mesh, read));
+    return restore_learner(*learner, read);
+  };
+  const std::vector<std::uint64_t> good(packed.begin(), packed.end());
+  EXPECT_TRUE(restored(good));
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1}, good.size() - 2, good.size() - 1})
+    for (const std::uint64_t value : {good[at] + 1, std::uint64_t{1} << 62, UINT64_MAX}) {
+      std::vector<std::uint64_t> forged = good;
+      forged[at] = value;
+      const Status status = restored(forged);
+      // Another word in a place where nothing is stored is seen by nobody.
+      if (at + 1 == good.size() && value == good[at] + 1) continue;
+      EXPECT_FALSE(status) << at << " " << value;
+    }
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, good.size() / 2, good.size() - 1})
+    EXPECT_FALSE(restored({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)})) << size;
+}
+
+TEST(PackedWords, ComeBackAsTheyWere) {
+  RandomStream random(5, 1, RandomPurpose::test);
+  for (const std::size_t size : {0, 1, 63, 64, 65, 1000, 4097})
+    for (const std::size_t alike : {1, 40, 64, 300, 5000}) {
+      std::vector<std::uint32_t> words;
+      while (words.size() < size) {
+        const std::uint32_t word = random.next_u32();
+        for (std::size_t i = 0; i < alike && words.size() < size; ++i) words.push_back(alike > 1 ? word & 1 : word);
+      }
+      std::vector<std::uint64_t> packed{7, 7};
+      pack_words(words, packed);
+      if (packed.empty()) continue;  // it would not have been half as long
+      EXPECT_LE(packed.size() * 4, words.size()) << size << " " << alike;
+      EXPECT_EQ(must(unpack_words(packed, size, size)), words) << size << " " << alike;
+      EXPECT_EQ(must(unpack_words(packed, size / 2, size)),
+                std::vector<std::uint32_t>(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(size / 2)));
+    }
 }
 
 /// Two updates of one task, then two of another, by the equations of consolidator.hpp.
