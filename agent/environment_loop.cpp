@@ -90,6 +90,10 @@ Status EnvironmentLoop::check() const {
     return fail(Errc::invalid_argument,
                 "reinforcement: needs learning.traces true, learning.late 'meet' and "
                 "learning.optimizer {\"type\": \"sgd\", \"lr\": 1}");
+  if (!std::as_const(learner_).mesh().spec().stream.empty())
+    return fail(Errc::invalid_argument,
+                "stream: a network with 'reinforcement' learns from rewards, and no sample of a stream reaches it; "
+                "leave one of the two sections away");
   // Scores are of labels and targets, and a reward is none.
   const learning::DriftOptions& drift = learner_.options().drift;
   if (drift.is_on() && !learning::is_of_acting(drift.input))

@@ -5,6 +5,7 @@
 #include "core/json.hpp"
 #include "core/option_table.hpp"
 
+#include <string>
 #include <utility>
 
 namespace weft::agent {
@@ -25,32 +26,32 @@ const OptionTable<EnvironmentOptions>& world_table() {
               .high = 1u << 20,
               .unit = "steps",
               .meaning = "steps from the bit to the question",
-              .applies = "type=memory_chain"}),
+              .only_with = "type=memory_chain"}),
       option("first", &O::first,
-             {.names = grid_game_names(), .meaning = "the game of the first turn", .applies = "type=turns"}),
+             {.names = grid_game_names(), .meaning = "the game of the first turn", .only_with = "type=turns"}),
       option("second", &O::second,
-             {.names = grid_game_names(), .meaning = "the game of the second turn", .applies = "type=turns"}),
+             {.names = grid_game_names(), .meaning = "the game of the second turn", .only_with = "type=turns"}),
       option("every", &O::every,
-             {.low = 1, .high = 1e9, .unit = "steps", .meaning = "steps of a turn", .applies = "type=turns|chase"}),
+             {.low = 1, .high = 1e9, .unit = "steps", .meaning = "steps of a turn", .only_with = "type=turns|chase"}),
       option("observations", &O::observations,
-             {.high = 1u << 20, .meaning = "numbers that it shows; to be given", .applies = kExternal}),
+             {.high = 1u << 20, .meaning = "numbers that it shows; to be given", .only_with = kExternal}),
       option("actions", &O::actions,
              {.high = 1u << 16,
               .meaning = "actions that it knows, of which one is taken; they or `values` are to be given",
-              .applies = kExternal}),
+              .only_with = kExternal}),
       option("values", &O::values,
-             {.high = 1u << 16, .meaning = "real numbers that an action of it consists of", .applies = kExternal}),
+             {.high = 1u << 16, .meaning = "real numbers that an action of it consists of", .only_with = kExternal}),
       option("timeout", &O::timeout,
              {.low = 0.001,
               .high = 86400,
               .unit = "seconds",
               .meaning = "time for an answer; of a program's first one at least 60",
-              .applies = kExternal}),
+              .only_with = kExternal}),
       option("resend", &O::resend,
              {.high = 1u << 20,
               .unit = "steps",
               .meaning = "length to which an episode can be gone on with by a program that is started anew",
-              .applies = kExternal}),
+              .only_with = kExternal}),
   });
   return table;
 }
@@ -87,7 +88,7 @@ std::vector<ReinforcementTable::Field> learning_fields() {
       option("least_deviation", &O::least_deviation,
              {.low = 1e-6,
               .high = 1e6,
-              .meaning = "least standard deviation of each value of an action, where actions are real values",
+              .meaning = "least standard deviation of each value of an action; only where actions are real values",
               .applies = "algorithm=actor_critic"}),
   };
 }
@@ -97,11 +98,11 @@ std::vector<ReinforcementTable::Field> explore_fields() {
   constexpr const char* kByValues = "algorithm=q|sarsa";
   return {
       option("explore_begin", &O::explore_begin,
-             {.low = 0, .high = 1, .meaning = "share of actions at random, at first", .applies = kByValues}),
+             {.low = 0, .high = 1, .meaning = "share of actions at random, at first", .only_with = kByValues}),
       option("explore_end", &O::explore_end,
-             {.low = 0, .high = 1, .meaning = "the same in the end", .applies = kByValues}),
+             {.low = 0, .high = 1, .meaning = "the same in the end", .only_with = kByValues}),
       option("explore_steps", &O::explore_steps,
-             {.unit = "steps", .meaning = "steps in which it goes from one to the other", .applies = kByValues}),
+             {.unit = "steps", .meaning = "steps in which it goes from one to the other", .only_with = kByValues}),
   };
 }
 
@@ -134,6 +135,18 @@ const ReinforcementTable& reinforcement_table() {
   return table;
 }
 
+/// Actions that are one of several have no deviation. @pre the environment's own options were read
+Status check_deviation(JsonReader& reader, const ReinforcementOptions& options) {
+  const EnvironmentOptions& world = options.environment;
+  const bool is_external = world.kind == EnvironmentKind::external;
+  const std::size_t choices = is_external ? world.actions : make_environment(world)->shape().choices;
+  if (choices == 0 || !reader.find("least_deviation")) return {};
+  return fail(Errc::invalid_argument, reader.path_of("least_deviation") + ": " + number_text(options.least_deviation) +
+                                          " with reinforcement.environment.type '" + std::string(name(world.kind)) +
+                                          "', where an action is one of " + std::to_string(choices) +
+                                          " and has no deviation; leave it away");
+}
+
 }  // namespace
 
 std::string_view name(Algorithm algorithm) noexcept { return kAlgorithms[static_cast<std::size_t>(algorithm)]; }
@@ -145,6 +158,7 @@ Result<ReinforcementOptions> read_reinforcement(std::string_view text) {
   WEFT_TRY(JsonReader reader, JsonReader::open(document, "reinforcement"));
   ReinforcementOptions options;
   WEFT_CHECK(reinforcement_table().read(reader, options));
+  WEFT_CHECK(check_deviation(reader, options));
   return options;
 }
 

@@ -336,6 +336,14 @@ Status check_traces(const LearningOptions& options) {
     return refuse("step_limit " + number_text(options.step_limit), "0: the step has a bound");
   if (!kernels::is_constant(options.rate_schedule))
     return refuse("rate_schedule " + quoted(name(options.rate_schedule.kind)), "none: the step has a bound");
+  // Errors are given, and the weights that they go back through are the layers' own of the same tick.
+  if (const LearningOptions usual; options.loss != usual.loss)
+    return refuse("loss " + quoted(name(options.loss)), "none: the gradients are given");
+  if (options.feedback != Feedback::linear)
+    return refuse("feedback " + quoted(kFeedbacks[static_cast<std::size_t>(options.feedback)]),
+                  "none: 'backprop' has no feedback weights");
+  if (options.delay_compensation != DelayCompensation::none)
+    return refuse("delay_compensation " + quoted(name(options.delay_compensation)), "'none': no error comes late");
   return {};
 }
 

@@ -467,7 +467,27 @@ TEST(EnvironmentLoop, RefusesNetworksThatDoNotFit) {
   refused(network(R"({"environment": {"type": "cartpole"}, "critic": "policy"})"), "'policy' has 2 values");
   refused(network(R"({"environment": {"type": "chess"}})"), "reinforcement.environment.type");
   refused(network(R"({"algorithm": "actor_critic"})"), "reinforcement: key \"environment\" is missing");
+  // Options that would do nothing.
+  refused(network(R"({"environment": {"type": "cartpole"}, "least_deviation": 0.5})"),
+          "reinforcement.least_deviation: 0.5 with reinforcement.environment.type 'cartpole', where an action is one "
+          "of 2");
+  for (const char* const key : {"explore_begin", "explore_end", "explore_steps"})
+    refused(network(R"({"environment": {"type": "cartpole"}, ")" + std::string(key) + R"(": 1})"), key);
+  for (const auto& [type, key, value, kinds] :
+       {std::tuple("cartpole", "length", "16", "memory_chain"), std::tuple("chase", "first", R"("snake")", "turns"),
+        std::tuple("chase", "second", R"("lanes")", "turns"), std::tuple("pendulum", "every", "5", "turns or chase"),
+        std::tuple("acrobot", "observations", "6", "external"), std::tuple("acrobot", "actions", "3", "external"),
+        std::tuple("pendulum", "values", "1", "external"), std::tuple("turns", "timeout", "10", "external"),
+        std::tuple("cartpole", "resend", "100", "external")}) {
+    const std::string text =
+        "reinforcement.environment." + std::string(key) + ": counts only with type " + kinds + "; it is " + type;
+    refused(network(R"({"environment": {"type": ")" + std::string(type) + R"(", ")" + key + R"(": )" + value + "}}"),
+            text.c_str());
+  }
   auto plain = network(kCartPole);
+  plain.stream = R"({"csv": "x.csv"})";
+  refused(plain, "stream: a network with 'reinforcement'");
+  plain = network(kCartPole);
   plain.learning = R"({"late": "meet"})";
   refused(plain, "needs learning.traces");
   const std::string traces = network(kCartPole).learning;

@@ -342,6 +342,10 @@ TEST(Traces, NameTheOptionsTheyDoNotGoWith) {
   refused([](LearningOptions& o) { o.optimizer.kind = OptimizerKind::adamw; }, "optimizer.type 'adamw'; give 'sgd'");
   refused([](LearningOptions& o) { o.optimizer.weight_decay = 0.5f; }, "weight_decay 0.5");
   refused([](LearningOptions& o) { o.optimizer.clip = Clip::norm; }, "clip 'norm'");
+  refused([](LearningOptions& o) { o.loss = Loss::mse; }, "loss 'mse'; give none");
+  refused([](LearningOptions& o) { o.feedback = Feedback::tanh; }, "feedback 'tanh'; give none");
+  refused([](LearningOptions& o) { o.delay_compensation = DelayCompensation::spike; },
+          "delay_compensation 'spike'; give 'none'");
   refused([](LearningOptions& o) { o.rate_schedule = {.kind = RateScheduleKind::linear, .updates = 9}; },
           "rate_schedule 'linear'");
 }
