@@ -216,7 +216,7 @@ Result<Json> describe_safetensors(const std::string& path) {
   describe_tensors(file, description);
   // Beside a config.json weights are read as it says.
   if (is_file(storage::parent_path(path) + "/config.json")) return description;
-  const auto imported = models::import_state_dict(storage::real_file_system(), path);
+  const auto imported = models::import_state_dict(storage::real_file_system(), path, {.describes_alone = true});
   if (imported) {
     description["layers"] = imported->layers;
     description["warnings"] = imported->notes;
@@ -263,7 +263,7 @@ Result<Json> describe_onnx(const std::string& path) {
   for (const auto& [type, count] : counts) metadata["operators." + type] = count;
   for (const auto& [key, value] : model.metadata) metadata["metadata." + key] = value;
   Json warnings = Json::array();
-  if (const auto imported = models::import_onnx(file, "weft import"); !imported)
+  if (const auto imported = models::import_onnx(file, "weft import", {.describes_alone = true}); !imported)
     warnings.push_back(imported.error().text());
   Json description{{"kind", "onnx"},
                    {"file", path},

@@ -367,7 +367,7 @@ Result<ImportedStateDict> import_state_dict(const formats::SafetensorsFile& open
     largest = std::max(largest, count * sizeof(float));
   }
   estimate.add("the largest tensor", 3 * largest);
-  WEFT_CHECK(mesh::check_memory("importing", estimate, options.max_memory));
+  if (!options.describes_alone) WEFT_CHECK(mesh::check_memory("importing", estimate, options.max_memory));
   WEFT_TRY(const std::vector<Module> chain, ordered(std::move(modules), options.order));
   ChainMaker maker(*file, options);
   WEFT_CHECK(maker.make(chain, name));
@@ -375,6 +375,7 @@ Result<ImportedStateDict> import_state_dict(const formats::SafetensorsFile& open
   imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));
   imported.notes = std::move(maker.notes);
   imported.layers = std::move(maker.layers);
+  if (options.describes_alone) return imported;
   const auto origins = std::make_shared<const ValueOrigins>(std::move(maker.origins));
   const auto read = [file, origins](const mesh::ParameterRows& wanted) {
     return read_rows(*file, origins->at({wanted.node.at.z, wanted.spec.name}), wanted);

@@ -31,6 +31,7 @@ struct StateDictOptions {
   /// Type of all matrices; none: as they are in the file.
   std::optional<Encoding> encoding = std::nullopt;
   std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool describes_alone = false;  // no weight is read but those of norms that are folded; `content` stays empty
 };
 
 /// Weights of which a chain of layers was made.

@@ -46,7 +46,7 @@ def write_model(folder, width):
 
 
 def declare_weights(folder):
-    """Sparse files of 4 GiB of weights: a network of Loom, and a language model of Loom."""
+    """Sparse files of 4 GiB of weights: a network of Loom, a language model of Loom, safetensors."""
     blobs = [{"path": f"layers.{i}", "offset": i << 30, "length": 1 << 30, "dtype": "float32", "native": True}
              for i in range(4)]
     layers = [{"z": 0, "y": 0, "x": 0, "l": i, "type": "Dense", "activation": "Tanh", "input_height": 1 << 14,
@@ -54,10 +54,12 @@ def declare_weights(folder):
     network = {"id": "wide", "depth": 1, "rows": 1, "cols": 1, "layers_per_cell": 4, "layers": layers}
     section = {"architecture": "llama_style_decoder", "hidden_size": 1 << 14, "vocab_size": 1 << 14}
     headers = {"loom.entity": {"format_version": 1, "network": network, "blobs": blobs},
-               "model.entity": {"format_version": 1, "network": network, "transformer": section, "blobs": blobs}}
+               "model.entity": {"format_version": 1, "network": network, "transformer": section, "blobs": blobs},
+               "m.safetensors": {f"{i}.weight": {"dtype": "F32", "shape": [1 << 14, 1 << 14],
+                                                 "data_offsets": [i << 30, (i + 1) << 30]} for i in range(4)}}
     for name, header in headers.items():
         text = json.dumps(header).encode()
-        start = struct.pack("<8sHHQ", b"ENTITY\0\0", 1, 0, len(text))
+        start = (b"" if name.endswith("s") else struct.pack("<8sHH", b"ENTITY\0\0", 1, 0)) + struct.pack("<Q", len(text))
         (folder / name).write_bytes(start + text)
         os.truncate(folder / name, len(start) + len(text) + (4 << 30))
     return [str(folder / name) for name in headers]
