@@ -79,7 +79,7 @@ constexpr Stored kNarrow[] = {{.outputs = Dtype::bfloat16, .errors = Dtype::bflo
 /// Types that a device tries each time, and those that the CPU does: a type takes a device ten times as long. To both
 /// come, in turn, a twelfth of all types (WEFT_TEST_SLICE).
 constexpr Dtype kOnDevice[] = {Dtype::float32, Dtype::int8};
-constexpr Dtype kOnCpu[] = {Dtype::float32, Dtype::bfloat16, Dtype::fp8_e4m3, Dtype::int8, Dtype::uint4, Dtype::binary};
+constexpr Dtype kOnCpu[] = {Dtype::float32, Dtype::bfloat16, Dtype::int8};
 
 /// Types of the slice, or all.
 std::vector<Stored> types(std::span<const Dtype> always = kOnCpu) {
