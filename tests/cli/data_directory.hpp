@@ -4,6 +4,8 @@
 
 #include "tests/cli/agent.hpp"
 #include <algorithm>
+#include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <random>
 #include <string>
@@ -24,12 +26,14 @@ inline std::vector<Json> whole_events(const std::string& out) {
   return found;
 }
 
-/// The last event of that name; null without one.
+/// The last event of that name that was written whole; null without one. The name is the first in an event.
 inline Json last_event(const std::string& out, const std::string& name) {
-  Json found;
-  for (const Json& event : whole_events(out))
-    if (event["event"] == name) found = event;
-  return found;
+  const std::string begin = "{\"event\":\"" + name + "\"";
+  for (std::size_t at = out.rfind(begin); at != std::string::npos; at = at == 0 ? at - 1 : out.rfind(begin, at - 1)) {
+    Json event = Json::parse(out.substr(at, out.find('\n', at) - at), nullptr, false);
+    if (!event.is_discarded()) return event;
+  }
+  return {};
 }
 
 /// State hash of the same run when nothing interrupts it and nothing is saved.
@@ -85,27 +89,61 @@ inline void flip_middle_byte(const std::string& path) {
   write_file(path, bytes);
 }
 
-/// Runs `run`, and again with its state in `directory` but killed four times at random moments, there with a checkpoint
-/// every `every` samples: both have the same `keys` in their last event, and the journal replays.
+/// Draws that differ from run to run. Their seed is told; WEFT_TEST_SEED gives it again.
+inline std::mt19937 told_draws() {
+  const char* const given = std::getenv("WEFT_TEST_SEED");
+  const auto seed = given ? static_cast<std::uint32_t>(std::stoul(given)) : std::random_device{}();
+  std::cout << "moments of the kills: WEFT_TEST_SEED=" << seed << std::endl;
+  return std::mt19937(seed);
+}
+
+/// Kills the program as soon as an event `name` tells a `key` of at least `least`: 128 + SIGKILL is its exit then, and
+/// 0 where it ended before.
+inline Outcome killed_at(const Words& words, const std::string& name, const std::string& key, std::uint64_t least) {
+  Process process(words);
+  const auto is_there = [&] {
+    const Json event = last_event(process.out_so_far(), name);
+    return !event.is_null() && event[key].get<std::uint64_t>() >= least;
+  };
+  while (!process.has_ended() && !is_there()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  process.send(SIGKILL);
+  return process.wait();
+}
+
+/// Runs `run`, and again with its state in a directory whose name begins with `directory`, killed at four samples drawn
+/// over the run, there with a checkpoint every `every` samples: all have the same `keys` in their last event, and the
+/// journal replays. Goes on in a new directory until four kills came in time and a run went on from midway.
 inline void expect_same_end_after_kills(const Words& run, const std::string& directory, const std::string& every,
                                         std::initializer_list<const char*> keys) {
+  constexpr int kKills = 4, kDirectories = 6;
   const Outcome whole = weft(run);
   ASSERT_EQ(whole.exit, 0) << whole.told();
-  std::mt19937 random(std::random_device{}());
-  const Words kept = run + Words{"--state", directory, "--checkpoint-every", every, "--durability", "interval=20ms"};
-  for (int kills = 0; kills < 4; ++kills) {
-    Process process(kept);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20 + random() % 150);
-    while (!process.has_ended() && std::chrono::steady_clock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    process.send(SIGKILL);
-    process.wait();
+  const std::uint64_t samples = last_event(whole.out, "start")["samples"];
+  std::mt19937 random = told_draws();
+  int kills = 0, from_midway = 0;
+  const auto count_midway = [&](const Outcome& outcome) {
+    const Json found = last_event(outcome.out, "found");
+    from_midway += !found.is_null() && found["samples"] > 0 && found["samples"] < samples;
+  };
+  for (int place = 0; kills < kKills || from_midway == 0; ++place) {
+    ASSERT_LT(place, kDirectories) << kills << " kills before the end, " << from_midway << " runs gone on with midway";
+    const std::string kept_in = directory + std::to_string(place);
+    const Words kept = run + Words{"--state", kept_in, "--checkpoint-every", every, "--durability", "interval=20ms"};
+    for (std::uint64_t part = 0; part < kKills; ++part) {
+      // One in each fifth, none in the last.
+      const Outcome killed = killed_at(kept, "progress", "samples", samples * (part * 100 + random() % 100) / 500);
+      count_midway(killed);
+      if (killed.exit == 0) break;
+      ASSERT_EQ(killed.exit, 128 + SIGKILL) << killed.told();
+      ++kills;
+    }
+    const Outcome last = weft(kept);
+    ASSERT_EQ(last.exit, 0) << last.told();
+    count_midway(last);
+    for (const char* const key : keys) EXPECT_EQ(last.last()[key], whole.last()[key]) << key;
+    const Outcome replayed = weft({"replay", kept_in, "--verify", "--json"});
+    EXPECT_EQ(replayed.exit, 0) << replayed.told();
   }
-  const Outcome last = weft(kept);
-  ASSERT_EQ(last.exit, 0) << last.told();
-  for (const char* const key : keys) EXPECT_EQ(last.last()[key], whole.last()[key]) << key;
-  const Outcome replayed = weft({"replay", directory, "--verify", "--json"});
-  EXPECT_EQ(replayed.exit, 0) << replayed.told();
 }
 
 }  // namespace weft::cli_test

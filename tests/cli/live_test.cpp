@@ -30,34 +30,69 @@ std::vector<Json> episodes(const std::vector<std::string>& outs) {
   return all;
 }
 
-// At the end: the same state, world included, and the same episodes.
-void expect_the_same_wherever_it_is_killed(const std::string& example, int runs) {
-  constexpr std::uint64_t kSteps = 12000;
+/// Step of the newest whole checkpoint in a data directory; 0 where there is none or only the first.
+std::uint64_t newest_checkpoint(const std::string& directory) {
+  const std::string prefix = "ckpt-";
+  std::uint64_t newest = 0;
+  std::error_code is_missing;
+  for (const auto& each : std::filesystem::directory_iterator(directory, is_missing)) {
+    const std::string name = each.path().filename();
+    // A dot: one whose writing was cut off.
+    if (name.starts_with(prefix) && name.find('.') == std::string::npos)
+      newest = std::max<std::uint64_t>(newest, std::stoull(name.substr(prefix.size())));
+  }
+  return newest;
+}
+
+/// In each directory it is killed at seven steps drawn over the whole run, and once between them ended in order, by
+/// which there is a later checkpoint than the first; goes on in new directories until `wanted` kills came before the
+/// end. At the end: the same state, world included, and the same episodes.
+void expect_the_same_wherever_it_is_killed(const std::string& example, int wanted) {
+  constexpr std::uint64_t kSteps = 12000, kParts = 8, kInOrder = 4;
   Folder folder;
   const std::string network = small_agent(folder / "n.json", example);
   const Outcome whole = weft(live(network, kSteps));
   ASSERT_EQ(whole.exit, 0) << whole.told();
   EXPECT_EQ(whole.last()["steps"], kSteps);
-  std::mt19937 random(std::random_device{}());
-  for (int run = 0; run < runs; ++run) {
+  std::mt19937 random = told_draws();
+  int kills = 0, from_later = 0;
+  for (int run = 0; kills < wanted; ++run) {
+    ASSERT_LT(run, wanted) << "most runs ended before they were killed: " << kills << " kills";
     const std::string directory = folder / ("agent" + std::to_string(run));
-    const Words words = live(network, kSteps) + Words{"--state", directory,      "--checkpoint-every",
-                                                      "1000",    "--durability", run == 0 ? "tick" : "interval=20ms"};
+    const Words kept{"--state", directory,      "--checkpoint-every",
+                     "1000",    "--durability", run == 0 ? "tick" : "interval=20ms"};
+    const Words words = live(network, kSteps) + kept;
     std::vector<std::string> outs;
-    for (int kills = 0; kills < 7; ++kills) {
-      Process process(words);
-      const std::size_t wanted = random() % 8;
-      const auto lines = [&] {
-        const std::string out = process.out_so_far();
-        return static_cast<std::size_t>(std::count(out.begin(), out.end(), '\n'));
-      };
-      while (!process.has_ended() && lines() <= wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      process.send(SIGKILL);
-      outs.push_back(process.wait().out);
+    std::uint64_t checkpoint = 0;
+    const auto see = [&](const Outcome& outcome) {
+      const Json start = last_event(outcome.out, "start");
+      ASSERT_FALSE(start.is_null()) << outcome.told();
+      // One that cannot be read would be passed over, and told.
+      EXPECT_EQ(outcome.err.find("ckpt-"), std::string::npos) << outcome.told();
+      EXPECT_GE(start["steps"], checkpoint);
+      from_later += checkpoint > 0 && start["steps"] < kSteps;
+      checkpoint = newest_checkpoint(directory);
+      outs.push_back(outcome.out);
+    };
+    for (std::uint64_t part = 0; part < kParts; ++part) {
+      // One in each ninth, none in the last.
+      const std::uint64_t step = kSteps * (part * 100 + random() % 100) / (100 * (kParts + 1));
+      if (part == kInOrder) {
+        const Outcome ended = weft(live(network, step) + kept);
+        ASSERT_EQ(ended.exit, 0) << ended.told();
+        see(ended);
+        EXPECT_GE(checkpoint, step);
+        continue;
+      }
+      const Outcome killed = killed_at(words, "episode", "step", step);
+      see(killed);
+      if (killed.exit == 0) break;
+      ASSERT_EQ(killed.exit, 128 + SIGKILL) << killed.told();
+      ++kills;
     }
     const Outcome last = weft(words);
     ASSERT_EQ(last.exit, 0) << last.told();
-    outs.push_back(last.out);
+    see(last);
     EXPECT_EQ(last.last()["state_hash"], whole.last()["state_hash"]);
     EXPECT_EQ(last.last()["mean_return"], whole.last()["mean_return"]);
     EXPECT_EQ(last.last()["episodes"], whole.last()["episodes"]);
@@ -66,10 +101,11 @@ void expect_the_same_wherever_it_is_killed(const std::string& example, int runs)
     ASSERT_EQ(replayed.exit, 0) << replayed.told();
     EXPECT_EQ(replayed.last()["state_hash"], whole.last()["state_hash"]);
   }
+  EXPECT_GT(from_later, 0);
 }
 
-TEST(Live, GoesOnToTheBitWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kCartPole, 3); }
-TEST(Live, GoesOnToTheSameRealValuesWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kPendulum, 1); }
+TEST(Live, GoesOnToTheBitWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kCartPole, 21); }
+TEST(Live, GoesOnToTheSameRealValuesWhereverItIsKilled) { expect_the_same_wherever_it_is_killed(kPendulum, 7); }
 
 // The mean of ten seeds is 281, less 4 standard deviations. The full protocol: tools/measure_reinforcement.py.
 TEST(Live, LearnsToBalanceAPole) {
@@ -115,15 +151,25 @@ TEST(Live, EndsInOneStateOnAnyMachine) {
   Folder folder;
   for (const std::string& example : {std::string(kCartPole), kPendulum}) {
     const std::string network = small_agent(folder / "n.json", example);
-    const Json hash = weft(live(network, 2000)).last()["state_hash"];
-    for (const char* const isa : {"scalar", "avx2", "avx512"}) {
-      const Outcome outcome = weft(live(network, 2000), {{"WEFT_ISA", isa}});
-      if (outcome.exit == 0) {
-        EXPECT_EQ(outcome.last()["state_hash"], hash) << isa;
+    const Outcome plain = weft(live(network, 2000));
+    ASSERT_EQ(plain.exit, 0) << plain.told();
+    const std::string widest = plain.events().front()["isa"];
+    std::vector<std::string> ran;
+    for (const char* const isa : {"scalar", "avx2", "avx512", "avx512_vnni", "amx", "neon", "neon_dotprod", "wasm128"})
+      for (const char* const threads : {"1", "2", "7"}) {
+        const Words words{"live", network, "--json", "--quiet", "--threads", threads, "--steps", "2000"};
+        const Outcome outcome = weft(words, {{"WEFT_ISA", isa}});
+        if (outcome.exit != 0) {
+          EXPECT_NE(outcome.err.find("which this CPU or build lacks"), std::string::npos) << isa << outcome.told();
+          break;
+        }
+        EXPECT_EQ(outcome.events().front()["isa"], isa);
+        EXPECT_EQ(outcome.last()["state_hash"], plain.last()["state_hash"]) << isa << ", threads " << threads;
+        ran.push_back(isa);
       }
-    }
-    const Words two{"live", network, "--json", "--quiet", "--threads", "2", "--steps", "2000"};
-    EXPECT_EQ(weft(two).last()["state_hash"], hash);
+    // With the threads each, the scalar one and the widest: where that is another, two at least.
+    for (const std::string& isa : {std::string("scalar"), widest})
+      EXPECT_EQ(std::count(ran.begin(), ran.end(), isa), 3) << isa;
   }
 }
 

@@ -46,19 +46,24 @@ class Chase(unittest.TestCase):
                 "fw_dtp": (0.8148, 0.0207), "dfa": (0.8022, 0.0227), "dtp": (0.9097, 0.0124), "sdtp": (0.8806, 0.0357),
                 "local_ce": (0.7961, 0.0157), "gap_difference": (0.9141, 0.0078), "chain_original": (0.8891, 0.0047),
                 "gap_original": (0.4487, 0.0526)}
+    # Seeds of which the mean is held to the limit. By one, that of gap_original would lie below chance.
+    SEEDS = {"gap_original": 3}
 
     def test_every_rule_follows_the_turns(self):
         self.assertEqual(set(self.MEASURED), set(measure_chase.RULES))
         args = types.SimpleNamespace(activation="tanh", defaults=False, set=[], flip=2000)
-        data = measure_chase.rows(6000, 2000, 0)
+        data = [measure_chase.rows(6000, 2000, seed) for seed in range(max(self.SEEDS.values()))]
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "network.json"
             for rule, (mean, deviation) in self.MEASURED.items():
                 path.write_text(json.dumps(measure_chase.network(rule, "settle", args)), encoding="utf-8")
-                found = measure_chase.run(WEFT, path, data, 0)
+                seeds = self.SEEDS.get(rule, 1)
+                limit = mean - 4 * deviation / math.sqrt(seeds)
+                found = [measure_chase.run(WEFT, path, data[seed], seed) for seed in range(seeds)]
                 with self.subTest(rule=rule, found=found):
-                    self.assertGreater(found["accuracy"], mean - 4 * deviation)
-                    self.assertEqual(found["changes"], 2)
+                    self.assertGreater(limit, 0.25)
+                    self.assertGreater(statistics.mean(run["accuracy"] for run in found), limit)
+                    self.assertEqual([run["changes"] for run in found], [2] * seeds)
 
 
 class Acting(unittest.TestCase):

@@ -128,6 +128,29 @@ TEST(ForwardMemory, OfGatedCellsIsTheSameHoweverFarBackItLearns) {
   }
 }
 
+/// Bytes of all that learning has after `ticks` ticks of it, as a file keeps them.
+std::size_t bytes_after(LearningRun& run, std::size_t ticks) {
+  RandomStream random(1, 0, RandomPurpose::test);
+  std::vector<float> x;
+  std::vector<std::uint32_t> labels;
+  for (std::size_t t = run.mesh->ticks(); t < ticks; ++t) {
+    for (int i = 0; i < 3; ++i) x.push_back(random.next_normal());
+    labels.push_back(random.next_below(2));
+  }
+  run.train(x, labels, {}, labels.size());
+  run.learner->clear_scores();
+  return run.file().size();
+}
+
+// Counts of allocations: allocation_test.cpp.
+TEST(ForwardMemory, IsNoMoreAfter20000TicksThanAfter64) {
+  for (const mesh::NetworkSpec& spec : {network("forward", 1), gated("gru", "snap1", 1), gated("lstm", "eprop", 1)}) {
+    LearningRun run(spec, options());
+    const std::size_t early = bytes_after(run, 64);
+    EXPECT_EQ(bytes_after(run, 20000), early) << spec.layers[0].type;
+  }
+}
+
 // A gate of lstm that starts near 1/2 forgets faster than z of gru: its chain is shorter.
 TEST(ForwardMemory, OfGatedCellsLearnsWhatErrorsOfOneTickDoNot) {
   const auto solved_after = [](const std::string& type, const std::string& through_time, std::uint32_t horizon) {
