@@ -3,6 +3,7 @@
 
 #include "cli/device_report.hpp"
 #include "cli/drift_json.hpp"
+#include "cli/episode_log.hpp"
 #include "cli/external_world.hpp"
 #include "cli/json_line.hpp"
 #include "cli/live_monitor.hpp"
@@ -11,7 +12,6 @@
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/return_curve.hpp"
-#include "cli/scalar_log.hpp"
 #include "cli/setup.hpp"
 #include "cli/signals.hpp"
 #include "cli/terminal.hpp"
@@ -36,6 +36,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,11 +98,10 @@ class Live {
   Live(const LiveRequest& request, std::string name) : request_(request), name_(std::move(name)) {}
 
   Status open(const Model& model, const mesh::NetworkSpec& spec) {
-    if (!request_.logdir.empty()) {
-      std::vector<std::string> tags{"return", "length"};
-      if (request_.probe) tags.insert(tags.end(), std::begin(kPlasticityScalars), std::end(kPlasticityScalars));
-      WEFT_TRY(log_, ScalarLog::open(storage::real_file_system(), request_.logdir, "step", std::move(tags)));
-    }
+    std::error_code none;
+    const bool is_begun = !request_.state.empty() && std::filesystem::exists(request_.state + "/journal", none);
+    if (!request_.logdir.empty() && !is_begun)
+      WEFT_CHECK(ScalarLog::check_unused(storage::real_file_system(), request_.logdir, "step"));
     mesh::MeshOptions options;
     options.threads = request_.threads;
     options.max_memory = request_.max_memory;
@@ -111,6 +111,7 @@ class Live {
     WEFT_CHECK(make_world(reinforcement.environment));
     WEFT_CHECK(open_agent(model, spec, options));
     loop().connect(world_);
+    WEFT_CHECK(open_logs());
     spec_ = spec;
     if (request_.probe) seen_.emplace(loop().options().input, request_.probe);
     WEFT_TRY(monitor_, LiveMonitor::open({request_.socket, request_.state}, learner().mesh(),
@@ -121,6 +122,7 @@ class Live {
     const std::uint64_t wanted = request_.steps.value_or(loop().options().steps);
     const std::uint64_t begin = loop().steps();
     checkpointed_ = begin;
+    began_ = begin;
     tell_start();
     tell_episodes();  // those since the checkpoint that was found: a kill may have come before they were told
     const auto started = Clock::now();
@@ -192,6 +194,18 @@ class Live {
     return {};
   }
 
+  /// That of the data directory is drawn by weft plot DIR.
+  Status open_logs() {
+    turn_ = steps_of_a_turn(loop().options().environment);
+    const bool resumes = agent_ && !found_.is_new;
+    log_.emplace(EpisodeLog::Columns{turn_ != 0 || learning::drift_of(learner()).is_on(), request_.probe != 0});
+    if (!request_.logdir.empty()) WEFT_CHECK(log_->open_log(request_.logdir, resumes));
+    std::error_code none;
+    if (agent_ && !std::filesystem::equivalent(request_.logdir, request_.state, none))
+      log_->open_kept(request_.state, resumes, loop().steps());
+    return {};
+  }
+
   learning::Learner& learner() { return agent_ ? *agent_->learner() : *replayable_->learner(); }
   agent::EnvironmentLoop& loop() { return agent_ ? *agent_->loop() : *replayable_->loop(); }
   const mesh::Mesh& mesh() { return agent_ ? agent_->mesh() : replayable_->mesh(); }
@@ -234,14 +248,11 @@ class Live {
   }
 
   void tell_episodes() {
+    const std::vector<std::uint64_t> changes = changes_of_turns();
+    log_->add(loop().ended(), loop().drift_events(), changes);
+    for (const std::uint64_t step : changes)
+      if (request_.json && step > began_) print_json({{"event", "change"}, {"step", step}});
     for (const agent::Episode& episode : loop().ended()) {
-      // Of an agent that goes on; a run of its own begins a second line.
-      const std::uint64_t logged = log_ && agent_ && !found_.is_new ? log_->found_step().value_or(0) : 0;
-      if (log_ && episode.last_step > logged) {
-        std::vector<std::optional<double>> values{episode.sum, static_cast<double>(episode.steps)};
-        if (request_.probe) values.resize(2 + std::size(kPlasticityScalars));
-        log_->add(episode.last_step, values);
-      }
       curve_.add(episode.sum);
       if (request_.json)
         print_json({{"event", "episode"},
@@ -261,6 +272,14 @@ class Live {
     const std::size_t used = text.size() + 3;  // the last column stays free
     const std::size_t width = terminal.redraws && terminal.columns() > used ? terminal.columns() - used : 0;
     progress_.show(text + (width >= 4 ? "  " + curve_.drawn(std::min<std::size_t>(width, 40), terminal.unicode) : ""));
+  }
+
+  /// Steps since the last call after which the environment changed; at the first call since its beginning.
+  std::vector<std::uint64_t> changes_of_turns() {
+    std::vector<std::uint64_t> steps;
+    if (turn_ == 0) return steps;
+    for (; turns_ < loop().steps() / turn_; ++turns_) steps.push_back((turns_ + 1) * turn_);
+    return steps;
   }
 
   void tell_drift(const learning::DriftEvent& event) {
@@ -289,9 +308,7 @@ class Live {
     const std::vector<learning::LayerPlasticity>& layers = probe_.look([&] { return seen_->measure(learner()); });
     if (layers.empty()) return;
     const NetworkPlasticity all = network_plasticity(layers);
-    if (log_)
-      log_->add(loop().steps(), std::array{std::optional<double>(), std::optional<double>(), std::optional(all.dormant),
-                                           std::optional(all.effective_rank), std::optional(all.weight_norm)});
+    log_->add_plasticity(loop().steps(), {all.dormant, all.effective_rank, all.weight_norm});
     if (is_end) last_layers_ = layers;
     if (request_.json && !is_end)
       print_json({{"event", "progress"},
@@ -368,7 +385,8 @@ class Live {
                 grouped(loop().episodes()).c_str(), short_number(rate).c_str());
     std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop().mean_return()).c_str());
     if (const learning::DriftWatch& drift = learning::drift_of(learner()); drift.is_on())
-      std::printf("drift       %s changes seen by %s\n", grouped(drift.changes()).c_str(),
+      std::printf("drift       %s changes and %s improvements seen by %s\n", grouped(drift.changes()).c_str(),
+                  grouped(drift.improvements()).c_str(),
                   std::string(name(learner().options().drift.detector.kind)).c_str());
     if (const auto* const device = mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
@@ -393,8 +411,10 @@ class Live {
   std::uint64_t checkpointed_ = 0;
   ProgressLine progress_;
   ReturnCurve curve_;  // of this process's episodes
-  std::optional<ScalarLog> log_;
-  mesh::NetworkSpec spec_;  // as the agent was begun, to commands
+  std::optional<EpisodeLog> log_;
+  std::uint64_t turn_ = 0, turns_ = 0;  // steps of one of the environment; those told
+  std::uint64_t began_ = 0;             // step that this process goes on from
+  mesh::NetworkSpec spec_;              // as the agent was begun, to commands
   agent::Durability durability_;
   std::optional<SeenInputs> seen_;  // of --probe
   PlasticityProbe probe_;

@@ -48,7 +48,7 @@ Verb add_plot(CLI::App& program) {
   auto request = std::make_shared<PlotRequest>();
   add_argument(*app, "FILE", request->paths,
                "Tables whose first column is x, of run --matrix, or what run and live print with --json; a directory "
-               "of them, or a data directory of run. Several are runs of several seeds")
+               "of them, or a data directory of run or live. Several are runs of several seeds")
       .required();
   add_output(*app, request->output, "Write the picture there", "FILE").required();
   add_option(*app, "columns", request->columns, "Columns of a table to show; else its accuracies, or all")

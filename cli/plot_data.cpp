@@ -226,9 +226,11 @@ class PlotReader {
     return {};
   }
 
-  /// Changes of the task, and alarms; what was printed before `sample` was has `samples` alone.
+  /// Changes of the task, and alarms: at a sample, or at a step of an agent that acts; what was printed before `sample`
+  /// was has `samples` alone.
   void add_mark(const Json& object, const std::string& event) {
-    const char* const key = event == "drift" && !object.contains("sample") ? "samples" : "sample";
+    const char* key = "sample";
+    if (!object.contains(key)) key = event == "drift" ? "samples" : "step";
     const auto at = object.find(key);
     if (at == object.end() || !at->is_number()) return;
     if (event == "drift" || event == "change") mark(*mark_of("change"), at->get<double>());

@@ -47,6 +47,30 @@ Result<std::optional<std::uint64_t>> parse_tick(const std::string& flag, const s
   return std::optional<std::uint64_t>(std::stoull(digits));
 }
 
+/// The run as it was, where a changed replay of it ended.
+struct Original {
+  std::string hash;
+  std::optional<double> mean_return;  // of an agent that acts
+};
+
+/// From the newest checkpoint before that end. Nothing: it is not known, since one of them ended at another tick, or
+/// the journal reads no more.
+std::optional<Original> original_of(const ReplayRequest& request, std::optional<std::uint64_t> until,
+                                    agent::Replay& changed) {
+  agent::ReplayOptions options;
+  options.from = until.value_or(UINT64_MAX);
+  options.mesh.threads = request.threads;
+  options.mesh.max_memory = request.max_memory;
+  options.mesh.device = request.device;
+  auto found = agent::Replay::open(storage::real_file_system(), request.directory, std::move(options));
+  if (!found || !found->run(changed.tick()) || found->tick() != changed.tick()) return std::nullopt;
+  Original original{to_string(found->replayable().hash()), std::nullopt};
+  const agent::EnvironmentLoop *const loop = found->replayable().loop(), *const other = changed.replayable().loop();
+  if (loop && other && loop->steps() != other->steps()) return std::nullopt;
+  if (loop) original.mean_return = loop->mean_return();
+  return original;
+}
+
 Status replay(const ReplayRequest& request) {
   agent::ReplayOptions options;
   WEFT_TRY(options.from, parse_tick("--from", request.from));
@@ -77,6 +101,9 @@ Status replay(const ReplayRequest& request) {
   damages.insert(damages.end(), replayed.missing().begin(), replayed.missing().end());
   const std::string hash = to_string(replayed.replayable().hash());
   const agent::EnvironmentLoop* const loop = replayed.replayable().loop();
+  std::optional<Original> original;
+  if (!request.set.empty() && replayed.records() > 0) original = original_of(request, until, replayed);
+  const bool is_same = original && original->hash == hash;
   if (request.json) {
     Json event({{"event", "done"},
                 {"from_tick", replayed.start().tick},
@@ -95,6 +122,10 @@ Status replay(const ReplayRequest& request) {
       event["episodes"] = loop->episodes();
       event["mean_return"] = loop->mean_return();
     }
+    if (original) {
+      event["original_state_hash"] = original->hash;
+      if (original->mean_return) event["original_mean_return"] = *original->mean_return;
+    }
     print_json(event);
   } else {
     std::printf("from        checkpoint of tick %s\n", grouped(replayed.start().tick).c_str());
@@ -106,7 +137,9 @@ Status replay(const ReplayRequest& request) {
       std::printf("compared    %s markers, all equal\n", grouped(replayed.compared()).c_str());
     if (loop) {
       std::printf("steps       %s in %s episodes\n", grouped(loop->steps()).c_str(), grouped(loop->episodes()).c_str());
-      std::printf("return      %s, mean of the last 100 episodes\n", two_digits(loop->mean_return()).c_str());
+      const bool is_known = original && original->mean_return;
+      std::printf("return      %s, mean of the last 100 episodes%s\n", two_digits(loop->mean_return()).c_str(),
+                  is_known ? ("; of the original " + two_digits(*original->mean_return)).c_str() : "");
     }
     for (const std::string& change : request.set) std::printf("changed     %s\n", escaped(change).c_str());
     for (const std::string& part : replayed.anew()) std::printf("anew        %s\n", part.c_str());
@@ -117,6 +150,9 @@ Status replay(const ReplayRequest& request) {
     if (const auto* const device = replayed.replayable().mesh().device_statistics())
       std::printf("device      %s\n", escaped(where_it_ran(device)).c_str());
     std::printf("state hash  %s\n", hash.c_str());
+    if (is_same)
+      std::printf("note        the change had no effect on the state: the original has the same hash at tick %s\n",
+                  grouped(replayed.tick()).c_str());
   }
   if (request.verify && !damages.empty()) return fail(Errc::corrupt, request.directory + ": " + damages.front());
   return {};

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -354,6 +355,11 @@ Status run(const RunRequest& request) {
   WEFT_TRY(Samples samples, read_run_samples(model, setup));
   WEFT_CHECK(check_read(request, samples.data));
   if (!request.monitor.log.empty()) set_log_file(request.monitor.log);
+  std::error_code none;
+  const bool is_begun =
+      !request.storage.state.empty() && std::filesystem::exists(request.storage.state + "/journal", none);
+  if (!request.monitor.logdir.empty() && !is_begun && request.storage.checkpoint.empty())
+    WEFT_CHECK(ScalarLog::check_unused(storage::real_file_system(), request.monitor.logdir, "samples"));
   auto opened = RunState::open(model, std::move(setup), std::move(samples));
   if (!opened) return fail(blamed(std::move(opened).error(), request.sample.file, others));
   RunState& state = **opened;
@@ -362,6 +368,8 @@ Status run(const RunRequest& request) {
   if (!request.storage.checkpoint.empty()) {
     WEFT_TRY(store, storage::CheckpointStore::open(storage::real_file_system(), request.storage.checkpoint));
     WEFT_TRY(resumed_at, resume(request, *store, state));
+    if (!request.monitor.logdir.empty() && !resumed_at)
+      WEFT_CHECK(ScalarLog::check_unused(storage::real_file_system(), request.monitor.logdir, "samples"));
   }
   WEFT_CHECK(check_savable(request, state));
   watch_signals();

@@ -21,11 +21,19 @@ namespace weft::cli {
 /// @thread one at a time
 class ScalarLog {
  public:
+  /// To be asked before a run that begins anew: its steps would jump back in a table that another run has written.
+  /// @error invalid_argument: the table there has lines of later steps than `begin`; storage
+  static Status check_unused(storage::FileSystem& files, const std::string& directory, const std::string& step,
+                             std::uint64_t begin = 0);
   /// `step` and `tags` are the table's columns. The directory is made if it is missing; a table that is there with the
   /// same columns is gone on with, and each call makes an event file of its own.
   /// @error invalid_argument: a table with other columns; storage
   static Result<ScalarLog> open(storage::FileSystem& files, const std::string& directory, const std::string& step,
                                 std::vector<std::string> tags);
+  /// The table alone, in a data directory. Lines after step `until` are cut off first: of what was not kept, and is to
+  /// come again. @error as `open`
+  static Result<ScalarLog> open_kept(storage::FileSystem& files, const std::string& directory, const std::string& step,
+                                     std::vector<std::string> tags, std::uint64_t until);
 
   /// A value for each tag, or none at this step. What is not finite is in neither file. After an error it is told once
   /// and nothing more is written: the run goes on.
@@ -42,7 +50,8 @@ class ScalarLog {
   std::string directory_;
   std::vector<std::string> tags_;
   std::optional<std::uint64_t> found_step_;
-  std::unique_ptr<storage::File> events_, table_;  // null: an error ended it
+  std::unique_ptr<storage::File> table_;   // null: an error ended it
+  std::unique_ptr<storage::File> events_;  // null: the table alone
 };
 
 }  // namespace weft::cli

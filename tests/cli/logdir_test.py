@@ -129,14 +129,18 @@ class Logdir(unittest.TestCase):
             self.assertEqual(row["held_out_accuracy"], "")
         self.assertEqual(float(rows[-1]["held_out_accuracy"]), told[-1]["held_out_accuracy"])
 
-    def test_logging_changes_no_bit_and_a_second_run_is_added(self):
+    def test_logging_changes_no_bit_and_a_second_run_is_refused(self):
         words = ("run", ROOT / "examples/digits.json", "--max-samples", 300, "--threads", 1)
         told = self.lines(*words)
         before = len(table(self.directory))
         plain = json.loads(self.weft(*words, "--json").stdout.splitlines()[-1])
         self.assertEqual(told[-1]["state_hash"], plain["state_hash"])
-        self.lines(*words)
-        self.assertEqual(len(self.check_same("samples")), 2 * before)
+        refused = self.weft(*words, "--logdir", self.directory, "--state", self.directory.parent / "new")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(f"{self.directory}/scalars.csv: ends at samples 300 of another run, and this one begins at 0; give "
+                      "--logdir another directory", refused.stderr)
+        self.assertFalse((self.directory.parent / "new").exists())
+        self.assertEqual(len(self.check_same("samples")), before)
 
     def test_an_agent_logs_its_episodes(self):
         told = self.lines("live", ROOT / "examples/cartpole.json", "--steps", 1500, "--threads", 1)
@@ -159,10 +163,17 @@ class Logdir(unittest.TestCase):
                 running.kill()
         subprocess.run(words, check=True, capture_output=True)
         self.assertEqual([int(row["step"]) for row in table(log)], whole)
-        # Another agent in the same directory is logged from its first episode on.
-        subprocess.run([WEFT, *words[1:words.index("--state")], "--json", "--logdir", str(log)], check=True,
-                       capture_output=True)
-        self.assertEqual([int(row["step"]) for row in table(log)], whole + whole)
+        self.assertEqual([int(row["step"]) for row in table(state)], whole)
+        # Another agent in the same directory is refused before it acts.
+        refused = self.weft(*words[1:words.index("--state")], "--logdir", log)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(f"scalars.csv: ends at step {whole[-1]} of another run, and this one begins at 0", refused.stderr)
+        self.assertEqual([int(row["step"]) for row in table(log)], whole)
+        # A data directory loses lines after the step that it goes on from, and half a line.
+        text = (state / "scalars.csv").read_text(encoding="utf-8")
+        (state / "scalars.csv").write_text(text + "3001,9,9\n3500,1", encoding="utf-8")
+        subprocess.run(words, check=True, capture_output=True)
+        self.assertEqual((state / "scalars.csv").read_text(encoding="utf-8"), text)
 
     def test_a_table_of_another_kind_is_left_as_it_is(self):
         self.directory.mkdir()
@@ -258,6 +269,40 @@ class Logdir(unittest.TestCase):
         subprocess.run(words, check=True, capture_output=True)
         self.assertEqual(self.marked(), whole)
         self.assertEqual(self.drawn(state)[1].keys(), whole.keys())
+
+    def test_changes_and_alarms_of_an_agent_are_marked_in_every_form(self):
+        state, log = self.directory.parent / "state", self.directory.parent / "live.jsonl"
+        network = json.loads((ROOT / "examples/cartpole.json").read_text(encoding="utf-8"))
+        self.assertIn("reinforcement", network)
+        network["learning"]["drift"] = {"detector": "page_hinkley", "input": "return", "threshold": 10, "tolerance": 1}
+        file = self.directory.parent / "n.json"
+        file.write_text(json.dumps(network), encoding="utf-8")
+        words = ("live", file, "--threads", 1, "--state", state, "--steps")
+        told = self.lines(*words, 2900) + self.lines(*words, 6000)
+        log.write_text("".join(json.dumps(each) + "\n" for each in told), encoding="utf-8")
+        seen = [each for each in told if each["event"] == "drift_seen"]
+        expected = {"change": [], "warning": [each["step"] for each in seen if each["level"] == "warning"],
+                    "alarm": [each["step"] for each in seen if each["level"] != "warning"]}
+        self.assertGreater(len(expected["alarm"]), 0)
+        for directory in (self.directory, state):
+            rows = table(directory)
+            self.assertEqual({kind: [int(row["step"]) for row in rows if row[kind]] for kind in expected}, expected)
+            self.assertEqual([int(row["step"]) for row in rows if row["return"]],
+                             [each["step"] for each in told if each["event"] == "episode"])
+            self.assertEqual([int(row["step"]) for row in rows], sorted(int(row["step"]) for row in rows))
+        for source in (self.directory, state, log):
+            _, places = self.drawn(source)
+            for kind, steps in expected.items():
+                self.assertEqual(len(places[kind]), len(steps) + (len(steps) > 0), (source, kind))
+
+    def test_turns_of_an_environment_are_known_changes(self):
+        network = json.loads((ROOT / "examples/turns.json").read_text(encoding="utf-8"))
+        network["reinforcement"]["environment"]["every"] = 300
+        file = self.directory.parent / "n.json"
+        file.write_text(json.dumps(network), encoding="utf-8")
+        told = self.lines("live", file, "--threads", 1, "--steps", 1000)
+        self.assertEqual([each["step"] for each in told if each["event"] == "change"], [300, 600, 900])
+        self.assertEqual([int(row["step"]) for row in table(self.directory) if row["change"]], [300, 600, 900])
 
     def test_a_run_whose_task_stays_has_no_columns_for_changes(self):
         self.lines("run", ROOT / "examples/digits_gru.json", "--max-samples", 100, "--threads", 1)

@@ -35,11 +35,16 @@ TEST(PlotDirectory, DrawsTheCurveOfARunThatGoesOn) {
     EXPECT_NE(picture.find(part), std::string::npos) << part;
 }
 
-TEST(PlotDirectory, SaysWhatALiveDirectoryDoesNotKeep) {
+TEST(PlotDirectory, DrawsTheEpisodesOfAnAgent) {
   Folder folder;
   const Outcome ran = weft({"live", source_path("examples/cartpole.json"), "--steps", "300", "--quiet", "--threads",
                             "1", "--state", folder / "a"});
   ASSERT_EQ(ran.exit, 0) << ran.told();
+  const Outcome drawn = weft({"plot", folder / "a", "-o", folder / "x.svg"});
+  ASSERT_EQ(drawn.exit, 0) << drawn.told();
+  EXPECT_NE(read_file(folder / "x.svg").find(">return</text>"), std::string::npos);
+  // Of an agent that was kept before there was such a table.
+  std::filesystem::remove(folder / "a/scalars.csv");
   const Outcome refused = weft({"plot", folder / "a", "-o", folder / "x.svg"});
   EXPECT_EQ(refused.exit, 3);
   EXPECT_NE(refused.err.find("is a data directory of 'live', which keeps no curve; give the directory of its --logdir"),

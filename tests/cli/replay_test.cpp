@@ -109,10 +109,14 @@ TEST(Replay, AsksWhatIf) {
   const Outcome as_it_was = replayed(folder / "agent", {"--set", "layers[1].dtype=float32"});
   ASSERT_EQ(as_it_was.exit, 0) << as_it_was.told();
   EXPECT_EQ(as_it_was.last()["state_hash"], uninterrupted_run()) << "a change to what it was anyway changes nothing";
+  EXPECT_EQ(as_it_was.last()["original_state_hash"], uninterrupted_run());
+  const Outcome told = weft({"replay", folder / "agent", "--set", "layers[1].dtype=float32"});
+  EXPECT_NE(told.out.find("note        the change had no effect on the state"), std::string::npos) << told.told();
   const Outcome otherwise = replayed(folder / "agent", {"--set", "layers[1].dtype=int8"});
   ASSERT_EQ(otherwise.exit, 0) << otherwise.told();
   EXPECT_EQ(otherwise.last()["tick"], as_it_was.last()["tick"]);
   EXPECT_NE(otherwise.last()["state_hash"], uninterrupted_run());
+  EXPECT_EQ(otherwise.last()["original_state_hash"], uninterrupted_run());
   const auto refused = [&](const std::string& change, int exit, const std::string& fragment) {
     expect_refused({"replay", folder / "agent", "--set", change}, exit, fragment);
   };
