@@ -21,7 +21,7 @@ struct InnerOutput {
 /// Values of a row that `inner_outputs` finds for a node: 0 where it finds none.
 std::size_t inner_width(const Node& node);
 
-/// What the layers inside a container compute, in their order, where the nodes of the network have `outputs`: by node
+/// Outputs of the layers inside a container, in their order, where the nodes of the network have `outputs`: by node
 /// [rows][width], settled ones. Empty where the node is no container, has a hidden state, or does not make its own
 /// outputs again of those of its sources: then they were no settled ones. Changes nothing.
 /// @exact  the bits of the mesh's own ticks
