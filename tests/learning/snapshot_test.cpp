@@ -173,7 +173,8 @@ TEST(SnapshotsOfLearning, IsTheFileOfThatMomentWhileTheMeshLearnsOn) {
       std::vector<std::byte> made;
       Hash128 made_hash;
       std::thread writer([&] {
-        const auto bytes = must(encode_snapshot(snapshot, {.tensors = blobs.tensors(), .kept_ticks = blobs.kept_ticks()}));
+        const auto bytes =
+            must(encode_snapshot(snapshot, {.tensors = blobs.tensors(), .kept_ticks = blobs.kept_ticks()}));
         made.assign(bytes.begin(), bytes.end());
         made_hash = mesh::state_hash(snapshot.view(), 1,
                                      [&](mesh::NodeId node, StateHasher& hasher) { blobs.hash_layer(node, hasher); });
