@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // weft live: an agent that acts in an environment and learns from what comes of it.
 
+#include "cli/data_directory.hpp"
 #include "cli/device_report.hpp"
 #include "cli/drift_json.hpp"
 #include "cli/episode_log.hpp"
@@ -98,9 +99,7 @@ class Live {
   Live(const LiveRequest& request, std::string name) : request_(request), name_(std::move(name)) {}
 
   Status open(const Model& model, const mesh::NetworkSpec& spec) {
-    std::error_code none;
-    const bool is_begun = !request_.state.empty() && std::filesystem::exists(request_.state + "/journal", none);
-    if (!request_.logdir.empty() && !is_begun)
+    if (!request_.logdir.empty() && !has_journal(request_.state))
       WEFT_CHECK(ScalarLog::check_unused(storage::real_file_system(), request_.logdir, "step"));
     mesh::MeshOptions options;
     options.threads = request_.threads;

@@ -2,6 +2,7 @@
 
 #include "cli/plot_data.hpp"
 
+#include "cli/data_directory.hpp"
 #include "cli/task_report.hpp"
 
 #include "agent/saved_extension.hpp"
@@ -309,7 +310,7 @@ Result<std::vector<std::string>> files_of(const std::vector<std::string>& paths)
       if (ending == ".csv" || ending == ".jsonl") own.push_back(entry.path().string());
     }
     if (error) return fail(Errc::storage, path + ": " + error.message());
-    if (own.empty() && std::filesystem::is_directory(path + "/journal", error)) own.push_back(path);
+    if (own.empty() && has_journal(path)) own.push_back(path);
     if (own.empty())
       return fail(
           Errc::unsupported,

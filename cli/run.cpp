@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "cli/data_directory.hpp"
 #include "cli/output.hpp"
 #include "cli/reporter.hpp"
 #include "cli/run_files.hpp"
@@ -25,7 +26,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -355,10 +355,7 @@ Status run(const RunRequest& request) {
   WEFT_TRY(Samples samples, read_run_samples(model, setup));
   WEFT_CHECK(check_read(request, samples.data));
   if (!request.monitor.log.empty()) set_log_file(request.monitor.log);
-  std::error_code none;
-  const bool is_begun =
-      !request.storage.state.empty() && std::filesystem::exists(request.storage.state + "/journal", none);
-  if (!request.monitor.logdir.empty() && !is_begun && request.storage.checkpoint.empty())
+  if (!request.monitor.logdir.empty() && !has_journal(request.storage.state) && request.storage.checkpoint.empty())
     WEFT_CHECK(ScalarLog::check_unused(storage::real_file_system(), request.monitor.logdir, "samples"));
   auto opened = RunState::open(model, std::move(setup), std::move(samples));
   if (!opened) return fail(blamed(std::move(opened).error(), request.sample.file, others));

@@ -207,13 +207,7 @@ TEST(ActingDrift, IsAskedWhatIf) {
   Watched acting(files, spec);
   must(acting.agent->act(kSteps));
   const auto replayed = [&](const std::string& change) {
-    ReplayOptions options;
-    options.mesh.threads = 1;
-    options.from = 0;
-    options.set = {change};
-    Replay replay = must(Replay::open(files, "agent", options));
-    must(replay.run());
-    return to_string(replay.replayable().hash());
+    return to_string(replay_changed(files, change).replayable().hash());
   };
   const auto begun = [&](const std::string& drift) {
     auto made = must(ReplayableMesh::begin(chasing(drift), true, shape(1)));

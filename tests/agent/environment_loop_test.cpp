@@ -377,15 +377,7 @@ TEST(ActingAgent, AsksWhatIfItsActionsWereOthers) {
   Replay verified = test::open_verifying(files);
   must(verified.run());
   EXPECT_EQ(verified.replayable().hash(), acting.agent->hash());
-  const auto end = [&](const char* change) {
-    ReplayOptions options;
-    options.mesh.threads = 1;
-    options.from = 0;
-    options.set = {change};
-    Replay replay = must(Replay::open(files, "agent", options));
-    must(replay.run());
-    return replay.replayable().hash();
-  };
+  const auto end = [&](const char* change) { return replay_changed(files, change).replayable().hash(); };
   EXPECT_EQ(end("reinforcement.least_deviation=0.01"), acting.agent->hash());
   EXPECT_NE(end("reinforcement.least_deviation=0.5"), acting.agent->hash());
 }
@@ -396,12 +388,7 @@ TEST(ActingAgent, AsksWhatIf) {
   Acting acting(files, network(kCartPole));
   acting.run(calls.size(), calls);
   const auto end = [&](const char* change) {
-    ReplayOptions options;
-    options.mesh.threads = 1;
-    options.from = 0;
-    options.set = {change};
-    Replay replay = must(Replay::open(files, "agent", options));
-    must(replay.run());
+    Replay replay = replay_changed(files, change);
     EXPECT_EQ(replay.replayable().loop()->steps(), acting.agent->loop()->steps());
     return replay.replayable().hash();
   };

@@ -208,15 +208,7 @@ TEST(EnvironmentSessions, AreAskedWhatIf) {
   const std::vector<Call> calls = acting_script(40);
   Acting acting(files, network(section(4)));
   acting.run(calls.size(), calls);
-  const auto end = [&](const char* change) {
-    ReplayOptions options;
-    options.mesh.threads = 1;
-    options.from = 0;
-    options.set = {change};
-    Replay replay = must(Replay::open(files, "agent", options));
-    must(replay.run());
-    return replay.replayable().hash();
-  };
+  const auto end = [&](const char* change) { return replay_changed(files, change).replayable().hash(); };
   EXPECT_EQ(end("reinforcement.discount=0.99"), acting.agent->hash());
   EXPECT_NE(end("reinforcement.lambda=0"), acting.agent->hash());
 }

@@ -12,6 +12,8 @@
 #include "tests/mesh/testing.hpp"
 #include "tests/support/memory_file_system.hpp"
 #include <cstddef>
+#include <string>
+#include <utility>
 #include <vector>
 
 /// Worlds as bytes, and replays of agents that acted in them.
@@ -39,6 +41,17 @@ inline Replay open_verifying(storage::MemoryFileSystem& files) {
   options.verifies = true;
   options.from = 0;
   return mesh::testing_support::must(Replay::open(files, "agent", options));
+}
+
+/// Replayed from the beginning as if `change`, a "key=value", had been so then.
+inline Replay replay_changed(storage::MemoryFileSystem& files, const std::string& change) {
+  ReplayOptions options;
+  options.mesh.threads = 1;
+  options.from = 0;
+  options.set = {change};
+  Replay replay = mesh::testing_support::must(Replay::open(files, "agent", std::move(options)));
+  mesh::testing_support::must(replay.run());
+  return replay;
 }
 
 }  // namespace weft::agent::test
