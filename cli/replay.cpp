@@ -5,6 +5,7 @@
 
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
+#include "cli/replay_texts.hpp"
 #include "cli/setup.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
@@ -18,6 +19,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +31,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct ReplayRequest {
-  std::string directory, from, until;
+  std::string directory, from, until, model;
   std::vector<std::string> set;
   std::string device;
   std::size_t threads = 0;
@@ -71,7 +73,22 @@ std::optional<Original> original_of(const ReplayRequest& request, std::optional<
   return original;
 }
 
+/// A file is the request log of a server of language models.
+Status replay_log(const ReplayRequest& request) {
+  if (!request.from.empty() || !request.until.empty() || request.verify || !request.set.empty())
+    return fail(Errc::invalid_argument, request.directory +
+                                            ": of a request log each text is compared as it is; --from, --until, "
+                                            "--verify and --set are those of a data directory");
+  return replay_request_log(
+      {request.directory, request.model, request.device, request.threads, request.max_memory, request.json});
+}
+
 Status replay(const ReplayRequest& request) {
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(request.directory, unknown)) return replay_log(request);
+  if (!request.model.empty())
+    return fail(Errc::invalid_argument,
+                request.directory + ": --model is for the request log of weft serve, a file; this is none");
   agent::ReplayOptions options;
   WEFT_TRY(options.from, parse_tick("--from", request.from));
   WEFT_TRY(const auto until, parse_tick("--until", request.until));
@@ -231,10 +248,13 @@ void add_threads(CLI::App& app, std::size_t& threads) {
 }  // namespace
 
 Verb add_replay(CLI::App& program) {
-  CLI::App* app = add_verb(program, "replay", "Replay an agent from a checkpoint and the journal");
+  CLI::App* app =
+      add_verb(program, "replay", "Replay an agent from a checkpoint and the journal, or the texts of a request log");
   auto request = std::make_shared<ReplayRequest>();
   ReplayRequest& r = *request;
-  add_argument(*app, "DIR", r.directory, "The agent's data directory; it is only read, so the agent may be running")
+  add_argument(
+      *app, "DIR|FILE", r.directory,
+      "The agent's data directory; it is only read, so the agent may be running. Or a request log of weft serve")
       .required();
   add_option(*app, "from", r.from, "Begin at the newest checkpoint at or before it, not at the oldest")
       .type_name("tick=N");
@@ -243,6 +263,7 @@ Verb add_replay(CLI::App& program) {
   add_option(*app, "set", r.set, "What if: change the network first, such as layers[3].dtype=int8")
       .type_name("PATH=VALUE")
       .take_all();
+  add_option(*app, "model", r.model, "Of a request log: the language model that writes its texts again");
   add_threads(*app, r.threads);
   add_max_memory(*app, r.max_memory);
   add_device(*app, r.device);

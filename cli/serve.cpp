@@ -9,6 +9,7 @@
 #include "cli/writing_flags.hpp"
 
 #include "server/page.hpp"
+#include "server/request_log.hpp"
 #include "server/service.hpp"
 
 #include "mesh/network/network_json.hpp"
@@ -44,7 +45,8 @@ namespace {
 
 struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
-  std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log;
+  std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log,
+                                                                         request_log;
   std::string prefix_cache, kv_memory, scheduling = "fcfs", draft;
   models::DraftOptions drafts;
   std::string tokenizer, chat_template, any_model = "auto", numa = "off", device, io_priority = "high";
@@ -130,6 +132,9 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.models.serving.engine.drafts = request.drafts;
   options.models.serving.by_priority = request.scheduling == "priority";
   options.models.serving.isolates_keys = request.isolate_keys;
+  if (!request.request_log.empty()) {
+    WEFT_TRY(options.models.serving.log, server::RequestLog::open(request.request_log, WEFT_VERSION));
+  }
   options.models.draft = request.draft;
   options.models.tokenizer = request.tokenizer;
   options.models.threads = request.threads;
@@ -268,11 +273,13 @@ void tell_ready(const ServeRequest& request, const server::Service& service, std
 }
 
 /// Until a signal ends it.
-Status wait_for_end(const ServeRequest& request, server::Service& service, ServiceNotifier& notifier) {
+Status wait_for_end(const ServeRequest& request, server::Service& service, server::RequestLog* log,
+                    ServiceNotifier& notifier) {
   while (!noted_signal()) {
     notifier.alive();
     if (take_hangup()) {
       reopen_log_file();
+      if (log) log->reopen();
       if (const Status read = service.access().reload(); !read) log_error(read.error().text());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -303,6 +310,7 @@ Status serve(const ServeRequest& request) {
         Errc::invalid_argument,
         "--listen: an address that others reach needs --api-key-file, or --insecure if anybody may do anything");
   WEFT_TRY(auto options, options_of(request, is_public));
+  const auto log = options.models.serving.log;
   WEFT_TRY(const auto service, server::Service::make(std::move(options)));
   WEFT_CHECK(service->listen(std::move(http)));
   WEFT_CHECK(service->meshes().resume_all());
@@ -313,7 +321,7 @@ Status serve(const ServeRequest& request) {
   const std::size_t meshes = service->meshes().all().size(), models = service->models().all().size();
   notifier.ready("serving " + std::to_string(meshes) + " meshes, " + std::to_string(models) + " models");
   tell_ready(request, *service, meshes, models);
-  return wait_for_end(request, *service, notifier);
+  return wait_for_end(request, *service, log.get(), notifier);
 }
 
 }  // namespace
@@ -387,6 +395,9 @@ Verb add_serve(CLI::App& program) {
   add_option(*app, "drain-delay", r.drain_delay, "Seconds between SIGTERM and taking no more work").within(0.0, 3600.0);
   add_option(*app, "drain-timeout", r.drain_timeout, "Seconds for requests to end after it").within(0.0, 3600.0);
   add_option(*app, "log", r.log, "Append the log to this file; opened anew on SIGHUP").type_name("FILE");
+  add_option(*app, "request-log", r.request_log,
+             "Append each text that a language model wrote, with its request, for weft replay; opened anew on SIGHUP")
+      .type_name("FILE");
   add_flag(*app, "json", r.json, "One JSON object on stdout when ready");
   return {app, [request] { return serve(*request); }};
 }

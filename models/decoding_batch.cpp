@@ -83,6 +83,7 @@ struct DecodingBatch::Parts {
   std::optional<internal::DecodingDevice> device{};
   std::vector<std::vector<text::TokenId>> taken{};  // by sequence, while there is a device: what to compute again
   std::vector<float> each_logits{};                 // of accept_each there
+  std::optional<DecodingPass> together{};           // of one token a row, for accept_together
   DecodingPass* last_pass = nullptr;                // of `accept` and `accept_each`; null: none ran
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
@@ -100,6 +101,14 @@ struct DecodingBatch::Parts {
       sequences[i].side = 1 - side;
       sequences[i].position += pass.tokens();
     }
+  }
+
+  /// Runs rows of any sequences.
+  void run(DecodingPass& pass, std::span<const internal::SequenceRun> runs, std::size_t rows) {
+    const DecodingPass::Memory memory{states, 0, 0, rows, 0, runs};
+    SharedPass program(pass, mesh, memory, DecodingPass::Layers::all);
+    mesh::MeshAccess::executor(mesh).run(program, 1);
+    for (const internal::SequenceRun& each : runs) sequences[each.sequence].position += each.tokens;
   }
 
   void run_on_device(DecodingPass& pass, const DecodingPass::Memory& memory, DecodingPass::Layers layers) {
@@ -181,6 +190,21 @@ struct DecodingBatch::Parts {
     if (found != wide.end()) return &found->second;
     WEFT_TRY(DecodingPass made, DecodingPass::make(mesh.spec(), tokens, context, 1, sharing));
     return &wide.emplace(tokens, std::move(made)).first->second;
+  }
+
+  /// A token of each, in as many passes as there are groups of sequences without gaps.
+  void run_side_by_side(DecodingPass& pass, std::span<Step> steps) {
+    const std::size_t side = sequences[steps[0].sequence].side;
+    for (const Step& each : steps) move_to(side, each.sequence);
+    for (std::size_t i = 0; i < steps.size();) {
+      const std::size_t first = steps[i].sequence;
+      std::size_t rows = 0;
+      for (; i + rows < steps.size() && steps[i + rows].sequence == first + rows; ++rows)
+        pass.ids(first + rows)[0] = static_cast<float>(steps[i + rows].id);
+      run(pass, first, rows, first);
+      i += rows;
+    }
+    for (Step& each : steps) each.logits = pass.logits(each.sequence);
   }
 
   /// Copies the state of a sequence to the other side, where it does not stand on this one.
@@ -360,31 +384,90 @@ Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, 
   return pass->logits(0);
 }
 
+Status DecodingBatch::check_ascending(std::size_t sequence, std::size_t before) const {
+  if (sequence > before) return {};
+  return fail(Errc::invalid_argument, "sequence " + std::to_string(sequence) + " after sequence " +
+                                          std::to_string(before) + ": a step takes each once, in ascending order");
+}
+
+Status DecodingBatch::prepare_together() {
+  WEFT_CHECK(can_roll_back());
+  Parts& p = *parts_;
+  if (p.device || p.together) return {};
+  WEFT_TRY(p.together, DecodingPass::make(p.mesh.spec(), 1, p.context, kMostTogether, p.sharing));
+  return {};
+}
+
+Status DecodingBatch::accept_together(std::span<Run> runs) {
+  std::vector<internal::SequenceRun> rows;
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    WEFT_CHECK(check(runs[i].sequence, runs[i].ids));
+    if (i > 0) WEFT_CHECK(check_ascending(runs[i].sequence, runs[i - 1].sequence));
+    rows.push_back({runs[i].sequence, position(runs[i].sequence), tokens, runs[i].ids.size()});
+    tokens += runs[i].ids.size();
+  }
+  if (tokens > kMostTogether)
+    return fail(Errc::invalid_argument,
+                std::to_string(tokens) + " tokens at once are more than " + std::to_string(kMostTogether));
+  if (runs.empty()) return {};
+  Parts& p = *parts_;
+  WEFT_CHECK(prepare_together());
+  const kernels::FlushSubnormals exact;
+  if (p.device) return accept_on_device(runs);
+  DecodingPass& pass = *p.together;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    for (std::size_t t = 0; t < rows[i].tokens; ++t) pass.ids(rows[i].row + t)[0] = static_cast<float>(runs[i].ids[t]);
+  p.run(pass, rows, tokens);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].logits.clear();
+    for (std::size_t t = 0; t < rows[i].tokens; ++t) runs[i].logits.push_back(pass.logits(rows[i].row + t));
+  }
+  return {};
+}
+
+/// Runs one sequence after the other, as a device has passes of a few lengths, and keeps what each gave.
+Status DecodingBatch::accept_on_device(std::span<Run> runs) {
+  Parts& p = *parts_;
+  std::vector<float> all;
+  for (Run& each : runs) {
+    WEFT_TRY(const auto logits, accept_each(each.sequence, each.ids));
+    all.insert(all.end(), logits.begin(), logits.end());
+  }
+  p.each_logits = std::move(all);
+  const float* from = p.each_logits.data();
+  for (Run& each : runs) {
+    each.logits.clear();
+    for (std::size_t t = 0; t < each.ids.size(); ++t, from += p.vocabulary())
+      each.logits.push_back({from, p.vocabulary()});
+  }
+  return {};
+}
+
 Status DecodingBatch::step(std::span<Step> steps) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     WEFT_CHECK(check(steps[i].sequence, {&steps[i].id, 1}));
-    if (i > 0 && steps[i].sequence <= steps[i - 1].sequence)
-      return fail(Errc::invalid_argument, "sequence " + std::to_string(steps[i].sequence) + " after sequence " +
-                                              std::to_string(steps[i - 1].sequence) +
-                                              ": a step takes each once, in ascending order");
+    if (i > 0) WEFT_CHECK(check_ascending(steps[i].sequence, steps[i - 1].sequence));
   }
   if (steps.empty()) return {};
   Parts& p = *parts_;
   DecodingPass& pass = p.passes[1];
   const kernels::FlushSubnormals exact;
-  const std::size_t side = p.sequences[steps[0].sequence].side;
-  for (const Step& each : steps) p.move_to(side, each.sequence);
-  for (std::size_t i = 0; i < steps.size();) {
-    const std::size_t first = steps[i].sequence;
-    std::size_t rows = 0;
-    for (; i + rows < steps.size() && steps[i + rows].sequence == first + rows; ++rows)
-      pass.ids(first + rows)[0] = static_cast<float>(steps[i + rows].id);
-    p.run(pass, first, rows, first);
-    i += rows;
+  const bool is_gapless = steps.back().sequence - steps.front().sequence + 1 == steps.size();
+  if (!is_gapless && !p.device && p.states.are_tokenwise()) {
+    std::vector<internal::SequenceRun> rows;
+    for (const Step& each : steps) {
+      pass.ids(rows.size())[0] = static_cast<float>(each.id);
+      rows.push_back({each.sequence, position(each.sequence), rows.size(), 1});
+    }
+    p.run(pass, rows, rows.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) steps[i].logits = pass.logits(i);
+  } else {
+    p.run_side_by_side(pass, steps);
   }
   for (Step& each : steps) {
-    each.outcome = check_logits(pass.logits(each.sequence), position(each.sequence) - 1);
-    each.logits = each.outcome ? pass.logits(each.sequence) : std::span<const float>();
+    each.outcome = check_logits(each.logits, position(each.sequence) - 1);
+    if (!each.outcome) each.logits = {};
   }
   return {};
 }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace weft::models {
 
@@ -62,6 +63,21 @@ class DecodingBatch {
   /// Makes the pass of `accept_each` for so many tokens, else it is made when it is needed first.
   /// @error as `with_context`; invalid_argument: more than kMostEach
   Status prepare(std::size_t tokens);
+  /// Tokens that a sequence takes. `accept_together` sets `logits`: those after each token, [vocabulary]; they stay
+  /// until the next call and may be not finite.
+  struct Run {
+    std::size_t sequence = 0;
+    std::span<const text::TokenId> ids;
+    std::vector<std::span<const float>> logits{};
+  };
+  /// Takes tokens of several sequences, of each as many as there are, in one pass (ragged rows): all weights are read
+  /// once. On a device by one sequence after the other.
+  /// @error as `accept_each`; invalid_argument: sequences that do not ascend, or more than kMostTogether tokens; all
+  ///        before anything is computed
+  Status accept_together(std::span<Run> runs);
+  /// Makes its pass, which is else made when it is needed first. @error as `with_context`, can_roll_back
+  Status prepare_together();
+  static constexpr std::size_t kMostTogether = 32;
 
   /// Success where sequences can be rolled back. @error unsupported: a layer whose state is not what each token left
   /// (mesh::TokenwiseState), naming its type
@@ -76,7 +92,8 @@ class DecodingBatch {
   std::size_t part_size(std::size_t tokens) const noexcept;
   /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one, which has then taken these
   /// tokens and those before, with the bits as if it had computed them.
-  /// @pre can_roll_back(); !is_on_device(); `first` is a multiple of 16; the position, or for `load_part` the context, is at least first
+  /// @pre can_roll_back(); !is_on_device(); `first` is a multiple of 16; the position, or for `load_part` the context,
+  /// is at least first
   ///      + tokens, and first is no more than the position; memory of part_size(tokens) floats
   void save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
   void load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept;
@@ -95,7 +112,8 @@ class DecodingBatch {
     std::span<const float> logits{};
     Status outcome{};
   };
-  /// One token of each, in one pass where the sequences stand side by side.
+  /// One token of each, in one pass; of states that are not tokenwise and on a device one for each group of sequences
+  /// that stand side by side.
   /// @error as `accept`, but for logits; invalid_argument: sequences that do not ascend; all before anything is
   /// computed
   Status step(std::span<Step> steps);
@@ -104,6 +122,8 @@ class DecodingBatch {
   struct Parts;
   explicit DecodingBatch(std::unique_ptr<Parts> parts);
   Status check_sequence(std::size_t sequence) const;
+  Status accept_on_device(std::span<Run> runs);
+  Status check_ascending(std::size_t sequence, std::size_t before) const;
   Status check(std::size_t sequence, std::span<const text::TokenId> ids) const;
   std::unique_ptr<Parts> parts_;
 };

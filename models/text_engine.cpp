@@ -5,7 +5,6 @@
 #include "models/internal/engine_parts.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 namespace weft::models {
 
@@ -38,6 +37,7 @@ Result<TextEngine> TextEngine::make(const LanguageModel& model, const Options& o
     WEFT_CHECK(can_roll_back);
     for (std::size_t tokens = 2; tokens <= std::min(drafts.most + 1, context); tokens *= 2)
       WEFT_CHECK(parts->batch.prepare(tokens));
+    if (options.slots > 1) WEFT_CHECK(parts->batch.prepare_together());
   }
   if (drafts.model) {
     WEFT_TRY(parts->draft, DraftModel::make(*drafts.model, model, options.slots, context, options.max_memory));
@@ -140,9 +140,7 @@ bool TextEngine::step(const std::function<void(std::size_t, TextChunk)>& give) {
   p.share_memory();
   std::vector<std::size_t> writers;
   std::size_t reading = p.places.size();
-  const auto order = [&](std::size_t at) {
-    return std::tuple(p.places[at].text->request.priority, p.places[at].text->number);
-  };
+  const auto order = [&](std::size_t at) { return p.places[at].text->rank(); };
   for (std::size_t i = 0; i < p.places.size(); ++i) {
     const EngineSlot& place = p.places[i];
     if (!place.text || place.text->is_paused || place.is_parked) continue;

@@ -12,6 +12,7 @@
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -39,6 +40,8 @@ struct TextRequest {
   bool wants_state = false;  ///< digest of what its slot remembers at the end
   std::string tenant;        ///< texts of another tenant are never gone on from
   int priority = 0;          ///< lower ones are read first
+  /// Of one priority the nearest is read first. The engine ends no text because of it.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
 };
 
 /// A token and the logarithm of its probability, before the sampler changed any.
@@ -162,8 +165,8 @@ class TextEngine {
   std::uint64_t parked() const noexcept;
 
   /// A token of each text, with guesses several, and a block of the prompt that comes first: of the lowest priority
-  /// number, and of these the one that was begun first. `give` gets what came of each; once it ended, the slot is free.
-  /// False: there was nothing to do.
+  /// number, of these the one of the nearest deadline, and of these the one that was begun first. `give` gets what came
+  /// of each; once it ended, the slot is free. False: there was nothing to do.
   bool step(const std::function<void(std::size_t slot, TextChunk part)>& give);
 
  private:

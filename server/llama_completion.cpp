@@ -43,7 +43,7 @@ const char* stop_type(TextChunk::End end) {
 class LlamaAnswer final : public internal::TextAnswer {
  public:
   LlamaAnswer(const TextCall& call, LlamaRequest request)
-      : TextAnswer(call.exchange, request.prompts.size(), request.streams),
+      : TextAnswer(call.exchange, request.prompts.size(), {request.streams, request.text.wants_state}),
         request_(std::move(request)),
         model_(call.model),
         written_(choices_.size()) {}
@@ -67,22 +67,24 @@ class LlamaAnswer final : public internal::TextAnswer {
   Json last(std::size_t text, const std::string& content, const std::vector<text::TokenId>& tokens) const {
     const Choice& choice = choices_[text];
     const internal::Prompt& prompt = request_.prompts[text];
-    return {{"index", text},
-            {"content", content},
-            {"tokens", tokens},
-            {"id_slot", -1},
-            {"stop", true},
-            {"model", model_->name()},
-            {"tokens_predicted", choice.times.written},
-            {"tokens_evaluated", choice.times.prompt},
-            {"generation_settings", internal::llama_settings(request_.text)},
-            {"prompt", prompt.text.empty() ? model_->tokenizer().decode(prompt.tokens) : prompt.text},
-            {"has_new_line", choice.text.find('\n') != std::string::npos},
-            {"truncated", false},
-            {"stop_type", stop_type(choice.end)},
-            {"stopping_word", choice.stop},
-            {"tokens_cached", choice.times.prompt + choice.times.written},
-            {"timings", internal::timings_of(choice.times)}};
+    Json body{{"index", text},
+              {"content", content},
+              {"tokens", tokens},
+              {"id_slot", -1},
+              {"stop", true},
+              {"model", model_->name()},
+              {"tokens_predicted", choice.times.written},
+              {"tokens_evaluated", choice.times.prompt},
+              {"generation_settings", internal::llama_settings(request_.text)},
+              {"prompt", prompt.text.empty() ? model_->tokenizer().decode(prompt.tokens) : prompt.text},
+              {"has_new_line", choice.text.find('\n') != std::string::npos},
+              {"truncated", false},
+              {"stop_type", stop_type(choice.end)},
+              {"stopping_word", choice.stop},
+              {"tokens_cached", choice.times.prompt + choice.times.written},
+              {"timings", internal::timings_of(choice.times)}};
+    tell_state(text, body);
+    return body;
   }
 
   std::string events(std::size_t text, const TextChunk& part) override {

@@ -56,6 +56,7 @@ void tell_properties(const LanguageContext& context, const Call& call) {
                                         {"chat_template_caps", Json::object()},
                                         {"modalities", {{"vision", false}, {"audio", false}}},
                                         {"build_info", "weft-" + context.version},
+                                        {"weft", internal::digests_of(context, *model)},
                                         {"is_sleeping", false}}));
 }
 

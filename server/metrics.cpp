@@ -2,6 +2,8 @@
 
 #include "server/metrics.hpp"
 
+#include "server/request_log.hpp"
+
 #include <prometheus/counter.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
@@ -254,6 +256,11 @@ std::string Metrics::text(const std::vector<std::shared_ptr<ServedMesh>>& meshes
   Families to;
   for (const auto& each : meshes) add_mesh(to, *each);
   for (const auto& each : models) add_model(to, *each);
+  // All models write to one.
+  if (const RequestLog* const log = models.empty() ? nullptr : models.front()->log()) {
+    to.counter("weft_request_log_lines_total", "Texts that the request log has", as_double(log->lines()), {});
+    to.counter("weft_request_log_failures_total", "Texts that it could not take", as_double(log->failures()), {});
+  }
   to.gauge("weft_http_connections", "Open connections", as_double(http.connections));
   to.counter("weft_http_connections_total", "Connections accepted", as_double(http.accepted));
   to.counter("weft_http_connections_refused_total", "Connections closed at once: too many", as_double(http.refused));

@@ -32,10 +32,10 @@ struct Chat {
 class ChatAnswer final : public internal::TextAnswer {
  public:
   ChatAnswer(const TextCall& call, Chat chat)
-      : TextAnswer(call.exchange, chat.choices, chat.streams),
+      : TextAnswer(call.exchange, chat.choices, {chat.streams, chat.text.wants_state}),
         chat_(std::move(chat)),
         model_(call.model),
-        fingerprint_(internal::fingerprint(call.context)),
+        fingerprint_(internal::fingerprint(call)),
         calls_(chat_.choices, internal::ToolCallReader(chat_.tools.must_call)) {}
 
  private:
@@ -80,6 +80,7 @@ class ChatAnswer final : public internal::TextAnswer {
                 {"delta", std::move(delta)},
                 {"logprobs", std::move(logprobs)},
                 {"finish_reason", std::move(reason)}};
+    tell_state(index, choice);
     return chunk(Json::array({std::move(choice)}), nullptr);
   }
 
@@ -133,10 +134,12 @@ class ChatAnswer final : public internal::TextAnswer {
         message["content"] = content.empty() && !reader.calls().empty() ? Json() : Json(content);
         if (!reader.calls().empty()) message["tool_calls"] = calls_of(reader, false);
       }
-      choices.push_back({{"index", choices.size()},
-                         {"message", std::move(message)},
-                         {"logprobs", logprobs_of(each.scores)},
-                         {"finish_reason", reason_of(each.end, reader)}});
+      Json choice{{"index", choices.size()},
+                  {"message", std::move(message)},
+                  {"logprobs", logprobs_of(each.scores)},
+                  {"finish_reason", reason_of(each.end, reader)}};
+      tell_state(choices.size(), choice);
+      choices.push_back(std::move(choice));
     }
     Json body = frame("chat.completion", std::move(choices));
     body["usage"] = usage().json();

@@ -65,10 +65,11 @@ class LogprobLists {
 class CompletionAnswer final : public internal::TextAnswer {
  public:
   CompletionAnswer(const TextCall& call, Completion completion)
-      : TextAnswer(call.exchange, completion.prompts.size() * completion.tried, completion.streams),
+      : TextAnswer(call.exchange, completion.prompts.size() * completion.tried,
+                   {completion.streams, completion.text.wants_state}),
         completion_(std::move(completion)),
         model_(call.model),
-        fingerprint_(internal::fingerprint(call.context)),
+        fingerprint_(internal::fingerprint(call)),
         offsets_(choices_.size()) {}
 
  private:
@@ -122,8 +123,9 @@ class CompletionAnswer final : public internal::TextAnswer {
     const bool tells =
         !part.text.empty() || part.end != TextChunk::End::none || (completion_.logprobs && !part.scores.empty());
     if (!tells) return {};
-    Json logprobs = logprobs_of(part.scores, offsets_[text]);
-    return chunk(Json::array({choice(text, part.text, std::move(logprobs), part.end)}), nullptr);
+    Json told = choice(text, part.text, logprobs_of(part.scores, offsets_[text]), part.end);
+    tell_state(text, told);
+    return chunk(Json::array({std::move(told)}), nullptr);
   }
   std::string closing() override {
     const std::string done = "data: [DONE]\n\n";
@@ -153,7 +155,9 @@ class CompletionAnswer final : public internal::TextAnswer {
       for (const std::size_t each : best_of(prompt)) {
         std::size_t offset = 0;
         const std::string text = prompt_text(each) + choices_[each].text;
-        choices.push_back(choice(choices.size(), text, logprobs_of(choices_[each].scores, offset), choices_[each].end));
+        Json told = choice(choices.size(), text, logprobs_of(choices_[each].scores, offset), choices_[each].end);
+        tell_state(each, told);
+        choices.push_back(std::move(told));
       }
     Json body = frame(std::move(choices));
     body["usage"] = usage().json();

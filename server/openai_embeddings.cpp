@@ -65,7 +65,7 @@ HttpResponse spell(const Spelling& as, const std::vector<std::vector<float>>& ro
 class EmbeddingAnswer final : public internal::TextAnswer {
  public:
   EmbeddingAnswer(ExchangePointer exchange, std::size_t texts, Spelling as)
-      : TextAnswer(std::move(exchange), texts, false), as_(std::move(as)) {}
+      : TextAnswer(std::move(exchange), texts, {}), as_(std::move(as)) {}
 
  private:
   std::string events(std::size_t, const models::TextChunk&) override { return {}; }

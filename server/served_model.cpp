@@ -3,6 +3,7 @@
 #include "server/served_model.hpp"
 
 #include "server/access.hpp"
+#include "server/request_log.hpp"
 
 #include "mesh/mesh_access.hpp"
 #include "mesh/network/graph.hpp"
@@ -54,6 +55,7 @@ ModelDescription describe(std::string name, std::string file, const models::Lang
   out.bytes = weights.allocated_bytes();
   for (const auto& each : weights.parameters())
     out.parameters += std::uint64_t{each.spec->out} * std::max<std::size_t>(each.spec->in, 1);
+  out.digest = models::digest_of(model);
   return out;
 }
 
@@ -97,7 +99,8 @@ std::size_t ServedModel::waiting() const {
 
 void ServedModel::submit(TextJob job) {
   std::optional<HttpResponse> refusal;
-  if (!job.texts.empty()) job.priority = job.texts.front().priority;
+  if (!job.texts.empty()) job.priority = job.texts.front().priority, job.deadline = job.texts.front().deadline;
+  if (options_.log) job.receiver = options_.log->record(std::move(job.receiver), job.texts, description_);
   if (options_.isolates_keys)
     for (models::TextRequest& each : job.texts)
       each.tenant = std::string(shown_key(job.exchange->request)) + '\n' + each.tenant;
@@ -213,10 +216,21 @@ bool ServedModel::is_gone(Running& request) {
     counters_.cancelled_queued.fetch_add(1, std::memory_order_relaxed);
     return true;
   }
+  if (is_late(request)) return true;
   if (Clock::now() - request.queued < options_.longest_wait) return false;
   counters_.timed_out.fetch_add(1, std::memory_order_relaxed);
   request.job.receiver->fail(
       error_response(503, "unavailable_error", "model '" + name() + "': this request waited too long for others"));
+  return true;
+}
+
+/// Answers a request whose deadline is past.
+bool ServedModel::is_late(Running& request) {
+  if (!request.job.deadline || Clock::now() < *request.job.deadline) return false;
+  counters_.timed_out.fetch_add(1, std::memory_order_relaxed);
+  const char* const far = request.has_begun ? "the text was not whole" : "the text was not begun";
+  request.job.receiver->fail(error_response(
+      504, "timeout_error", "model '" + name() + "': the request's timeout is over, " + far, "deadline_exceeded"));
   return true;
 }
 
@@ -262,11 +276,11 @@ void ServedModel::look_at_queue() {
   queue_.splice(queue_.begin(), kept);
 }
 
-/// The first of the lowest priority number, or the first. @pre mutex_ is held
+/// The first of the lowest priority number and the nearest deadline, or the first. @pre mutex_ is held
 std::list<ServedModel::Running>::iterator ServedModel::first_of_queue() {
   if (!options_.by_priority) return queue_.begin();
   return std::min_element(queue_.begin(), queue_.end(),
-                          [](const Running& a, const Running& b) { return a.priority() < b.priority(); });
+                          [](const Running& a, const Running& b) { return a.rank() < b.rank(); });
 }
 
 /// The request whose next text gets the next free slot; null: there is none. Those that were begun come before others
@@ -274,7 +288,7 @@ std::list<ServedModel::Running>::iterator ServedModel::first_of_queue() {
 ServedModel::Running* ServedModel::next_to_begin() {
   Running* best = nullptr;
   const auto precedes = [&](const Running& each) {
-    return !best || (options_.by_priority && each.priority() < best->priority());
+    return !best || (options_.by_priority && each.rank() < best->rank());
   };
   for (Running& each : running_)
     if (each.waits() && precedes(each)) best = &each;
@@ -356,6 +370,10 @@ void ServedModel::look_after() {
     if (each.is_ended) continue;
     if (each.job.exchange->is_cancelled()) {
       count_cancelled(each);
+      each.is_ended = true;
+      continue;
+    }
+    if (!each.is_written && is_late(each)) {
       each.is_ended = true;
       continue;
     }

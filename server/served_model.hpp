@@ -3,6 +3,7 @@
 #pragma once
 
 #include "models/language_model.hpp"
+#include "models/model_digest.hpp"
 #include "models/text_engine.hpp"
 #include "server/http_exchange.hpp"
 #include "server/latency_histogram.hpp"
@@ -31,6 +32,7 @@ struct ModelDescription {
   std::int64_t created = 0;
   std::size_t vocabulary = 0, context = 0, trained_context = 0, width = 0, slots = 0;
   std::uint64_t parameters = 0, bytes = 0;
+  models::ModelDigest digest{};
 };
 
 /// State of a model's slots as its thread published it last.
@@ -80,12 +82,16 @@ struct TextJob {
   std::vector<models::TextRequest> texts;
   std::shared_ptr<TextReceiver> receiver;
   std::string label;  ///< under which it can be ended; empty: the exchange's id
-  int priority = 0;   ///< lower ones come first; `submit` sets that of the texts
+  int priority = 0;   ///< lower ones come first; `submit` sets that of the texts, and their deadline
+  std::optional<std::chrono::steady_clock::time_point> deadline{};  ///< when the request ends, whatever it has
 };
 
+class RequestLog;
+
 /// A language model with a thread and a bounded queue. The texts of all requests that have a slot are written together;
-/// requests get slots in the order in which they came, or by priority: then a text gives its slot to one of a lower
-/// number, and goes on when one is free again.
+/// requests get slots in the order in which they came, or by priority and of one priority by deadline: then a text
+/// gives its slot to one of a lower number, and goes on when one is free again. A request whose deadline is past is
+/// answered by 504 instead, begun or not.
 /// @exact a text is a function of model and request, whatever else is served
 /// @thread any
 class ServedModel {
@@ -96,7 +102,8 @@ class ServedModel {
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
     std::optional<NumaNode> node{};                  ///< that its thread stays on
     bool by_priority = false;
-    bool isolates_keys = false;  ///< texts never go on from those that another key began
+    bool isolates_keys = false;         ///< texts never go on from those that another key began
+    std::shared_ptr<RequestLog> log{};  ///< of texts that were written; null: none
   };
   /// The model, and one that guesses what it will write, where there is one.
   struct Loaded {
@@ -117,6 +124,7 @@ class ServedModel {
   bool takes_priorities() const noexcept { return options_.by_priority; }
   const ModelCounters& counters() const noexcept { return counters_; }
   const std::optional<NumaNode>& node() const noexcept { return options_.node; }
+  const RequestLog* log() const noexcept { return options_.log.get(); }
   std::shared_ptr<const ModelStatistics> statistics() const;
   std::size_t waiting() const;
 
@@ -148,6 +156,9 @@ class ServedModel {
     Clock::time_point heard{};
 
     int priority() const { return job.priority; }
+    std::pair<int, Clock::time_point> rank() const {
+      return {job.priority, job.deadline.value_or(Clock::time_point::max())};
+    }
     bool waits() const { return !is_ended && (next_text < job.texts.size() || !suspended.empty()); }
   };
   /// The text that a slot writes.
@@ -162,6 +173,7 @@ class ServedModel {
   bool wait_for_work();
   void look_at_queue();
   bool is_gone(Running& request);
+  bool is_late(Running& request);
   void admit();
   bool make_room();
   Running* next_to_begin();

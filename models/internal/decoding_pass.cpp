@@ -203,12 +203,22 @@ void DecodingPass::run(scheduler::Team* team, const mesh::WeightStore& weights, 
     parallel = kernels::ParallelOptions{kernels::ParallelFor(*team), threads, workspace_stride_, sharing_.grain_size};
   }
   stream_.set_parallel(parallel ? &*parallel : nullptr);
-  run(stream_, weights, memory, layers);
+  if (memory.runs.empty()) {
+    run(stream_, weights, memory, layers);
+  } else {
+    RaggedStream ragged(stream_, memory.runs);
+    run_layers(ragged, weights, memory, layers, &ragged);
+  }
   stream_.set_parallel(nullptr);
 }
 
 void DecodingPass::run(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory,
                        Layers layers) {
+  run_layers(stream, weights, memory, layers, nullptr);
+}
+
+void DecodingPass::run_layers(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory,
+                              Layers layers, RaggedStream* ragged) {
   const std::size_t row = memory.row, rows = memory.rows;
   for (const mesh::NodeId id : graph_->order()) {
     const mesh::Node& node = graph_->nodes()[id];
@@ -230,6 +240,7 @@ void DecodingPass::run(kernels::OpStream& stream, const mesh::WeightStore& weigh
     args.state = memory.states.at(memory.side, id).view(memory.first, rows);
     args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
     args.workspace = workspace_.data();
+    if (ragged) ragged->enter(args.next_state);
     node.layer->forward(stream, args);
   }
 }

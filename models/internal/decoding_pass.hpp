@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "models/internal/ragged_stream.hpp"
 #include "models/internal/zeroed_pages.hpp"
 
 #include "mesh/layers/tokenwise_state.hpp"
@@ -142,9 +143,11 @@ class DecodingPass {
 
   /// Memory of sequences: the states of `rows` of them, from `first` on, on `side` before a run and on the other after
   /// it; and the row of the pass that the first of them has.
+  /// Or `rows` rows of any sequences, from row 0 on, as `runs` say. @pre with runs: tokens() == 1 and are_tokenwise()
   struct Memory {
     SequenceStates& states;
     std::size_t side = 0, first = 0, rows = 1, row = 0;
+    std::span<const SequenceRun> runs{};
   };
   /// Layers of a run: all; all but those that make the logits; or these alone, from the features of `take_features`.
   enum class Layers { all, body, head };
@@ -171,6 +174,8 @@ class DecodingPass {
     Rows y, x, z, cache;
   };
   DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing, Logits logits);
+  void run_layers(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory, Layers layers,
+                  RaggedStream* ragged);
 
   std::unique_ptr<mesh::Graph> graph_;
   std::size_t tokens_, workspace_stride_;

@@ -67,7 +67,11 @@ struct TextEngine::Parts {
   void read(std::size_t at, bool is_alone, const Give& give);
   void decode(std::span<const std::size_t> writers, const Give& give);
   std::vector<text::TokenId> guess(std::size_t at, std::size_t writers);
-  void verify(std::size_t at, const std::vector<text::TokenId>& guesses, const Give& give);
+  struct Written;
+  void judge(std::size_t at, std::span<const text::TokenId> tokens,
+             const std::function<std::span<const float>(std::size_t)>& logits, const Give& give);
+  void verify(const Written& text, const Give& give);
+  void verify(std::span<const Written> texts, const Give& give);
   std::string stop_of(const internal::EngineText& text) const;
   bool is_end(text::TokenId id) const {
     return std::find(model.ends.begin(), model.ends.end(), id) != model.ends.end();

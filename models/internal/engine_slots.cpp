@@ -98,7 +98,8 @@ void TextEngine::Parts::share_memory() {
   for (EngineSlot& each : places) order.push_back(&each);
   const auto rank = [](const EngineSlot* of) {
     const EngineText* const text = of->text.get();
-    return text ? std::tuple(0, text->request.priority, text->number) : std::tuple(1, 0, ~of->used);
+    return text ? std::tuple(0, text->rank())
+                : std::tuple(1, std::tuple(0, EngineText::Clock::time_point{}, ~of->used));
   };
   std::sort(order.begin(), order.end(), [&](const EngineSlot* a, const EngineSlot* b) { return rank(a) < rank(b); });
   std::vector<EngineSlot*> wake;

@@ -132,13 +132,16 @@ void TextEngine::Parts::read(std::size_t at, bool is_alone, const Give& give) {
   if (is_last && has(at, number)) write(at, last, give);
 }
 
-/// Guesses for the next pass of a text; none where it goes with the others. One pass for each text with guesses reads
-/// the weights as often, so among several texts they must be many.
+/// Guesses for the next pass of a text, which it shares with the other writers.
 std::vector<text::TokenId> TextEngine::Parts::guess(std::size_t at, std::size_t writers) {
   EngineText& text = *places[at].text;
   const std::size_t left = text.request.most_tokens - text.ids.size(), room = batch.context() - places[at].taken.size();
-  const std::size_t most = DraftOptions::in_pass(std::min({text.length.next(), left - 1, room - 1}));
-  if (most == 0 || (writers > 1 && most < writers)) return {};
+  const std::size_t share = DecodingBatch::kMostTogether / writers;  // the text's last token counted in
+  if (share == 0) return {};
+  // A text alone has passes of a few lengths.
+  const auto fit = [&](std::size_t guesses) { return writers == 1 ? DraftOptions::in_pass(guesses) : guesses; };
+  const std::size_t most = fit(std::min({text.length.next(), left - 1, room - 1, share - 1}));
+  if (most == 0) return {};
   const std::vector<text::TokenId> all = text.tokens(text.to_take() + 1);
   std::vector<text::TokenId> guesses;
   if (options.drafts.looks_up) guesses = repeated_after(all, most);
@@ -148,64 +151,95 @@ std::vector<text::TokenId> TextEngine::Parts::guess(std::size_t at, std::size_t 
   const auto unknown =
       std::find_if(guesses.begin(), guesses.end(), [this](text::TokenId id) { return id >= batch.vocabulary(); });
   guesses.erase(unknown, guesses.end());
-  guesses.resize(DraftOptions::in_pass(guesses.size()));
+  guesses.resize(fit(guesses.size()));
   return guesses;
 }
 
-/// Takes a text's last token and guesses of the next ones in one pass. The sampler draws after each as it would without
-/// them, and as long as it draws what was guessed, the logits are those of the text.
-void TextEngine::Parts::verify(std::size_t at, const std::vector<text::TokenId>& guesses, const Give& give) {
+/// Writes on behind a text's last token and guesses of the next ones, which a pass took. The sampler draws after each
+/// as it would without them, and as long as it draws what was guessed, the logits are those of the text.
+void TextEngine::Parts::judge(std::size_t at, std::span<const text::TokenId> tokens,
+                              const std::function<std::span<const float>(std::size_t)>& logits, const Give& give) {
   EngineText& text = *places[at].text;
   const std::uint64_t number = text.number;
-  std::vector<text::TokenId> tokens{text.ids.back()};
-  tokens.insert(tokens.end(), guesses.begin(), guesses.end());
-  const auto logits = batch.accept_each(at, tokens);
-  if (!logits) return fail_text(at, fail(logits.error()), give);
-  const std::size_t width = batch.vocabulary();
-  text.times.guessed += guesses.size();
+  const std::size_t guesses = tokens.size() - 1;
+  text.times.guessed += guesses;
   std::size_t right = 0;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const auto row = logits->subspan(i * width, width);
+    const auto row = logits(i);
     took(at, {&tokens[i], 1});
     if (const Status fine = check_logits(row, places[at].taken.size() - 1); !fine) {
       fail_text(at, fine, give);
       break;
     }
     write(at, row, give);
-    if (!has(at, number) || i == guesses.size() || text.ids.back() != guesses[i]) break;
+    if (!has(at, number) || i == guesses || text.ids.back() != tokens[i + 1]) break;
     ++right;
     ++text.times.guessed_right;
   }
-  if (has(at, number)) text.length.tell(guesses.size(), right);
-  cut(at, places[at].taken.size());
+  if (has(at, number) && guesses > 0) text.length.tell(guesses, right);
+}
+
+/// Texts and the tokens that the next pass takes of each: the last one, and guesses.
+struct TextEngine::Parts::Written {
+  std::size_t at = 0;
+  std::uint64_t number = 0;
+  std::vector<text::TokenId> tokens;
+};
+
+/// One text alone.
+void TextEngine::Parts::verify(const Written& text, const Give& give) {
+  const auto logits = batch.accept_each(text.at, text.tokens);
+  if (!logits) return fail_text(text.at, fail(logits.error()), give);
+  const std::size_t width = batch.vocabulary();
+  judge(
+      text.at, text.tokens, [&](std::size_t i) { return logits->subspan(i * width, width); }, give);
+  cut(text.at, places[text.at].taken.size());
+}
+
+/// Several, in one pass.
+void TextEngine::Parts::verify(std::span<const Written> texts, const Give& give) {
+  std::vector<DecodingBatch::Run> runs;
+  for (const Written& each : texts) runs.push_back({each.at, each.tokens, {}});
+  const Status done = batch.accept_together(runs);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto& [at, number, tokens] = texts[i];
+    if (has(at, number)) {
+      if (done)
+        judge(
+            at, tokens, [&](std::size_t t) { return runs[i].logits[t]; }, give);
+      else
+        fail_text(at, done, give);
+    }
+    if (done) cut(at, places[at].taken.size());  // also of a text that another one's reader has dropped
+  }
 }
 
 /// The next token of each of these texts, or several where they were guessed.
 void TextEngine::Parts::decode(std::span<const std::size_t> writers, const Give& give) {
-  std::vector<DecodingBatch::Step> steps;
-  std::vector<std::pair<std::size_t, std::vector<text::TokenId>>> guessed;
-  std::vector<std::uint64_t> numbers(places.size());
+  std::vector<Written> texts;
+  bool is_guessed = false;
   for (const std::size_t at : writers) {
-    numbers[at] = places[at].text->number;
-    std::vector<text::TokenId> guesses;
-    if (options.drafts.is_on()) guesses = guess(at, writers.size());
-    if (guesses.empty())
-      steps.push_back({.sequence = at, .id = places[at].text->ids.back()});
-    else
-      guessed.emplace_back(at, std::move(guesses));
+    Written& text = texts.emplace_back(Written{at, places[at].text->number, {places[at].text->ids.back()}});
+    if (!options.drafts.is_on()) continue;
+    const auto guesses = guess(at, writers.size());
+    text.tokens.insert(text.tokens.end(), guesses.begin(), guesses.end());
+    is_guessed = is_guessed || !guesses.empty();
   }
+  if (is_guessed && texts.size() == 1) return verify(texts[0], give);
+  if (is_guessed) return verify(texts, give);
+  std::vector<DecodingBatch::Step> steps;
+  for (const Written& each : texts) steps.push_back({.sequence = each.at, .id = each.tokens[0]});
   const Status done = batch.step(steps);
   for (const DecodingBatch::Step& each : steps)
     if (done) took(each.sequence, {&each.id, 1});
-  for (const DecodingBatch::Step& each : steps) {
-    if (!has(each.sequence, numbers[each.sequence])) continue;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const DecodingBatch::Step& each = steps[i];
+    if (!has(each.sequence, texts[i].number)) continue;
     if (done && each.outcome)
       write(each.sequence, each.logits, give);
     else
       fail_text(each.sequence, done ? each.outcome : done, give);
   }
-  for (const auto& [at, guesses] : guessed)
-    if (has(at, numbers[at])) verify(at, guesses, give);
 }
 
 }  // namespace weft::models

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace weft::models::internal {
@@ -42,6 +43,10 @@ struct EngineText {
   TextTimes times{};
   Clock::time_point begun = Clock::now(), prompted{};
 
+  /// The least comes first: priority, deadline (none is last), order of beginnings.
+  std::tuple<int, Clock::time_point, std::uint64_t> rank() const noexcept {
+    return {request.priority, request.deadline.value_or(Clock::time_point::max()), number};
+  }
   /// Tokens that a slot must have taken before the next one is drawn, but for the last of `ids`.
   std::size_t to_take() const noexcept { return request.prompt.size() + (ids.empty() ? 0 : ids.size() - 1); }
   /// The first `count` tokens, prompt first.

@@ -3,6 +3,7 @@
 #include "server/internal/sampling.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <limits>
 #include <random>
 #include <utility>
@@ -143,6 +144,16 @@ Status read_priority(JsonReader& body, int& to) {
   return fail(Errc::out_of_range, "priority: expected a whole number");
 }
 
+/// "timeout": seconds from now on that the answer may take.
+Status read_timeout(JsonReader& body, models::TextRequest& to) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kLongest = 7 * 86400, kShortest = 0.001;
+  if (!given(body, "timeout")) return {};
+  WEFT_TRY(const double seconds, number_or(body, "timeout", 0, kShortest, kLongest));
+  to.deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  return {};
+}
+
 }  // namespace
 
 Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, models::TextRequest& to) {
@@ -160,7 +171,9 @@ Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, 
   WEFT_TRY(to.reuses, boolean_or(body, "cache_prompt", to.reuses));
   constexpr std::size_t kLongestSalt = 256;
   WEFT_TRY(to.tenant, string_or(body, "cache_salt", "", kLongestSalt));
+  WEFT_TRY(to.wants_state, boolean_or(body, "return_state_hash", false));
   WEFT_CHECK(read_priority(body, to.priority));
+  WEFT_CHECK(read_timeout(body, to));
   return read_stops(body, to.stops);
 }
 

@@ -30,6 +30,7 @@ void TextAnswer::take(std::size_t text, models::TextChunk part) {
     choice.end = part.end;
     choice.stop = part.stop;
     choice.times = part.times;
+    choice.state = part.state;
   }
   if (!stream_) return;
   kept_ += events(text, part);

@@ -7,6 +7,7 @@
 #include "core/json.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,11 @@ namespace weft::server::internal {
 /// made of this one.
 class TextAnswer : public TextReceiver, public std::enable_shared_from_this<TextAnswer> {
  public:
-  TextAnswer(ExchangePointer exchange, std::size_t texts, bool streams)
-      : choices_(texts), exchange_(std::move(exchange)), streams_(streams) {}
+  struct Form {
+    bool streams = false, tells_state = false;
+  };
+  TextAnswer(ExchangePointer exchange, std::size_t texts, Form form)
+      : choices_(texts), exchange_(std::move(exchange)), streams_(form.streams), tells_state_(form.tells_state) {}
 
   void begin() override;
   void take(std::size_t text, models::TextChunk part) override;
@@ -35,7 +39,12 @@ class TextAnswer : public TextReceiver, public std::enable_shared_from_this<Text
     std::vector<float> features;
     models::TextChunk::End end = models::TextChunk::End::none;
     models::TextTimes times;
+    std::optional<Hash128> state;
   };
+  /// Adds "state_hash" to what is told of a text that has ended, where it was asked for.
+  void tell_state(std::size_t text, Json& of) const {
+    if (tells_state_ && choices_[text].state) of["state_hash"] = to_string(*choices_[text].state);
+  }
 
   /// Events at the beginning; of a part, which is in its choice already; at the end.
   virtual std::string opening() { return {}; }
@@ -52,7 +61,7 @@ class TextAnswer : public TextReceiver, public std::enable_shared_from_this<Text
   bool flush();
 
   const ExchangePointer exchange_;
-  const bool streams_;
+  const bool streams_, tells_state_;
   std::shared_ptr<HttpStream> stream_;
   std::string kept_;  // events for which there was no room
   bool is_ending_ = false;

@@ -243,7 +243,20 @@ std::int64_t unix_time() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string fingerprint(const LanguageContext& context) { return "weft-" + context.version + "-wv1"; }
+std::string fingerprint(const TextCall& call) {
+  const models::ModelDigest& digest = call.model->description().digest;
+  StateHasher both;
+  both.add(digest.weights);
+  both.add(digest.options);
+  return "weft-" + call.context.version + "-wv1-" + to_string(both.digest()).substr(0, 16);
+}
+
+Json digests_of(const LanguageContext& context, const ServedModel& model) {
+  const models::ModelDigest& digest = model.description().digest;
+  return {{"version", context.version},
+          {"model_digest", to_string(digest.weights)},
+          {"options_digest", to_string(digest.options)}};
+}
 
 const char* finish_reason(models::TextChunk::End end) {
   return end == models::TextChunk::End::length ? "length" : "stop";

@@ -72,8 +72,10 @@ struct Usage {
 Json timings_of(const models::TextTimes& times);
 std::string fresh_id(std::string_view prefix);
 std::int64_t unix_time();
-/// "weft-0.1-wv1"
-std::string fingerprint(const LanguageContext& context);
+/// "weft-0.1-wv1-" and 16 digits of the model's digests: with it, seed and request a text is the same.
+std::string fingerprint(const TextCall& call);
+/// {"version", "model_digest", "options_digest"}
+Json digests_of(const LanguageContext& context, const ServedModel& model);
 const char* finish_reason(models::TextChunk::End end);
 HttpResponse json_response(const Json& body, int status = 200);
 

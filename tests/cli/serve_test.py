@@ -18,6 +18,7 @@ import time
 import unittest
 
 WEFT = sys.argv.pop(1)
+STORIES = pathlib.Path(__file__).resolve().parents[3] / "shared/data/stories260K/derived"
 NETWORK = {"weft": 2, "name": "small", "grid": {"z": 1, "y": 1, "x": 2, "layers": 1}, "inputs": {"x": [4]},
            "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 8, "activation": "tanh", "from": ["x"]},
                       {"at": [0, 0, 1, 0], "type": "dense", "out": 3}],
@@ -145,6 +146,45 @@ class Serve(unittest.TestCase):
         code, told = refused("--port", "0", "--model-dir", str(models / "none"))
         self.assertNotEqual(code, 0)
         self.assertIn("none", told)
+
+    @unittest.skipUnless(STORIES.is_dir(), "no ../shared/data")
+    def test_texts_that_were_written_down_are_written_again(self):
+        log = self.folder / "texts.jsonl"
+
+        def replay(*words):
+            done = subprocess.run([WEFT, "replay", str(log), *map(str, words)], capture_output=True, text=True,
+                                  timeout=120)
+            return done.returncode, done.stdout, done.stderr
+
+        with Server(f"tales={STORIES}", "--port", 0, "--context", 96, "--request-log", log, "--draft-lookup") as server:
+            for body in ({"prompt": "Once upon a time", "max_tokens": 200, "n": 3, "temperature": 0.9},
+                         {"prompt": "The cat", "max_tokens": 20, "stop": ".", "frequency_penalty": 0.5}):
+                self.assertEqual(server.ask("POST", "/v1/completions", body)[0], 200)
+            self.assertEqual(server.ask("POST", "/v1/completions", {"prompt": "The cat", "timeout": 0.001})[0], 504)
+            self.assertEqual(server.end(), 143)
+        self.assertEqual(len(log.read_text().splitlines()), 4)
+        code, told, error = replay("--model", STORIES, "--threads", 2)
+        self.assertEqual(code, 0, error)
+        self.assertIn("all equal", told)
+        lines = log.read_text().splitlines()
+        changed = json.loads(lines[2])
+        changed["ids"][1] ^= 1
+        log.write_text("\n".join([lines[0], lines[1], json.dumps(changed), lines[3]]) + "\n" + lines[0][:40])
+        code, told, error = replay("--model", STORIES, "--json")
+        self.assertEqual(code, 1)
+        result = json.loads(told)
+        self.assertEqual((result["texts"], result["equal"], result["torn_bytes"]), (4, 3, 40))
+        self.assertEqual(result["differences"][0]["line"], 3)
+        self.assertTrue(result["differences"][0]["what"].startswith("token 1 is "))
+        self.assertIn("1 of 4 texts differ", error)
+        for words, why in (((), "--model"), (("--model", STORIES, "--verify"), "--verify"),
+                           (("--model", self.network), "small.json")):
+            code, told, error = replay(*words)
+            self.assertNotEqual(code, 0)
+            self.assertIn(why, error)
+            self.assertEqual(told, "")
+        log.write_text("no json\n")
+        self.assertIn("texts.jsonl:1", replay("--model", STORIES)[2])
 
     def test_a_full_disk_is_told_and_others_go_on(self):
         disk = self.folder / "disk"

@@ -14,6 +14,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <tuple>
 
 namespace weft::models::decoding_batch_test {
@@ -280,6 +281,77 @@ TEST(DecodingBatch, GivesTheLogitsAfterEachTokenOfAPass) {
   }
 }
 
+/// Four sequences take tokens in passes of runs of any lengths, with sequences left out and rolled back between them.
+void expect_runs(const mesh::Mesh& mesh, std::size_t vocabulary, const std::string& name) {
+  constexpr std::size_t kContext = 60, kSequences = 4;
+  auto batch = DecodingBatch::begin(mesh, kSequences, kContext), plain = DecodingBatch::begin(mesh, 1, kContext);
+  ASSERT_TRUE(batch && plain) << name;
+  std::vector<std::vector<text::TokenId>> ids;
+  std::vector<std::vector<Bits>> wanted;
+  std::vector<std::string> states;
+  for (std::size_t i = 0; i < kSequences; ++i) {
+    ids.push_back(ids_of(i + 3, kContext, vocabulary));
+    plain->restart(0);
+    wanted.push_back(one_by_one(*plain, 0, ids[i]));
+    states.push_back(to_string(plain->state_hash(0)));
+  }
+  const auto compare = [&](std::size_t sequence, std::size_t token, std::span<const float> logits) {
+    EXPECT_TRUE(bits_of(logits) == wanted[sequence][token]) << name << ", sequence " << sequence << ", token " << token;
+  };
+  std::mt19937 random(7);
+  std::size_t left = kSequences * kContext, most = 0;
+  while (left > 0) {
+    std::vector<DecodingBatch::Run> runs;
+    std::vector<DecodingBatch::Step> steps;
+    const bool is_step = random() % 4 == 0;
+    for (std::size_t i = 0; i < kSequences; ++i) {
+      const std::size_t at = batch->position(i), count = std::min<std::size_t>(random() % 9, kContext - at);
+      if (count == 0) continue;
+      if (is_step)
+        steps.push_back({i, ids[i][at]});
+      else
+        runs.push_back({i, std::span(ids[i]).subspan(at, count), {}});
+    }
+    most = std::max(most, runs.size());
+    ASSERT_TRUE(batch->accept_together(runs)) << name;
+    ASSERT_TRUE(batch->step(steps)) << name;
+    for (const auto& each : runs)
+      for (std::size_t t = 0; t < each.ids.size(); ++t)
+        compare(each.sequence, batch->position(each.sequence) - each.ids.size() + t, each.logits[t]);
+    for (const auto& each : steps) compare(each.sequence, batch->position(each.sequence) - 1, each.logits);
+    left = 0;
+    for (std::size_t i = 0; i < kSequences; ++i) {
+      const std::size_t at = batch->position(i);
+      if (at < kContext && random() % 3 == 0) ASSERT_TRUE(batch->roll_back(i, at - std::min<std::size_t>(at, 2)));
+      left += kContext - batch->position(i);
+    }
+  }
+  EXPECT_EQ(most, kSequences);
+  for (std::size_t i = 0; i < kSequences; ++i) EXPECT_EQ(to_string(batch->state_hash(i)), states[i]) << name;
+}
+
+TEST(DecodingBatch, TakesRunsOfSeveralSequencesInOnePass) {
+  if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const char* family : kFamilies) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    expect_runs(*mesh, vocabulary, family);
+  }
+}
+
+TEST(DecodingBatch, TakesRunsOnAnyNumberOfThreads) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  for (const std::size_t threads : {2u, 7u}) {
+    mesh::MeshOptions options{.threads = threads, .grain_bytes = 0, .wide = true, .wide_from = 0};
+    const auto model =
+        load_language_model(storage::real_file_system(), shared_data("stories260K/derived"), {}, options);
+    ASSERT_TRUE(model) << model.error().text();
+    expect_runs(*model->mesh, 512, std::to_string(threads) + " threads");
+  }
+}
+
 TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
   for (const char* family : kFamilies) {
@@ -349,6 +421,14 @@ TEST(DecodingBatch, RefusesWhatDoesNotFitAndGoesOn) {
   EXPECT_EQ(refused({{0, 1}, {2, 1}}), Errc::out_of_range);
   EXPECT_EQ(refused({{0, 512}}), Errc::out_of_range);
   EXPECT_EQ(refused({{0, 1}, {0, 2}}), Errc::invalid_argument);
+  const auto refused_runs = [&](std::vector<DecodingBatch::Run> runs) {
+    return batch->accept_together(runs).error().code();
+  };
+  EXPECT_EQ(refused_runs({{0, four, {}}, {1, four, {}}}), Errc::full);
+  EXPECT_EQ(refused_runs({{0, std::span(four).first(2), {}}, {0, std::span(four).first(2), {}}}),
+            Errc::invalid_argument);
+  EXPECT_EQ(refused_runs({{0, {}, {}}}), Errc::invalid_argument);
+  EXPECT_EQ(refused_runs({{2, four, {}}}), Errc::out_of_range);
   EXPECT_EQ(batch->position(0), 0u);
   EXPECT_EQ(batch->position(1), 4u);
   std::vector<DecodingBatch::Step> none;
