@@ -71,7 +71,7 @@ void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon)
       config.refuse_given(key, std::string(why));
   decoder.vocabulary = config.size("vocab_size");
   decoder.width = config.size("hidden_size");
-  decoder.blocks = config.size("num_hidden_layers", std::nullopt, 4096);
+  decoder.blocks = config.size("num_hidden_layers", std::nullopt, kMostBlocks);
   decoder.hidden = config.size("intermediate_size");
   decoder.heads = config.size("num_attention_heads", std::nullopt, 65536);
   decoder.kv_heads = config.size("num_key_value_heads", decoder.heads, 65536);

@@ -5,6 +5,7 @@
 #include "models/config_reader.hpp"
 #include "models/decoder.hpp"
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,6 +38,9 @@ const Family* find_family(std::string_view model_type);
 const Family* find_gguf_family(std::string_view architecture);
 /// "llama, mistral, ...".
 std::string family_names();
+
+/// Blocks that a model may have: its network is made before its tensors are looked for.
+inline constexpr std::size_t kMostBlocks = 4096;
 
 /// Names that llama has, and most others with it.
 std::span<const PartName> llama_parts();

@@ -20,17 +20,19 @@ constexpr std::size_t kLongestText = std::size_t{1} << 20;
 constexpr std::array<std::pair<std::string_view, TextChunk::End>, 3> kEnds{
     {{"end", TextChunk::End::end}, {"stop", TextChunk::End::stop}, {"length", TextChunk::End::length}}};
 
-/// Calls `real(name, value)`, `natural` or `flag` for each number of a sampler; biases and the seed apart.
+/// Calls `real(name, value, least, most)`, `natural(name, value)` or `flag` for each number of a sampler; biases and
+/// the seed apart.
 template <class Sampler, class Real, class Natural, class Flag>
 void visit_sampler(Sampler& of, const Real& real, const Natural& natural, const Flag& flag) {
-  real("temperature", of.temperature);
+  using Bounds = SamplerOptions;
+  real("temperature", of.temperature, 0, Bounds::kMostTemperature);
   natural("top_k", of.top_k);
-  real("top_p", of.top_p);
-  real("min_p", of.min_p);
-  real("typical_p", of.typical_p);
-  real("repetition_penalty", of.repetition_penalty);
-  real("presence_penalty", of.presence_penalty);
-  real("frequency_penalty", of.frequency_penalty);
+  real("top_p", of.top_p, 0, Bounds::kMostShare);
+  real("min_p", of.min_p, 0, Bounds::kMostShare);
+  real("typical_p", of.typical_p, 0, Bounds::kMostShare);
+  real("repetition_penalty", of.repetition_penalty, Bounds::kLeastRepetition, Bounds::kMostPenalty);
+  real("presence_penalty", of.presence_penalty, -Bounds::kMostPenalty, Bounds::kMostPenalty);
+  real("frequency_penalty", of.frequency_penalty, -Bounds::kMostPenalty, Bounds::kMostPenalty);
   natural("penalty_window", of.penalty_window);
   flag("penalizes_prompt", of.penalizes_prompt);
   natural("no_repeat_ngram", of.no_repeat_ngram);
@@ -38,7 +40,7 @@ void visit_sampler(Sampler& of, const Real& real, const Natural& natural, const 
 
 Json json_of(const SamplerOptions& sampler) {
   Json out = Json::object();
-  const auto set = [&](const char* name, const auto& value) { out[name] = value; };
+  const auto set = [&](const char* name, const auto& value, auto...) { out[name] = value; };
   const auto set_natural = [&](const char* name, std::size_t value) { out[name] = value; };
   visit_sampler(sampler, set, set_natural, set);
   out["seed"] = sampler.seed;
@@ -59,7 +61,8 @@ Status read(JsonReader& reader, SamplerOptions& to) {
       done = fail(std::move(found).error());
   };
   visit_sampler(
-      to, [&](const char* name, double& value) { take(value, reader.f64(name)); },
+      to,
+      [&](const char* name, double& value, double least, double most) { take(value, reader.f64(name, least, most)); },
       [&](const char* name, std::size_t& value) { take(value, reader.u64(name)); },
       [&](const char* name, bool& value) { take(value, reader.boolean(name)); });
   take(to.seed, reader.u64("seed"));

@@ -19,14 +19,14 @@ constexpr std::array<PartName, 10> kGpt2Parts{{{"token_embd", "wte"},
                                                {"ffn_down", "mlp.c_proj"}}};
 
 /// The value of a key that has two names: gpt2's own, and that of GGUF's metadata as others spell it.
-std::size_t size_of(ConfigReader& config, const char* own, const char* other) {
-  return config.size(!config.has(own) && config.has(other) ? other : own);
+std::size_t size_of(ConfigReader& config, const char* own, const char* other, std::size_t most = 16777216) {
+  return config.size(!config.has(own) && config.has(other) ? other : own, std::nullopt, most);
 }
 
 void describe_gpt2(ConfigReader& config, Decoder& decoder) {
   decoder.vocabulary = config.size("vocab_size");
   decoder.width = size_of(config, "n_embd", "hidden_size");
-  decoder.blocks = size_of(config, "n_layer", "num_hidden_layers");
+  decoder.blocks = size_of(config, "n_layer", "num_hidden_layers", kMostBlocks);
   decoder.heads = decoder.kv_heads = size_of(config, "n_head", "num_attention_heads");
   decoder.context = size_of(config, "n_positions", "max_position_embeddings");
   decoder.hidden = config.size(config.has("intermediate_size") ? "intermediate_size" : "n_inner", 4 * decoder.width);

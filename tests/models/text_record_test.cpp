@@ -134,6 +134,8 @@ TEST(TextRecord, RefusesWhatIsNone) {
   };
   EXPECT_EQ(refused("\"weft_text\":1", "\"weft_text\":2"),
             "log:1.weft_text: found 2, expected a whole number from 1 to 1");
+  EXPECT_NE(refused("\"temperature\":0", "\"temperature\":-1").find("log:1.request.sampler.temperature"),
+            std::string::npos);
   EXPECT_NE(refused("[1]", "[]").find("log:1.request.prompt"), std::string::npos);
   EXPECT_NE(refused("[5]", "[-5]").find("log:1.ids[0]"), std::string::npos);
   EXPECT_NE(refused(digest, "0").find("32 hexadecimal digits"), std::string::npos);

@@ -99,8 +99,8 @@ TEST(Digests, AreToldByPropertiesAndFingerprints) {
   EXPECT_EQ(told["model_digest"].text(), to_string(digest.weights));
   EXPECT_EQ(told["options_digest"].text(), to_string(digest.options));
   const std::string fingerprint = stories.complete(kShort)["system_fingerprint"];
-  EXPECT_EQ(fingerprint.size(), std::string("weft-unknown-wv1-").size() + 16);
-  EXPECT_TRUE(fingerprint.starts_with("weft-unknown-wv1-")) << fingerprint;
+  EXPECT_EQ(fingerprint.size(), std::string("weft-test-wv1-").size() + 16);
+  EXPECT_TRUE(fingerprint.starts_with("weft-test-wv1-")) << fingerprint;
 }
 
 TEST(StateHash, IsToldOfEachTextThatAsksForIt) {
