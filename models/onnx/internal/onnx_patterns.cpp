@@ -274,7 +274,7 @@ Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
       // A norm's gains.
       const Pattern* const normed = part_of(*one_side, Kind::normed);
       const auto* const gain = std::get_if<Constant>(other);
-      if (normed && gain && is_real_type(gain->type) && !gain->shape.empty() &&
+      if (normed && gain && is_real_type(gain->type) && !gain->shape.empty() && !normed->x.shape.empty() &&
           gain->count() == normed->x.shape.back() && gain->shape.back() == gain->count()) {
         const Shape shape = tokens_of(normed->x.shape), after = normed->x.shape;
         Constant own = *gain;
