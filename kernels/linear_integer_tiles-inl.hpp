@@ -96,7 +96,7 @@ detail::StoredWeights stored_weights(const ConstWeight& w, const CodeForm& form,
 template <int kBits>
 class LinesAhead {
  public:
-  /// What follows blocks t .. t + count - 1 of panels first .. first + P - 1.
+  /// Lines that follow blocks t .. t + count - 1 of panels first .. first + P - 1.
   LinesAhead(const ConstWeight& w, std::size_t first, std::size_t P, std::size_t t, std::size_t count,
              std::size_t blocks) noexcept {
     const bool ends = t + count >= blocks;
