@@ -53,6 +53,23 @@ struct AttentionOperands {
 void attention(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
                const MatrixView& statistics, const MatrixView& next_state, float* workspace) noexcept;
 
+/// A part of `attention` for one of several threads. Units are the tokens of each head of each row, [B][heads][tokens]:
+/// shares [first, last) cut them anywhere. First attention_meet for each unit at which two shares meet, then the shares
+/// in any order and on any threads, each with a workspace of its own, then attention_end.
+struct AttentionShare {
+  std::size_t first, last;
+};
+std::size_t attention_units(const AttentionShape& shape, std::size_t rows) noexcept;
+/// Cost of all units in multiply-adds, by the keys that the sessions hold now.
+double attention_work(const AttentionShape& shape, const AttentionOperands& operands, std::size_t rows) noexcept;
+void attention_meet(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& next_state,
+                    std::size_t unit) noexcept;
+void attention_share(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
+                     const MatrixView& statistics, const MatrixView& next_state, AttentionShare share,
+                     float* workspace) noexcept;
+void attention_end(const AttentionShape& shape, const AttentionOperands& operands,
+                   const MatrixView& next_state) noexcept;
+
 /// Errors that backward reads, and gradients that it writes.
 struct AttentionGradients {
   ConstMatrixView dy;           // as y

@@ -10,6 +10,7 @@
 #define WEFT_KERNELS_LINEAR_INTEGER_TILES_INL
 #endif
 
+#include "kernels/isa.hpp"
 #include "kernels/linear_integer_parts-inl.hpp"
 
 WEFT_ISA_BEGIN();
@@ -78,17 +79,45 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
 /// True when tiles can read the codes where they are, and do better so.
 template <int kBits, bool kLaneZero>
 bool reads_stored(const ConstWeight& w, std::size_t parts) noexcept {
-  return kBits == 8 && !kLaneZero && parts <= kStoredParts && w.in % kScaleBlock == 0;
+  return (kBits == 8 || kBits == 4) && !kLaneZero && parts <= kStoredParts && w.in % kScaleBlock == 0;
 }
 
 /// Panels from `first` on, their blocks from t on.
-template <bool kBlockScale>
+template <int kBits, bool kBlockScale>
 detail::StoredWeights stored_weights(const ConstWeight& w, const CodeForm& form, std::size_t first,
                                      std::size_t t) noexcept {
   const std::size_t blocks = w.in / kScaleBlock, at = first * blocks + t;
-  return {static_cast<const std::uint32_t*>(w.codes) + at * kBlockWords * kPanelWidth,
+  return {static_cast<const std::uint32_t*>(w.codes) + at * kBits * kPanelWidth,
           kBlockScale ? static_cast<const float*>(w.scales) + at * kPanelWidth : nullptr, blocks, form.flip};
 }
+
+/// Memory's lines of the blocks that will be read next, of P panels side by side: asked for while rows meet those
+/// before.
+template <int kBits>
+class LinesAhead {
+ public:
+  /// Lines that follow blocks t .. t + count - 1 of panels first .. first + P - 1.
+  LinesAhead(const ConstWeight& w, std::size_t first, std::size_t P, std::size_t t, std::size_t count,
+             std::size_t blocks) noexcept {
+    const bool ends = t + count >= blocks;
+    const std::size_t words = panel_words(kBits, w.in), panel = ends ? first + P : first, block = ends ? 0 : t + count;
+    if (is_prefetch_costly() || panel + P > panel_count(w.out)) return;
+    panels_ = P;
+    panel_lines_ = std::min(count, blocks - block) * kBits;
+    stride_ = words * kPanelWidth;
+    from_ = static_cast<const std::uint32_t*>(w.codes) + (panel * words + block * kBits) * kPanelWidth;
+  }
+  /// Share `i` of `shares`.
+  void ask(std::size_t i, std::size_t shares) const noexcept {
+    const std::size_t begin = panel_lines_ * i / shares, end = panel_lines_ * (i + 1) / shares;
+    for (std::size_t p = 0; p < panels_; ++p)
+      for (std::size_t line = begin; line < end; ++line) __builtin_prefetch(from_ + p * stride_ + line * kPanelWidth);
+  }
+
+ private:
+  const std::uint32_t* from_ = nullptr;
+  std::size_t panels_ = 0, panel_lines_ = 0, stride_ = 0;
+};
 
 /// Parts [begin, end) against panels first .. first + P - 1.
 template <int kBits, bool kBlockScale, bool kLaneZero>
@@ -101,18 +130,20 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const std::size_t blocks = kTileBlocks * kTilePanels / P;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
   const auto pass = [&](const auto* tiles, const auto& weights, std::size_t t, std::size_t count) {
+    const LinesAhead<kBits> ahead(w, first, P, t, count, x.blocks);
     for (std::size_t part = begin; part < end; ++part) {
       const std::size_t R = x.rows_of(part), at = t * R;
+      ahead.ask(part - begin, end - begin);
       tiles[R - 1](weights, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
                    x.zero_terms_of(part) + at, totals_of(x.first_row(part)));
     }
   };
   const detail::StoredTile* const stored =
-      reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(P) : nullptr;
+      reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(kBits, P) : nullptr;
   for (std::size_t t = 0; t < x.blocks; t += blocks) {
     const std::size_t count = std::min(blocks, x.blocks - t);
     if (stored) {
-      pass(stored, stored_weights<kBlockScale>(w, form, first, t), t, count);
+      pass(stored, stored_weights<kBits, kBlockScale>(w, form, first, t), t, count);
     } else {
       unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked, hn::Zero(WordTag()));
       pass(detail::integer_tiles(kBits == 8, kLaneZero, P), unpacked, t, count);

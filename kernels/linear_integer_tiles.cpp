@@ -24,7 +24,7 @@ using detail::StoredWeights;
 using detail::TileWeights;
 
 #if !WEFT_ISA_IS_VNNI
-const StoredTile* stored_tiles(std::size_t) noexcept { return nullptr; }
+const StoredTile* stored_tiles(int, std::size_t) noexcept { return nullptr; }
 #endif
 
 #if WEFT_ISA_IS_SCALAR
@@ -62,18 +62,22 @@ class UnpackedBlocks {
 };
 
 /// Blocks from t on of P panels as they are stored.
-template <std::size_t P>
+template <int kBits, std::size_t P>
 class StoredBlocks {
  public:
   static constexpr bool kHasLaneZeros = false;
   HWY_INLINE StoredBlocks(const StoredWeights& w, std::size_t t)
-      : codes_(w.codes + t * kBlockWords * kPanelWidth),
+      : codes_(w.codes + t * kBits * kPanelWidth),
         scales_(w.scales ? w.scales + t * kPanelWidth : nullptr),
         blocks_(w.panel_blocks),
         flip_(hn::Set(WordTag(), w.flip)) {}
   HWY_INLINE Words word(std::size_t block, std::size_t i, std::size_t p) const {
-    const std::uint32_t* const panel = codes_ + p * blocks_ * kBlockWords * kPanelWidth;
-    return hn::Xor(hn::Load(WordTag(), panel + (block * kBlockWords + i) * kPanelWidth), flip_);
+    constexpr std::size_t kSub = kSubWords<kBits>;
+    const std::uint32_t* const panel = codes_ + p * blocks_ * kBits * kPanelWidth;
+    const Words word = hn::Xor(hn::Load(WordTag(), panel + (block * kBits + i / kSub) * kPanelWidth), flip_);
+    // Unrolled loops know i.
+    if constexpr (kBits == 4) return i % kSub == 0 ? four_codes<kBits, 0>(word) : four_codes<kBits, 1>(word);
+    return word;
   }
   HWY_INLINE V scale(std::size_t block, std::size_t p) const {
     return hn::Load(PanelTag(), scales_ + (p * blocks_ + block) * kPanelWidth);
@@ -156,10 +160,10 @@ void tile(const TileWeights& w, std::size_t count, const std::int8_t* q, const f
     tile_chunks<Blocks, false, P, R>(w, count, q, xs, zero_terms, totals);
 }
 
-template <std::size_t P, std::size_t R>
+template <int kBits, std::size_t P, std::size_t R>
 void stored_tile(const StoredWeights& w, std::size_t count, const std::int8_t* q, const float* xs,
                  const std::int32_t* zero_terms, float* totals) noexcept {
-  using Blocks = StoredBlocks<P>;
+  using Blocks = StoredBlocks<kBits, P>;
   if (w.scales)
     tile_chunks<Blocks, true, P, R>(w, count, q, xs, zero_terms, totals);
   else
@@ -275,14 +279,15 @@ const IntegerTile* tiles_of(std::size_t panels) noexcept {
 }
 
 #if WEFT_ISA_IS_VNNI
-template <std::size_t... I>
+template <int kBits, std::size_t... I>
 constexpr std::array<StoredTile, sizeof...(I)> make_stored_tiles(std::index_sequence<I...>) {
-  return {&stored_tile<kTilePanels, I + 1>...};
+  return {&stored_tile<kBits, kTilePanels, I + 1>...};
 }
-inline constexpr auto kStoredTiles = make_stored_tiles(std::make_index_sequence<kTileRows>());
+inline constexpr auto kStoredBytes = make_stored_tiles<8>(std::make_index_sequence<kTileRows>()),
+                      kStoredNibbles = make_stored_tiles<4>(std::make_index_sequence<kTileRows>());
 
-const StoredTile* stored_tiles(std::size_t panels) noexcept {
-  return panels == kTilePanels ? kStoredTiles.data() : nullptr;
+const StoredTile* stored_tiles(int bits, std::size_t panels) noexcept {
+  return panels != kTilePanels ? nullptr : bits == 8 ? kStoredBytes.data() : kStoredNibbles.data();
 }
 #endif
 
@@ -311,7 +316,7 @@ constexpr auto kStoredTiles = WEFT_DISPATCH(stored_tiles);
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept {
   return kIntegerTiles.get()(bytes, lane_zero, panels);
 }
-const StoredTile* stored_tiles(std::size_t panels) noexcept { return kStoredTiles.get()(panels); }
+const StoredTile* stored_tiles(int bits, std::size_t panels) noexcept { return kStoredTiles.get()(bits, panels); }
 
 }  // namespace weft::kernels::detail
 #endif

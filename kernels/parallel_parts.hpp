@@ -39,6 +39,7 @@ class ParallelParts {
   std::uint64_t count() const noexcept { return count_; }
   bool exceeds_grain(double work) const noexcept { return parallel_ && work >= parallel_->grain_size; }
   std::size_t workspace_stride() const noexcept { return parallel_ ? parallel_->workspace_stride : 0; }
+  std::size_t threads() const noexcept { return parallel_ ? parallel_->threads : 1; }
   /// Rows that keep all threads busy: then weights are not cut.
   bool has_many(std::size_t rows) const noexcept { return rows >= kManyRows * parallel_->threads; }
 
@@ -48,10 +49,16 @@ class ParallelParts {
     const std::size_t parts = parts_of(units, work);
     if (parts == 1) return body(Part{0, 0, units, 0, 0});
     ++count_;
-    const std::size_t size = units / parts, larger = units % parts;
     parallel_->parallel(parts, [&](std::size_t part) {
-      body(Part{part, part * size + std::min(part, larger), size + (part < larger ? 1 : 0), 0, 0});
+      const std::size_t first = begin_of(part, parts, units);
+      body(Part{part, first, begin_of(part + 1, parts, units) - first, 0, 0});
     });
+  }
+  /// Calls visit(unit) on this thread for each unit at which two parts of `units` meet.
+  template <class Visit>
+  void each_cut(std::size_t units, double work, const Visit& visit) const {
+    const std::size_t parts = parts_of(units, work);
+    for (std::size_t part = 1; part < parts; ++part) visit(begin_of(part, parts, units));
   }
   /// Rows, or of few rows whole cache lines of columns.
   template <class Body>
@@ -73,8 +80,14 @@ class ParallelParts {
   /// then are read once and stay in the cache of the thread that reads them.
   template <class Body>
   void outputs(std::size_t rows, std::size_t out, double work, const Body& body) {
+    if (exceeds_grain(work) && has_many(rows))
+      return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, out}); });
+    panels(rows, out, work, body);
+  }
+  /// The same, the weights in any case.
+  template <class Body>
+  void panels(std::size_t rows, std::size_t out, double work, const Body& body) {
     if (!exceeds_grain(work)) return body(Part{0, 0, rows, 0, out});
-    if (has_many(rows)) return units(rows, work, [&](const Part& p) { body(Part{p.index, p.row, p.rows, 0, out}); });
     units(panel_count(out), work, [&](const Part& p) {
       const std::size_t o = p.row * kPanelWidth;
       body(Part{p.index, 0, rows, o, std::min(out, o + p.rows * kPanelWidth) - o});
@@ -83,6 +96,9 @@ class ParallelParts {
 
  private:
   static constexpr std::size_t kManyRows = 64;
+  static std::size_t begin_of(std::size_t part, std::size_t parts, std::size_t units) noexcept {
+    return part * (units / parts) + std::min(part, units % parts);
+  }
   std::size_t parts_of(std::size_t units, double work) const noexcept {
     return units > 1 && exceeds_grain(work) ? std::min(units, parallel_->threads) : 1;
   }

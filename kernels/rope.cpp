@@ -6,6 +6,7 @@
 
 #include "kernels/foreach_isa.hpp"
 #include "kernels/internal/position.hpp"
+#include "kernels/internal/rope_rows.hpp"
 #include "kernels/rows-inl.hpp"
 
 #include <algorithm>
@@ -58,11 +59,8 @@ void rope(const Rope& rope, std::size_t tokens, const ConstMatrixView& x, const 
   for (std::size_t b = 0; b < x.rows; ++b) {
     const std::uint64_t from = state.data ? detail::read_position(state.row(b)) : 0;
     for (std::size_t t = 0; t < tokens; ++t) {
-      const float* row = workspace;
-      if (from + t < rope.table_positions)
-        row = rope.table + (from + t) * 2 * n;
-      else
-        rope_row(rope, from + t, workspace);
+      const float* const row = from + t < rope.table_positions ? rope.table + (from + t) * 2 * n
+                                                               : detail::known_rope_row(rope, from + t, workspace);
       for (std::size_t i = t * width; i < (t + 1) * width; i += rope.head_dim) {
         rotate(rope.pairs, n, row, row + n, transposed ? -1.0f : 1.0f, x.row(b) + i, y.row(b) + i);
         if (x.data != y.data) std::copy_n(x.row(b) + i + n, rest, y.row(b) + i + n);

@@ -90,10 +90,28 @@ typename T::Code packed_code(const std::byte* from, std::size_t i) noexcept {
   }
 }
 
+/// Rows of `units` each, [out][units], to panels of 16 rows.
+template <class Unit>
+void import_units(const std::byte* from, std::size_t out, std::size_t units, Unit* to) noexcept {
+  for (std::size_t first = 0; first < out; first += kPanelWidth) {
+    const std::byte* const rows = from + first * units * sizeof(Unit);
+    const std::size_t width = std::min(kPanelWidth, out - first);
+    for (std::size_t i = 0; i < units; ++i, to += kPanelWidth) {
+      for (std::size_t lane = 0; lane < width; ++lane)
+        std::memcpy(to + lane, rows + (lane * units + i) * sizeof(Unit), sizeof(Unit));
+      for (std::size_t lane = width; lane < kPanelWidth; ++lane) to[lane] = Unit{};
+    }
+  }
+}
+
 template <class T>
 void import_codes(const std::byte* from, const Weight& to) noexcept {
   using Place = CodePlace<T>;
   const Place place(to.in);
+  // Rows of whole units hold them as they stand in memory.
+  if (to.in % Place::kPerUnit == 0)
+    return import_units(from, to.out, place.units, static_cast<typename Place::Unit*>(to.codes));
+  std::memset(to.codes, 0, weight_bytes(ConstWeight(to).encoding(), to.out, to.in).codes);
   auto* units = static_cast<typename Place::Unit*>(to.codes);
   for (std::size_t o = 0, i = 0; o < to.out; ++o)
     for (std::size_t k = 0; k < to.in; ++k, ++i) {
@@ -111,6 +129,8 @@ void copy_groups(const ConstWeight& w, const void* elements, std::byte* to) noex
 }
 template <class Element>
 void place_groups(const std::byte* from, const Weight& w, void* elements) noexcept {
+  if (w.granularity == Granularity::block32)
+    return import_units(from, w.out, row_scales(w.granularity, w.in), static_cast<Element*>(elements));
   for_each_group(w, [&](std::size_t o, std::size_t k) {
     std::memcpy(static_cast<Element*>(elements) + scale_index(w.granularity, w.in, o, k), from, sizeof(Element));
     from += sizeof(Element);
@@ -134,12 +154,20 @@ Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
   using Word = std::conditional_t<sizeof(Scale) == 8, std::uint64_t, std::uint32_t>;
   constexpr Word kSmallest = Word{1} << (std::numeric_limits<Scale>::digits - 1);
   constexpr Word kInfinity = std::bit_cast<Word>(std::numeric_limits<Scale>::infinity());
-  for (std::size_t i = 0; i < from.scales.size() / sizeof(Scale); ++i) {
+  const auto is_bad = [&](std::size_t i) {
     Word word;
     std::memcpy(&word, from.scales.data() + i * sizeof word, sizeof word);
-    if (word < kSmallest || word >= kInfinity) {
+    return word - kSmallest >= kInfinity - kSmallest;
+  };
+  const std::size_t scales = from.scales.size() / sizeof(Scale);
+  unsigned bad = 0;
+  for (std::size_t i = 0; i < scales; ++i) bad |= is_bad(i);
+  for (std::size_t i = 0; bad != 0 && i < scales; ++i) {
+    if (is_bad(i)) {
+      Scale scale;
+      std::memcpy(&scale, from.scales.data() + i * sizeof scale, sizeof scale);
       char number[32];
-      std::snprintf(number, sizeof number, "%g", static_cast<double>(std::bit_cast<Scale>(word)));
+      std::snprintf(number, sizeof number, "%g", static_cast<double>(scale));
       return fail(Errc::corrupt, "scale " + std::to_string(i) + " of " + describe(w) + " is " + number +
                                      ", not a positive normal number");
     }
@@ -155,12 +183,31 @@ Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
   return {};
 }
 
+/// True when one of n codes is the pattern of a lone highest bit, 64 bits of codes at a time; those after the last
+/// whole 64 bits are left out. Some group of a word is 0 exactly if (word - low bits) & ~word has a high bit.
+template <class T>
+bool has_lone_high_bit(const std::byte* from, std::size_t n) noexcept {
+  constexpr std::uint64_t kLow = ~std::uint64_t{0} / ((1u << T::bits) - 1), kHigh = kLow << (T::bits - 1);
+  std::uint64_t found = 0;
+  for (std::size_t i = 0; i < n * T::bits / 64; ++i) {
+    std::uint64_t word;
+    std::memcpy(&word, from + i * sizeof word, sizeof word);
+    word ^= kHigh;
+    found |= (word - kLow) & ~word & kHigh;
+  }
+  return found != 0;
+}
+
 template <class T>
 Status check_codes(const std::byte* from, const Weight& w) {
   const std::size_t n = w.out * w.in;
   // The one pattern of a signed type that stands for nothing; of other types every pattern is a code.
+  constexpr bool kIsNarrow = std::is_same_v<typename T::Number, std::int64_t> && T::bits <= 8 && T::bits > 1;
+  std::size_t sound = 0;
+  if constexpr (kIsNarrow)
+    if (!has_lone_high_bit<T>(from, n)) sound = n * T::bits / 64 * 64 / T::bits;
   if constexpr (std::is_same_v<typename T::Number, std::int64_t>)
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = sound; i < n; ++i)
       if (!T::is_code(packed_code<T>(from, i)))
         return fail(Errc::corrupt, "code " + std::to_string(i) + " of " + describe(w) + " is " +
                                        std::to_string(T::decode(packed_code<T>(from, i))) +
@@ -214,7 +261,6 @@ Status import_weight(const ConstOrderedWeight& from, const Weight& to) {
     using T = decltype(type);
     if constexpr (T::scale_rule != numeric::ScaleRule::none) WEFT_CHECK(check_groups<T>(from, to));
     WEFT_CHECK(check_codes<T>(from.codes.data(), to));
-    if (stored.codes != 0) std::memset(to.codes, 0, stored.codes);
     if (stored.scales != 0) std::memset(to.scales, 0, stored.scales);
     if (stored.zero_points != 0) std::memset(to.zero_points, 0, stored.zero_points);
     import_codes<T>(from.codes.data(), to);

@@ -10,12 +10,12 @@
 
 #include "scheduler/executor.hpp"
 
+#include "kernels/finite.hpp"
 #include "kernels/float_environment.hpp"
 
 #include "core/log.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <span>
@@ -36,7 +36,7 @@ constexpr std::size_t kBlock = 32, kSmallBlock = 8, kWideBlock = 128;
 }  // namespace
 
 Status check_logits(std::span<const float> logits, std::size_t position) {
-  if (std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) return {};
+  if (kernels::is_finite({logits.data(), 1, logits.size(), logits.size()})) return {};
   return fail(Errc::not_finite, "a logit after token " + std::to_string(position) + " is not finite");
 }
 

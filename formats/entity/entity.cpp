@@ -11,10 +11,14 @@
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <future>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <unordered_map>
 
 namespace weft::formats {
@@ -23,6 +27,8 @@ namespace {
 using namespace entity;
 // Pages of a mapping are given back as the hashing goes on, so that a large file never fills the memory.
 constexpr std::size_t kHashedAtOnce = std::size_t{4} << 20;
+constexpr std::size_t kForgottenFrom = std::size_t{1} << 20;
+constexpr std::size_t kHashedByOne = std::size_t{16} << 20;  // bytes that are worth a thread
 // Packed blobs up to this size are unpacked when the file is opened, larger ones when they are asked for.
 constexpr std::size_t kUnpackedAtOnce = std::size_t{1} << 20;
 
@@ -109,8 +115,10 @@ struct EntityFile::Content {
   Status check_stored(const Row& row, const std::string& digest, std::string_view what) const;
   Result<Tensor> open(Row row, UnpackedAllowance& allowance);
   Status open_packed(Tensor& blob, const Row& row);
+  Status check_hashes() const;
 
-  std::mutex mutex;  // of what follows
+  std::vector<Row> unchecked;  // those whose bytes are still to be hashed
+  std::mutex mutex;            // of what follows
   std::deque<ByteBuffer> buffers;
   std::unordered_map<std::size_t, ByteSpan> unpacked;  // by blob
 };
@@ -183,7 +191,7 @@ Status EntityFile::Content::check_stored(const Row& row, const std::string& dige
       row.blob.bytes, 1,
       [&](ByteSpan part) -> Status {
         hasher.add_bytes(part.data(), part.size());
-        file.forget(part);
+        forget(part);
         return {};
       },
       kHashedAtOnce));
@@ -196,7 +204,7 @@ Result<Tensor> EntityFile::Content::open(Row row, UnpackedAllowance& allowance) 
   WEFT_CHECK(check_blob(blob));
   if (!row.is_packed) {
     WEFT_CHECK(check_size(blob, blob.bytes.size(), blob.bytes.data() + blob.bytes.size() - 1));
-    WEFT_CHECK(check_stored(row, row.digest, "hash "));
+    unchecked.push_back(std::move(row));
     return blob;
   }
   if (!allowance.take(blob.bytes.size(), row.size))
@@ -205,6 +213,31 @@ Result<Tensor> EntityFile::Content::open(Row row, UnpackedAllowance& allowance) 
                                      ", more than a file of this size may hold");
   WEFT_CHECK(open_packed(blob, row));
   return blob;
+}
+
+/// All of `unchecked`, by several threads where there is much; the first that fails is told.
+Status EntityFile::Content::check_hashes() const {
+  std::vector<Status> checked(unchecked.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < checked.size(); i = next++)
+      checked[i] = check_stored(unchecked[i], unchecked[i].digest, "hash ");
+  };
+  std::vector<std::future<void>> helpers;
+#if !defined(__wasm__)
+  std::size_t left = 0;
+  for (const Row& row : unchecked) left += row.blob.bytes.size();
+  const std::size_t wanted = std::min<std::size_t>({std::thread::hardware_concurrency(), left / kHashedByOne, 8});
+  try {
+    while (helpers.size() + 1 < wanted) helpers.push_back(std::async(std::launch::async, work));
+  } catch (const std::system_error&) {
+    // Fewer threads do it too.
+  }
+#endif
+  work();
+  for (auto& helper : helpers) helper.get();
+  for (Status& each : checked) WEFT_CHECK(std::move(each));
+  return {};
 }
 
 Status EntityFile::Content::open_packed(Tensor& blob, const Row& row) {
@@ -252,8 +285,10 @@ Result<ByteSpan> EntityFile::Content::unpack(std::size_t i) {
   return unpacked[i] = buffers.emplace_back(*std::move(bytes));
 }
 
-/// The memory of bytes that are mapped.
+/// The memory of bytes that are mapped, if they are many: each time all threads must forget where pages were, which
+/// takes longer than to read few bytes.
 void EntityFile::Content::forget(ByteSpan bytes) const noexcept {
+  if (bytes.size() < kForgottenFrom) return;
   const ByteSpan all = file.bytes();
   const std::less<const std::byte*> before;
   if (!bytes.empty() && !before(bytes.data(), all.data()) && before(bytes.data(), all.data() + all.size()))
@@ -276,12 +311,19 @@ Status EntityFile::Content::decode(const EntityLimits& limits) {
   bool has_packed = false;
   UnpackedAllowance allowance(limits);
   tensors.reserve(rows.size());
-  for (const JsonValue& value : rows) {
-    WEFT_TRY(Row row, read_row(value, data, end));
-    has_packed |= row.is_packed;
-    WEFT_TRY(Tensor blob, open(std::move(row), allowance));
-    tensors.push_back(std::move(blob));
-  }
+  const auto read_all = [&]() -> Status {
+    for (const JsonValue& value : rows) {
+      WEFT_TRY(Row row, read_row(value, data, end));
+      has_packed |= row.is_packed;
+      WEFT_TRY(Tensor blob, open(std::move(row), allowance));
+      tensors.push_back(std::move(blob));
+    }
+    return {};
+  };
+  Status read = read_all();
+  WEFT_CHECK(check_hashes());
+  WEFT_CHECK(std::move(read));
+  unchecked = {};
   if (end != data.size()) return fail(Errc::corrupt, std::to_string(data.size() - end) + " bytes after the last blob");
   if (has_packed != (packing != Packing::none))
     return fail(Errc::corrupt, "flags say that blobs are packed, and none is");

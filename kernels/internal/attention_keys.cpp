@@ -56,6 +56,10 @@ void for_appended(const AttentionShape& shape, const Keys& keys, std::size_t kv,
   }
 }
 
+bool joins_ring(const AttentionShape& shape, const Keys& keys) noexcept {
+  return keys.end() - keys.first() <= Ring(shape).slots;
+}
+
 void append_position(const AttentionShape& shape, const Keys& keys, float* next_state) noexcept {
   std::fill_n(next_state, Ring::kHeader, 0.0f);
   write_position(keys.position() + shape.tokens, next_state);
@@ -109,6 +113,44 @@ void add_appended(const AttentionShape& shape, const Keys& keys, const float* dn
 
 std::size_t attention_state_size(const AttentionShape& shape) noexcept {
   return shape.context == 0 ? 0 : detail::Ring(shape).head(shape.kv_heads);
+}
+
+std::size_t attention_units(const AttentionShape& shape, std::size_t rows) noexcept {
+  return rows * shape.heads * shape.tokens;
+}
+
+double attention_work(const AttentionShape& shape, const AttentionOperands& operands, std::size_t rows) noexcept {
+  // Of one token, to read a key takes longer than to multiply it.
+  const double each = (shape.tokens == 1 ? 6.0 : 2.0) * static_cast<double>(attention_units(shape, 1) * shape.head_dim);
+  double work = 0;
+  for (std::size_t b = 0; b < rows; ++b) {
+    const detail::Keys keys(shape, shape.context ? operands.state.row(b) : nullptr);
+    work += each * static_cast<double>(keys.end() - keys.first());
+  }
+  return work;
+}
+
+void attention_meet(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& next_state,
+                    std::size_t unit) noexcept {
+  const std::size_t of_row = attention_units(shape, 1), of_kv = of_row / shape.kv_heads, b = unit / of_row;
+  if (shape.context == 0 || unit % of_kv == 0) return;
+  const float* const state = operands.state.row(b);
+  const detail::Keys keys(shape, state);
+  if (detail::joins_ring(shape, keys))
+    detail::append_head(shape, keys, unit % of_row / of_kv, operands.k.row(b), operands.v.row(b), state,
+                        next_state.row(b));
+}
+
+void attention_end(const AttentionShape& shape, const AttentionOperands& operands,
+                   const MatrixView& next_state) noexcept {
+  for (std::size_t b = 0; shape.context != 0 && b < next_state.rows; ++b) {
+    const float* const state = operands.state.row(b);
+    const detail::Keys keys(shape, state);
+    if (detail::joins_ring(shape, keys))
+      detail::append_position(shape, keys, next_state.row(b));
+    else
+      detail::append(shape, keys, operands.k.row(b), operands.v.row(b), state, next_state.row(b));
+  }
 }
 
 std::size_t attention_statistics_size(const AttentionShape& shape) noexcept { return 2 * shape.heads * shape.tokens; }

@@ -67,6 +67,9 @@ class Keys {
   std::size_t first_, fresh_;
 };
 
+/// True when none of the call's tokens takes the slot of a key that one of them sees: then they may join the ring
+/// before it is read. One token always may.
+bool joins_ring(const AttentionShape& shape, const Keys& keys) noexcept;
 /// The header of the next state.
 void append_position(const AttentionShape& shape, const Keys& keys, float* next_state) noexcept;
 /// Copies one head's rings, unless next_state is state, and writes the call's last keys and values over the oldest

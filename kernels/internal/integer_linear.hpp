@@ -57,8 +57,8 @@ using IntegerTile = void (*)(const TileWeights&, std::size_t count, const std::i
 /// The active instruction set's tiles of 1, 2, .. rows by `panels`, for codes of 8 bits (`bytes`) or fewer.
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept;
 
-/// Weights of P panels as they are stored, codes of 8 bits and whole blocks: `panel_blocks` of a panel's from `codes`
-/// on, words to be flipped by `flip`; scales (null: none) [panel_blocks][16].
+/// Weights of P panels as they are stored, codes of 8 or 4 bits and whole blocks: `panel_blocks` of a panel's from
+/// `codes` on, words to be flipped by `flip`; scales (null: none) [panel_blocks][16].
 struct StoredWeights {
   const std::uint32_t* codes;
   const float* scales;
@@ -68,7 +68,7 @@ struct StoredWeights {
 using StoredTile = void (*)(const StoredWeights&, std::size_t count, const std::int8_t* codes, const float* scales,
                             const std::int32_t* zero_terms, float* totals) noexcept;
 /// The same for weights as they are stored; null where they must be unpacked first.
-const StoredTile* stored_tiles(std::size_t panels) noexcept;
+const StoredTile* stored_tiles(int bits, std::size_t panels) noexcept;
 
 /// One instruction set's share of linear_integer for a width of codes. Taken together: their packing is their own.
 struct IntegerKernels {

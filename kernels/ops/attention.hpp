@@ -8,6 +8,10 @@
 
 #include <algorithm>
 
+namespace weft::kernels {
+class CpuStream;
+}
+
 /// Attention: R1 over features, sums over keys by absolute position (kernels/attention.hpp).
 namespace weft::kernels::ops {
 
@@ -49,8 +53,7 @@ struct Attention {
       visit.unused(op.next_state, e.states);
     visit.workspace(op.workspace);
   }
-  Work work() const noexcept { return by_rows(y.rows, attention_cost(shape, y.rows)); }
-  void compute() const noexcept { kernels::attention(shape, from, y, statistics, next_state, workspace); }
+  void compute(CpuStream& cpu) const;
 };
 
 /// The reverse of `Attention`, from what it read and left.

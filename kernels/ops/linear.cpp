@@ -42,10 +42,16 @@ void linear_as_stored(const ConstWeight& w, const float* bias, const ConstMatrix
 // Rows from which on threads pack them together: where weights are cut, each thread would else pack all of them, on 16
 // threads and 512 rows half of its time.
 constexpr std::size_t kSharedRows = 16;
+// Rows for each thread from which on they are cut all the same, as each thread unpacks what it reads.
+constexpr std::size_t kManyPackedRows = 1024;
 
 void pack(const detail::IntegerBatch& batch, std::size_t rows, double work, ParallelParts& parts) {
   if (rows < kSharedRows) return batch.pack(0, batch.parts());
   parts.units(batch.parts(), work, [&](const Part& p) { batch.pack(p.row, p.row + p.rows); });
+}
+
+bool cuts_weights(std::size_t rows, const ParallelParts& parts) noexcept {
+  return rows < kManyPackedRows * parts.threads();
 }
 
 /// True when rows packed for one of the weights serve the other too.
@@ -60,10 +66,10 @@ void Linear::compute(CpuStream& cpu) const {
   const double work = product(w.out, w.in, x.rows);
   ParallelParts& parts = cpu.parts();
   if (!parts.exceeds_grain(work)) return linear_as_stored(w, bias, x, activation, z, y, ahead);
-  if (sums_integers(w) && x.rows >= kSharedRows && !parts.has_many(x.rows)) {
+  if (sums_integers(w) && x.rows >= kSharedRows && cuts_weights(x.rows, parts)) {
     const detail::IntegerBatch batch(w, x);
     pack(batch, x.rows, work, parts);
-    return parts.outputs(x.rows, w.out, work, [&](const Part& p) {
+    return parts.panels(x.rows, w.out, work, [&](const Part& p) {
       batch.compute(outputs_of(w, p), bias ? bias + p.col : nullptr, activation, part_of(z, p), part_of(y, p));
     });
   }
@@ -79,10 +85,10 @@ void GatedLinear::compute(CpuStream& cpu) const {
   const std::size_t out = w.gate.out;
   const double work = 2 * product(out, w.gate.in, x.rows);
   ParallelParts& parts = cpu.parts();
-  if (packs_alike(w.gate, w.up) && x.rows > 0 && !(parts.exceeds_grain(work) && parts.has_many(x.rows))) {
+  if (packs_alike(w.gate, w.up) && x.rows > 0 && !(parts.exceeds_grain(work) && !cuts_weights(x.rows, parts))) {
     const detail::IntegerBatch batch(w.gate, x);
     pack(batch, x.rows, work, parts);
-    return parts.outputs(x.rows, out, work, [&](const Part& p) {
+    return parts.panels(x.rows, out, work, [&](const Part& p) {
       const auto block = [&](GatedBlock which) { return part_of(gated_block(y, which), p); };
       batch.compute(outputs_of(w.gate, p), w.gate_bias ? w.gate_bias + p.col : nullptr, activation,
                     block(GatedBlock::before), block(GatedBlock::gate));

@@ -23,6 +23,7 @@ struct RmsNorm {
     visit.write(op.y, all);
     visit.write(op.inverse_rms, per_row(all.rows));
   }
+  Work work() const noexcept { return by_rows(x.rows, 2 * kMoved * product(x.rows, x.cols)); }
   void compute() const noexcept { kernels::rms_norm(x, gain, epsilon, y, inverse_rms); }
 };
 
@@ -66,6 +67,7 @@ struct LayerNorm {
     visit.write(op.mean, per_row(all.rows));
     visit.write(op.inverse_deviation, per_row(all.rows));
   }
+  Work work() const noexcept { return by_rows(x.rows, 2 * kMoved * product(x.rows, x.cols)); }
   void compute() const noexcept { kernels::layer_norm(x, gain, bias, epsilon, y, mean, inverse_deviation); }
 };
 

@@ -119,6 +119,7 @@ struct Product {
   const Range* seen;
   Start start;
   Finish finish;
+  std::size_t ahead = 0;  // floats from an element of b to one to ask memory for; 0: none
 };
 
 template <std::size_t R, std::size_t P, bool across, bool partial>
@@ -143,6 +144,9 @@ void product_tile(const Product& job) noexcept {
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) bs[p][v] =
           hn::LoadU(kTag, b + p * job.b_panel + v * kPanelLanes);
+    }
+    if (!partial && job.ahead != 0) {
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) __builtin_prefetch(b + p * job.b_panel + job.ahead);
     }
     WEFT_UNROLL for (std::size_t r = 0; r < R; ++r) {
       if (partial && (k < job.seen[r].lo || k >= job.seen[r].hi)) continue;
@@ -284,9 +288,9 @@ HWY_INLINE void pack_row(Strided from, std::size_t n, std::size_t width, float* 
 }
 
 /// Scores of a tile: rows of `a` against panels of 16 keys, of which panel i stands at panels + (i mod count) * n * 16.
-/// Chunk c of the keys has its scores at scores + c * rows * 64, row after row.
+/// Chunk c of the keys has its scores at scores + c * rows * 64, row after row. `streams`: keys come from memory, once.
 void tile_scores(const float* a, std::size_t rows, std::size_t n, const float* panels, std::size_t first_panel,
-                 std::size_t count, Range seen, float* scores) noexcept {
+                 std::size_t count, Range seen, float* scores, bool streams = false) noexcept {
   constexpr std::size_t kChunkPanels = kChunk / kPanelWidth;
   const std::size_t end = (seen.hi + kPanelWidth - 1) / kPanelWidth;
   for (std::size_t i = seen.lo / kPanelWidth; i < end;) {
@@ -296,15 +300,18 @@ void tile_scores(const float* a, std::size_t rows, std::size_t n, const float* p
     float* const to = scores + i / kChunkPanels * rows * kChunk + i % kChunkPanels * kPanelWidth;
     for (std::size_t k = 0; k < n; k += kChunk)
       multiply<false>({a + k * rows, panels + (at * n + k) * kPanelWidth, 0, kPanelWidth, n * kPanelWidth, to, to,
-                       kChunk, 0, std::min(kChunk, n - k), nullptr, Start::zero, k == 0 ? Finish::first : Finish::add},
+                       kChunk, 0, std::min(kChunk, n - k), nullptr, Start::zero, k == 0 ? Finish::first : Finish::add,
+                       streams ? run * n * kPanelWidth : 0},
                       rows, run);
     i += run;
   }
 }
 
 /// The sums over keys of a[r][j] b[j], b rows of `width` in a ring of `count` panels of 16, into total [rows][width].
+/// `streams`: as of tile_scores.
 void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t first_panel, std::size_t count,
-               std::size_t width, const Range* seen, bool is_tame, float* carry, float* total) noexcept {
+               std::size_t width, const Range* seen, bool is_tame, float* carry, float* total,
+               bool streams = false) noexcept {
   const std::size_t lo = seen[0].lo, hi = seen[rows - 1].hi;
   for (std::size_t chunk = lo / kChunk; chunk * kChunk < hi; ++chunk) {
     const std::size_t begin = std::max(lo, chunk * kChunk), end = std::min(hi, (chunk + 1) * kChunk);
@@ -320,7 +327,8 @@ void tile_sums(const float* a, std::size_t rows, const float* b, std::size_t fir
       const std::size_t step = at * kPanelWidth + j % kPanelWidth, from = j - chunk * kChunk;
       const Finish finish = stop < end ? Finish::keep : chunk == lo / kChunk ? Finish::first : Finish::add;
       multiply_seen<false>({a + chunk * rows * kChunk, b + step * width, from, width, kPanelWidth, carry, total, width,
-                            from, stop - chunk * kChunk, nullptr, j == begin ? Start::zero : Start::kept, finish},
+                            from, stop - chunk * kChunk, nullptr, j == begin ? Start::zero : Start::kept, finish,
+                            streams ? kPanelWidth * width : 0},
                            rows, width / kPanelWidth, within, is_tame);
       j = stop;
     }

@@ -12,6 +12,8 @@
 #include "mesh/runtime/state.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "scheduler/shared_tasks.hpp"
+
 #include "kernels/linear.hpp"
 
 #include "core/json_reader.hpp"
@@ -240,18 +242,22 @@ std::size_t sessions_of(const formats::EntityFile& file) {
 }
 
 Status restore_weights(Mesh& mesh, const formats::EntityFile& file) {
-  for (auto& parameter : MeshAccess::weights(mesh).parameters()) {
-    const Node& node = mesh.graph().nodes()[parameter.node];
-    const std::string base = weight_name(node, *parameter.spec);
-    if (auto restored = restore_weight(mesh, parameter, base, file); !restored) {
-      WEFT_CHECK(file.intact());  // says more than what zeros were taken for
-      return fail(std::move(restored).error().within(node.object));
+  WeightStore& weights = MeshAccess::weights(mesh);
+  // Layer by layer, which share nothing but the file.
+  std::vector<Status> restored(weights.node_count());
+  scheduler::run_tasks(MeshAccess::executor(mesh), restored.size(), [&](std::size_t id) {
+    for (auto& parameter : weights.of(static_cast<NodeId>(id))) {
+      const std::string base = weight_name(mesh.graph().nodes()[id], *parameter.spec);
+      restored[id] = restore_weight(mesh, parameter, base, file);
+      if (!restored[id]) return;
+      // The mesh has its own copy: a mapped file's pages need not stay beside it.
+      file.forget(base);
+      file.forget(base + ".master");
     }
-    // The mesh has its own copy: a mapped file's pages need not stay beside it.
-    file.forget(base);
-    file.forget(base + ".master");
-  }
-  WEFT_CHECK(file.intact());
+  });
+  WEFT_CHECK(file.intact());  // says more than what zeros were taken for
+  for (std::size_t id = 0; id < restored.size(); ++id)
+    if (!restored[id]) return fail(std::move(restored[id]).error().within(mesh.graph().nodes()[id].object));
   MeshAccess::take_cell_snapshots(mesh);
   return {};
 }

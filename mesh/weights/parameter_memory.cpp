@@ -2,9 +2,16 @@
 
 #include "mesh/weights/parameter_memory.hpp"
 
+#include "core/cache_line.hpp"
+
 #include <utility>
 
 namespace weft::mesh {
+namespace {
+
+constexpr std::size_t kArenaFrom = std::size_t{4} << 20;  // two huge pages: below, they would waste too much
+
+}  // namespace
 
 std::uint64_t ParameterBuffer::bytes() const noexcept {
   constexpr std::uint64_t kPage = 4096;
@@ -52,9 +59,27 @@ Result<WeightMemory> ParameterMemory::make_master(std::size_t i) const {
   return WeightMemory::allocate(floats_[i] * sizeof(float), *memory_, numa_node(i));
 }
 
+Result<std::vector<WeightArena>> ParameterMemory::make_arenas(const std::vector<std::size_t>& bytes) const {
+  std::vector<std::size_t> of_node;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (numa_node(i) >= of_node.size()) of_node.resize(numa_node(i) + 1);
+    of_node[numa_node(i)] += cache_lines(bytes[i]);
+  }
+  std::vector<WeightArena> arenas(of_node.size());
+  for (std::uint32_t node = 0; node < of_node.size(); ++node) {
+    if (of_node[node] < kArenaFrom) continue;
+    WEFT_TRY(arenas[node], WeightArena::make(of_node[node], *memory_, node));
+  }
+  return arenas;
+}
+
 Result<QuantizedWeight> ParameterMemory::make_quantized(std::size_t i, const Encoding& encoding, std::size_t out,
-                                                        std::size_t in) const {
-  return QuantizedWeight::make(encoding, out, in, *memory_, numa_node(i));
+                                                        std::size_t in, std::span<WeightArena> arenas) const {
+  const std::uint32_t node = numa_node(i);
+  if (node < arenas.size())
+    if (WeightMemory own = arenas[node].take(QuantizedWeight::block_size(encoding, out, in)); own.data())
+      return QuantizedWeight::make(encoding, out, in, std::move(own));
+  return QuantizedWeight::make(encoding, out, in, *memory_, node);
 }
 
 }  // namespace weft::mesh

@@ -48,9 +48,12 @@ class ParameterMemory {
   Result<ParameterBuffer> make_buffer(const std::vector<bool>& is_inside) const;
   /// Zeroed memory for the master of parameter `i` alone.
   Result<WeightMemory> make_master(std::size_t i) const;
+  /// Arenas for matrices of so many bytes by parameter, where they are large: by NUMA node, as make_quantized takes
+  /// them.
+  Result<std::vector<WeightArena>> make_arenas(const std::vector<std::size_t>& bytes) const;
   /// A zeroed matrix in another encoding beside parameter `i`.
-  Result<QuantizedWeight> make_quantized(std::size_t i, const Encoding& encoding, std::size_t out,
-                                         std::size_t in) const;
+  Result<QuantizedWeight> make_quantized(std::size_t i, const Encoding& encoding, std::size_t out, std::size_t in,
+                                         std::span<WeightArena> arenas = {}) const;
 
  private:
   std::uint32_t numa_node(std::size_t i) const noexcept { return numa_nodes_[regions_[i]]; }

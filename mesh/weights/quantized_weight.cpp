@@ -20,6 +20,16 @@ namespace {
 
 constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: below, whole pages would waste too much
 
+/// True of integers of up to 8 bits whose scales are so small that none of them can overflow.
+bool is_surely_finite(const kernels::ConstWeight& w) {
+  constexpr float kSmall = 0x1p118f;
+  if (!has_integer_kernel(w.dtype) || !w.scales) return false;
+  const std::span scales(static_cast<const float*>(w.scales), kernels::scale_count(w.encoding(), w.out, w.in));
+  bool all = true;
+  for (const float scale : scales) all &= std::fabs(scale) < kSmall;
+  return all;
+}
+
 // e4m3 alone has a NaN and no infinity, so that looking for it takes time in a kernel.
 bool tracks_nan(Dtype dtype) { return dtype == Dtype::fp8_e4m3; }
 
@@ -35,18 +45,42 @@ Result<WeightMemory> WeightMemory::allocate(std::size_t bytes, topology::NodeMem
   return made;
 }
 
+Result<WeightArena> WeightArena::make(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node) {
+  WeightArena made;
+  WEFT_TRY(auto buffer, memory.allocate(bytes, node));
+  made.memory_ = std::make_shared<topology::NodeBuffer>(std::move(buffer));
+  return made;
+}
+
+WeightMemory WeightArena::take(std::size_t bytes) noexcept {
+  WeightMemory taken;
+  if (!memory_ || cache_lines(bytes) > memory_->size() - used_) return taken;
+  taken.arena_ = memory_;
+  taken.place_ = memory_->data() + used_;
+  taken.size_ = bytes;
+  used_ += cache_lines(bytes);
+  return taken;
+}
+
 std::uint64_t WeightMemory::bytes() const noexcept {
   constexpr std::size_t kPage = 4096;
+  if (arena_) return cache_lines(size_);
   return bound_.empty() ? cache_lines(heap_.size()) : (bound_.size() + kPage - 1) / kPage * kPage;
 }
 
 Result<QuantizedWeight> QuantizedWeight::make(const Encoding& encoding, std::size_t out, std::size_t in,
                                               topology::NodeMemory& memory, std::uint32_t node) {
+  WEFT_TRY(WeightMemory own, WeightMemory::allocate(block_size(encoding, out, in), memory, node));
+  return make(encoding, out, in, std::move(own));
+}
+
+QuantizedWeight QuantizedWeight::make(const Encoding& encoding, std::size_t out, std::size_t in,
+                                      WeightMemory memory) noexcept {
   QuantizedWeight made;
   made.encoding_ = encoding;
   const kernels::WeightBytes bytes = kernels::weight_bytes(encoding, out, in);
   const std::size_t scales = cache_lines(bytes.codes), zero_points = scales + cache_lines(bytes.scales);
-  WEFT_TRY(made.memory_, WeightMemory::allocate(block_size(encoding, out, in), memory, node));
+  made.memory_ = std::move(memory);
   std::byte* const base = made.memory_.data();
   made.weight_.codes = base;
   if (bytes.scales) made.weight_.scales = base + scales;
@@ -122,6 +156,7 @@ Status QuantizedWeight::restore(std::span<const std::byte> codes, std::span<cons
 }
 
 std::optional<std::size_t> QuantizedWeight::first_not_finite(const kernels::ConstWeight& weight) {
+  if (is_surely_finite(weight)) return std::nullopt;
   const kernels::FlushSubnormals exact;
   // Panel by panel: a float32 copy of the whole could be larger than memory.
   AlignedBuffer<float> panel(kernels::panels_size(kernels::kPanelWidth, weight.in));

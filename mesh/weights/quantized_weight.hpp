@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -27,14 +28,32 @@ class WeightMemory {
  public:
   WeightMemory() = default;
   static Result<WeightMemory> allocate(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node);
-  std::byte* data() noexcept { return bound_.empty() ? heap_.data() : bound_.data(); }
-  const std::byte* data() const noexcept { return bound_.empty() ? heap_.data() : bound_.data(); }
+  std::byte* data() noexcept { return arena_ ? place_ : bound_.empty() ? heap_.data() : bound_.data(); }
+  const std::byte* data() const noexcept { return const_cast<WeightMemory*>(this)->data(); }
   /// Bytes allocated: whole pages when bound, otherwise whole cache lines.
   std::uint64_t bytes() const noexcept;
 
  private:
+  friend class WeightArena;
   AlignedBuffer<std::byte> heap_;
   topology::NodeBuffer bound_;
+  std::shared_ptr<topology::NodeBuffer> arena_;  // null: one of the two
+  std::byte* place_ = nullptr;                   // in the arena, so many bytes
+  std::size_t size_ = 0;
+};
+
+/// Memory for matrices of one NUMA node, side by side: in huge pages, which prefetching does not stop at the ends of.
+/// It is given back when the last of them is.
+class WeightArena {
+ public:
+  WeightArena() = default;
+  static Result<WeightArena> make(std::size_t bytes, topology::NodeMemory& memory, std::uint32_t node);
+  /// The next zeroed bytes, from a cache line on; empty where there are not so many left.
+  WeightMemory take(std::size_t bytes) noexcept;
+
+ private:
+  std::shared_ptr<topology::NodeBuffer> memory_{};
+  std::size_t used_ = 0;
 };
 
 /// Difference between dequantized weights and their master.
@@ -50,6 +69,8 @@ class QuantizedWeight {
   /// Room for a [out, in] matrix, zeroed.
   static Result<QuantizedWeight> make(const Encoding& encoding, std::size_t out, std::size_t in,
                                       topology::NodeMemory& memory, std::uint32_t node);
+  /// The same in memory that is there.
+  static QuantizedWeight make(const Encoding& encoding, std::size_t out, std::size_t in, WeightMemory memory) noexcept;
 
   const Encoding& encoding() const noexcept { return encoding_; }
   kernels::ConstWeight view() const noexcept { return view(memory_.data(), encoding_, weight_.out, weight_.in); }

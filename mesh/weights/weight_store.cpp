@@ -65,10 +65,17 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   store.master_views_ = store.views_;
   store.tied_ = TiedWeights(graph, store.first_);
   WEFT_CHECK(store.make_arena(has_master));
-  for (std::size_t i = 0; i < store.parameters_.size(); ++i) {
+  std::vector<std::size_t> bytes(store.parameters_.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const ParameterSpec& spec = *store.parameters_[i].spec;
     const Encoding& encoding = store.layers_[store.parameters_[i].node].encoding;
-    if (!store.parameters_[i].spec->is_matrix() || encoding.dtype == Dtype::float32) continue;
-    WEFT_TRY(auto made, store.make_stored(i, encoding));
+    if (spec.is_matrix() && encoding.dtype != Dtype::float32)
+      bytes[i] = QuantizedWeight::block_size(encoding, spec.out, spec.in);
+  }
+  WEFT_TRY(auto arenas, store.memory_.make_arenas(bytes));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == 0) continue;
+    WEFT_TRY(auto made, store.make_stored(i, store.layers_[store.parameters_[i].node].encoding, arenas));
     store.storage_[i].active = std::make_unique<QuantizedWeight>(std::move(made));
   }
   for (NodeId node = 0; node < store.node_count(); ++node) store.set_views(node);

@@ -97,9 +97,10 @@ class WeightStore {
   ///        also when it could (NaN, infinities) unless `allow_non_finite`; nothing changes then
   Status morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite = false);
   /// Memory for a matrix in another encoding, which belongs to the caller.
-  Result<QuantizedWeight> make_stored(std::size_t parameter, const Encoding& encoding) const {
+  Result<QuantizedWeight> make_stored(std::size_t parameter, const Encoding& encoding,
+                                      std::span<WeightArena> arenas = {}) const {
     const ParameterSpec& spec = *parameters_[parameter].spec;
-    return memory_.make_quantized(parameter, encoding, spec.out, spec.in);
+    return memory_.make_quantized(parameter, encoding, spec.out, spec.in, arenas);
   }
   /// Quantizes a layer's matrices anew after its masters moved. Allocates nothing.
   void refresh(NodeId node) noexcept;

@@ -31,13 +31,11 @@ std::vector<mesh::NodeId> head_of(const mesh::Graph& graph) {
 
 }  // namespace
 
-Rows::Rows(std::size_t rows, std::size_t width)
-    : memory_(rows * whole_lines(width)), width_(width), stride_(whole_lines(width)) {
-  std::fill_n(memory_.data(), memory_.size(), 0.0f);
-}
+void SharedRows::allocate() { memory_ = AlignedBuffer<float>(rows_ * whole_lines(widest_)); }
 
-kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
-  return {width_ ? memory_.data() + first * stride_ : nullptr, rows, width_, stride_};
+kernels::MatrixView SharedRows::view(std::size_t first, std::size_t rows, std::size_t width) noexcept {
+  const std::size_t stride = whole_lines(width);
+  return {width ? memory_.data() + first * stride : nullptr, rows, width, stride};
 }
 
 LazyRows::LazyRows(std::size_t rows, std::size_t width)
@@ -147,11 +145,14 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
       tokens_(tokens),
       workspace_stride_(whole_lines(graph_->workspace_size())),
       sharing_(sharing),
-      buffers_(graph_->nodes().size()),
+      place_(graph_->nodes().size()),
+      x_(rows),
+      z_(rows),
+      cache_(rows),
       workspace_(workspace_stride_ * sharing.threads) {
   const std::vector<mesh::NodeId> head = head_of(*graph_);
   head_input_ = head.front();
-  is_head_.resize(buffers_.size());
+  is_head_.resize(place_.size());
   for (std::size_t i = 1; i < head.size(); ++i) is_head_[head[i]] = true;
   // Other heads are computed with the rest: those with a state, several sources, or readers of their own.
   const auto stands_alone = [&](mesh::NodeId id) {
@@ -161,17 +162,49 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
   splits_head_ = head.size() > 1 && std::all_of(head.begin() + 1, head.end(), stands_alone) &&
                  std::none_of(graph_->edges().begin(), graph_->edges().end(),
                               [&](const mesh::Edge& edge) { return is_head_[edge.from] && !is_head_[edge.to]; });
-  if (!splits_head_) is_head_.assign(buffers_.size(), false);
-  for (std::size_t id = 0; id < buffers_.size(); ++id) {
+  if (!splits_head_) is_head_.assign(place_.size(), false);
+  place_outputs(rows, logits);
+  for (std::size_t id = 0; id < place_.size(); ++id) {
     const mesh::Node& node = graph_->nodes()[id];
-    if (logits == Logits::none_apart && is_head_[id]) continue;
-    Buffers& own = buffers_[id];
-    own.y = Rows(rows, node.width);
-    if (node.is_port()) continue;
-    if (!node.reads_directly()) own.x = Rows(rows, node.in);
-    if (node.layer->needs_preactivation()) own.z = Rows(rows, node.width);
-    own.cache = Rows(rows, node.layer->cache_size());
+    if (node.is_port() || (logits == Logits::none_apart && is_head_[id])) continue;
+    if (!node.reads_directly()) x_.reserve(node.in);
+    if (node.layer->needs_preactivation()) z_.reserve(node.width);
+    cache_.reserve(node.layer->cache_size());
   }
+  for (SharedRows* const each : {&x_, &z_, &cache_}) each->allocate();
+}
+
+// A place that nobody reads after a node's forward is given to a later one; the caller's keep their own.
+void DecodingPass::place_outputs(std::size_t rows, Logits logits) {
+  const auto& nodes = graph_->nodes();
+  std::vector<std::size_t> reads_left(nodes.size());
+  for (const mesh::Edge& edge : graph_->edges()) ++reads_left[edge.from];
+  const auto is_kept = [&](mesh::NodeId id) {
+    return nodes[id].is_port() || is_head_[id] || id == head_input_ || id == graph_->outputs().front();
+  };
+  std::vector<std::size_t> free;
+  y_.emplace_back(rows);  // of those that are left out
+  const auto take = [&](mesh::NodeId id) {
+    if (free.empty() || is_kept(id)) {
+      y_.emplace_back(rows);
+      place_[id] = y_.size() - 1;
+    } else {
+      place_[id] = free.back();
+      free.pop_back();
+    }
+    y_[place_[id]].reserve(nodes[id].width);
+  };
+  for (mesh::NodeId id = 0; id < nodes.size(); ++id)
+    if (nodes[id].is_port()) take(id);
+  for (const mesh::NodeId id : graph_->order()) {
+    if (nodes[id].is_port() || (logits == Logits::none_apart && is_head_[id])) continue;
+    take(id);
+    for (const auto source : nodes[id].sources) {
+      const mesh::NodeId from = graph_->edges()[source].from;
+      if (--reads_left[from] == 0 && !is_kept(from)) free.push_back(place_[from]);
+    }
+  }
+  for (SharedRows& each : y_) each.allocate();
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
@@ -183,15 +216,15 @@ Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size
 }
 
 std::span<const float> DecodingPass::features(std::size_t row) const noexcept {
-  return buffers_[head_input_].y.row(row);
+  return const_cast<DecodingPass*>(this)->y(head_input_, row);
 }
 
 std::span<const float> DecodingPass::logits(std::size_t row) const noexcept {
-  return buffers_[graph_->outputs().front()].y.row(row);
+  return const_cast<DecodingPass*>(this)->y(graph_->outputs().front(), row);
 }
 
 void DecodingPass::take_features(const DecodingPass& from) noexcept {
-  const auto to = buffers_[head_input_].y.row(0);
+  const auto to = y(head_input_, 0);
   const auto all = from.features(0);
   std::copy(all.end() - static_cast<std::ptrdiff_t>(to.size()), all.end(), to.begin());
 }
@@ -224,19 +257,18 @@ void DecodingPass::run_layers(kernels::OpStream& stream, const mesh::WeightStore
     const mesh::Node& node = graph_->nodes()[id];
     if (node.is_port() || (layers == Layers::body && is_head_[id]) || (layers == Layers::head && !is_head_[id]))
       continue;
-    Buffers& own = buffers_[id];
     mesh::ForwardArgs args;
     args.weights = weights.view(id);
-    const auto source = [&](const mesh::Edge& edge) {
-      return kernels::ConstMatrixView(buffers_[edge.from].y.view(row, rows));
-    };
+    const auto source = [&](const mesh::Edge& edge) { return kernels::ConstMatrixView(y_view(edge.from, row, rows)); };
     if (node.reads_directly()) {
       args.x = source(graph_->edges()[node.sources[0]]);
     } else {
-      mesh::combine_sources(stream, *graph_, node, source, own.x.view(row, rows));
-      args.x = own.x.view(row, rows);
+      const kernels::MatrixView x = x_.view(row, rows, node.in);
+      mesh::combine_sources(stream, *graph_, node, source, x);
+      args.x = x;
     }
-    args.y = own.y.view(row, rows), args.z = own.z.view(row, rows), args.cache = own.cache.view(row, rows);
+    args.y = y_view(id, row, rows), args.z = z_.view(row, rows, node.layer->needs_preactivation() ? node.width : 0);
+    args.cache = cache_.view(row, rows, node.layer->cache_size());
     args.state = memory.states.at(memory.side, id).view(memory.first, rows);
     args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
     args.workspace = workspace_.data();

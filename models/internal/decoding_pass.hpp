@@ -17,6 +17,7 @@
 #include "core/result.hpp"
 #include "core/state_hash.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,23 +28,24 @@
 
 namespace weft::models::internal {
 
-/// Rows of binary32 numbers, 0 at first, each of which begins at a cache line.
-class Rows {
+/// Rows of binary32 numbers, each of which begins at a cache line, of several widths, one width at a time: what a layer
+/// computes, until another may overwrite it. 0 at first.
+class SharedRows {
  public:
-  Rows() = default;
-  Rows(std::size_t rows, std::size_t width);
-  std::span<float> row(std::size_t i) noexcept { return {memory_.data() + i * stride_, width_}; }
-  std::span<const float> row(std::size_t i) const noexcept { return {memory_.data() + i * stride_, width_}; }
+  explicit SharedRows(std::size_t rows = 0) noexcept : rows_(rows) {}
+  /// Before there is memory: rows of this width will be asked for.
+  void reserve(std::size_t width) noexcept { widest_ = std::max(widest_, width); }
+  void allocate();
   /// Rows `first` to `first` + `rows`; of no width a view without data.
-  kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
+  kernels::MatrixView view(std::size_t first, std::size_t rows, std::size_t width) noexcept;
   std::span<const float> memory() const noexcept { return {memory_.data(), memory_.size()}; }
 
  private:
   AlignedBuffer<float> memory_;
-  std::size_t width_ = 0, stride_ = 0;
+  std::size_t rows_, widest_ = 0;
 };
 
-/// The same in memory that is taken when it is written, and can be given back row by row.
+/// Rows of one width in memory that is taken when it is written, and can be given back row by row.
 class LazyRows {
  public:
   LazyRows() = default;
@@ -135,7 +137,7 @@ class DecodingPass {
   std::size_t tokens() const noexcept { return tokens_; }
   const mesh::Graph& graph() const noexcept { return *graph_; }
   /// Ids of a row's tokens, to be set before a run.
-  std::span<float> ids(std::size_t row) noexcept { return buffers_[0].y.row(row); }
+  std::span<float> ids(std::size_t row) noexcept { return y(0, row); }
   /// Logits after each token of a row, [tokens, vocabulary], until the next run.
   std::span<const float> logits(std::size_t row) const noexcept;
   /// Input of the layer that makes them, [tokens, width], until the next run.
@@ -160,22 +162,27 @@ class DecodingPass {
   /// Visits all memory that a run touches, but for weights and states; the threads' last.
   template <class Visit>
   void each_memory(const Visit& visit) const {
-    for (const Buffers& each : buffers_)
-      for (const Rows* const rows : {&each.y, &each.x, &each.z, &each.cache}) visit(rows->memory());
+    for (const SharedRows& each : y_) visit(each.memory());
+    for (const SharedRows* const each : {&x_, &z_, &cache_}) visit(each->memory());
     visit(std::span<const float>(workspace_.data(), workspace_.size()));
   }
   /// Input of the layer that makes the logits, to be written: row 0. @pre tokens() == 1
-  std::span<float> head_input() noexcept { return buffers_[head_input_].y.row(0); }
+  std::span<float> head_input() noexcept { return y(head_input_, 0); }
   /// Copies the features of the last token of another pass's row 0 to row 0 of this one. @pre tokens() == 1
   void take_features(const DecodingPass& from) noexcept;
 
  private:
-  struct Buffers {
-    Rows y, x, z, cache;
-  };
   DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t rows, const Sharing& sharing, Logits logits);
   void run_layers(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory, Layers layers,
                   RaggedStream* ragged);
+  void place_outputs(std::size_t rows, Logits logits);
+  std::span<float> y(mesh::NodeId id, std::size_t row) noexcept {
+    const kernels::MatrixView all = y_view(id, row, 1);
+    return {all.data, all.cols};
+  }
+  kernels::MatrixView y_view(mesh::NodeId id, std::size_t row, std::size_t rows) noexcept {
+    return y_[place_[id]].view(row, rows, graph_->nodes()[id].width);
+  }
 
   std::unique_ptr<mesh::Graph> graph_;
   std::size_t tokens_, workspace_stride_;
@@ -184,7 +191,9 @@ class DecodingPass {
   mesh::NodeId head_input_ = 0;  // the node that the layer of the logits reads
   std::vector<bool> is_head_;    // by node: it makes the logits, or bounds them
   bool splits_head_ = false;
-  std::vector<Buffers> buffers_;    // by node
+  std::vector<std::size_t> place_;  // by node: of its y in y_
+  std::vector<SharedRows> y_;
+  SharedRows x_, z_, cache_;
   AlignedBuffer<float> workspace_;  // a part of workspace_stride_ for each thread
 };
 

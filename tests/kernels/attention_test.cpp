@@ -16,9 +16,22 @@ constexpr std::size_t kSessions = 2;
 
 enum class State { copied, in_place };
 
+void attend_in_shares(const AttentionShape& shape, const AttentionOperands& operands, const MatrixView& y,
+                      const MatrixView& statistics, const MatrixView& next, std::size_t shares) {
+  const std::size_t units = attention_units(shape, y.rows);
+  for (std::size_t i = 1; i < shares; ++i) attention_meet(shape, operands, next, units * i / shares);
+  for (std::size_t i = shares; i-- > 0;) {
+    AlignedBuffer<float> workspace(attention_workspace_size(shape));
+    attention_share(shape, operands, y, statistics, next, {units * i / shares, units * (i + 1) / shares},
+                    workspace.data());
+  }
+  attention_end(shape, operands, next);
+}
+
 /// Results of sessions that take a sequence in calls of `per_call` tokens, and their state after the last.
 struct Sequence {
-  Sequence(const AttentionShape& whole, std::size_t per_call, State memory) {
+  /// `shares`: parts of each call, run from the last to the first.
+  Sequence(const AttentionShape& whole, std::size_t per_call, State memory, std::size_t shares = 1) {
     AttentionShape shape = whole;
     shape.tokens = per_call;
     const std::size_t calls = whole.tokens / per_call, queries = whole.heads * whole.head_dim,
@@ -41,8 +54,12 @@ struct Sequence {
       const Matrix& from = before;
       auto out = results.view();
       out.data += call * per_call * queries, out.cols = per_call * queries;
-      attention(shape, {part(q, call, queries), part(k, call, keys), part(v, call, keys), from.view()}, out,
-                statistics.view(), memory == State::in_place ? before.view() : after.view(), workspace.data());
+      const AttentionOperands operands{part(q, call, queries), part(k, call, keys), part(v, call, keys), from.view()};
+      const MatrixView next = memory == State::in_place ? before.view() : after.view();
+      if (shares == 1)
+        attention(shape, operands, out, statistics.view(), next, workspace.data());
+      else
+        attend_in_shares(shape, operands, out, statistics.view(), next, shares);
       if (memory == State::copied) before = after;
     }
     y = results.values(), state = before.values();
@@ -73,6 +90,30 @@ TEST(Attention, PrefillsInOneCallWhatItDecodesTokenByToken) {
           expect_same_bits(parts.state, whole.state, "state");
         }
       }
+    }
+  }
+  ASSERT_TRUE(set_active_isa(before));
+}
+
+// Cut between heads of a group, between tokens of a head and between sessions; the rings wrap, some within a call.
+TEST(Attention, GivesTheSameBitsInSharesOfAnySize) {
+  const Isa before = active_isa();
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
+    const FlushSubnormals flush;
+    for (const AttentionShape& shape : std::initializer_list<AttentionShape>{{24, 9, 3, 6, 16, 0, true, 0.4f},
+                                                                             {40, 6, 2, 8, 32, 9, true, 0.35f},
+                                                                             {60, 3, 1, 17, 100, 0, true, 0.24f}}) {
+      const Sequence whole(shape, shape.tokens, State::copied);
+      for (const std::size_t per_call : {std::size_t{1}, shape.tokens / 4, shape.tokens})
+        for (const State memory : {State::copied, State::in_place})
+          for (const std::size_t shares : {2, 3, 7, 16}) {
+            const Sequence parts(shape, per_call, memory, shares);
+            const std::string text = std::to_string(per_call) + " tokens a call, " + std::to_string(shares) +
+                                     " shares on " + std::string(name(isa));
+            expect_same_bits(parts.y, whole.y, text);
+            expect_same_bits(parts.state, whole.state, "state of " + text);
+          }
     }
   }
   ASSERT_TRUE(set_active_isa(before));

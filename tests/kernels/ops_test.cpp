@@ -102,7 +102,7 @@ TEST(Operations, GiveEachPartItsPartOfTheOperands) {
   EXPECT_EQ(some.factors, sums) << "all parts read the same";
 
   AttentionShape shape;
-  ops::Attention attention{
+  ops::AttentionBackward attention{
       shape, {x.view(4, 1, 1), x.view(4, 1, 1), x.view(4, 1, 1), {}}, y.view(4, 1, 1), y.view(4, 2, 2), {}, sums};
   attention = ops::part_of(attention, {2, 1, 2, 0, 0}, 7);
   EXPECT_EQ(attention.workspace, sums + 14);

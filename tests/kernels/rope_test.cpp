@@ -92,5 +92,27 @@ TEST(Rope, KeepsDistancesHoweverFarOut) {
     }
 }
 
+// Rows of the last positions and rotations are kept: three rotations take turns, at positions that share a place.
+TEST(Rope, TurnsByTheRowOfItsOwnPositionAndRotation) {
+  const FlushSubnormals flush;
+  const Turning turnings[] = {Turning({8}), Turning({8, RopePairs::interleaved}), Turning({16, RopePairs::half, 500})};
+  RandomStream random(3, 0, RandomPurpose::test);
+  for (const std::uint64_t position : {5u, 261u, 5u, 6u, 517u, 261u})
+    for (const Turning& turning : turnings) {
+      const std::size_t n = turning.rope.head_dim;
+      const Matrix x = random_matrix(random, 1, n);
+      std::vector<float> row(2 * n), workspace(2 * n), y(n), state(16);
+      state[0] = static_cast<float>(position);
+      rope(turning.rope, 1, x.view(), {state.data(), 1, 16, 16}, false, {y.data(), 1, n, n}, workspace.data());
+      rope_row(turning.rope, position, row.data());
+      for (std::size_t i = 0; i < n; ++i) {
+        const bool half = turning.rope.pairs == RopePairs::half;
+        const std::size_t other = half ? (i + n / 2) % n : i ^ 1;
+        const float* const from = x.view().data;
+        ASSERT_EQ(y[i], std::fma(from[i], row[i], from[other] * row[n + i])) << position << ", element " << i;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace weft::kernels::rope_test
