@@ -109,7 +109,8 @@ class CommandExecution {
     if (!row_.may_be_all) return node.at.l == 0;
     const auto& parameters = node.layer->parameters();
     if (command_.kind == AgentCommandKind::morph)
-      return std::any_of(parameters.begin(), parameters.end(), [](const auto& each) { return each.is_matrix(); });
+      return std::any_of(parameters.begin(), parameters.end(),
+                         [](const auto& each) { return each.is_matrix() && !each.own.encoding; });
     return !parameters.empty() && !node.is_frozen;
   }
 

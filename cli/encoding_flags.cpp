@@ -19,6 +19,10 @@ Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags) {
   return dtype;
 }
 
+void add_qat_flag(CLI::App& verb, bool& qat) {
+  add_flag(verb, "qat", qat, "Layers that are not float32 learn through their stored weights (\"qat\")");
+}
+
 Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags) {
   if (!flags.dtype) {
     if (flags.granularity)
@@ -38,7 +42,8 @@ std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph) {
   std::vector<mesh::NodeId> found;
   for (mesh::NodeId id = static_cast<mesh::NodeId>(graph.port_count()); id < graph.nodes().size(); ++id) {
     const auto& parameters = graph.nodes()[id].layer->parameters();
-    if (std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.is_matrix(); }))
+    if (std::any_of(parameters.begin(), parameters.end(),
+                    [](const auto& p) { return p.is_matrix() && !p.own.encoding; }))
       found.push_back(id);
   }
   return found;
@@ -64,6 +69,35 @@ Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const st
     return fail(Errc::unknown_name,
                 std::string(flag) + " " + place + ": no layer stands there; weft inspect lists the places");
   return std::vector<mesh::NodeId>{*found};
+}
+
+Result<mesh::LayerSpec*> find_inside(mesh::NetworkSpec& spec, const mesh::Graph& graph, const std::string& place,
+                                     const char* flag) {
+  constexpr std::string_view kStep = ".layers[";
+  const std::size_t first = place.find(kStep);
+  if (first == place.npos) return nullptr;
+  WEFT_TRY(const std::vector<mesh::NodeId> nodes, find_layers(graph, place.substr(0, first), flag));
+  if (place.substr(0, first) == "*")
+    return fail(Errc::invalid_argument, std::string(flag) + " " + place + ": give the place of one container");
+  const Coord at = graph.nodes()[nodes.front()].at;
+  mesh::LayerSpec* layer = &*std::find_if(spec.layers.begin(), spec.layers.end(),
+                                          [&](const mesh::LayerSpec& each) { return each.at == at; });
+  for (std::size_t from = first; from < place.size();) {
+    std::size_t number = 0;
+    const char *const begin = place.data() + from + kStep.size(), *const end = place.data() + place.size();
+    const bool is_step = place.compare(from, kStep.size(), kStep) == 0;
+    const auto read =
+        is_step ? std::from_chars(begin, end, number) : std::from_chars_result{begin, std::errc::invalid_argument};
+    if (read.ec != std::errc() || read.ptr == end || *read.ptr != ']')
+      return fail(Errc::invalid_argument,
+                  std::string(flag) + " " + place + ": is no layer inside; give z,y,x,layer.layers[0] and so on");
+    if (number >= layer->layers.size())
+      return fail(Errc::unknown_name, std::string(flag) + " " + place + ": " + place.substr(0, from) + " holds " +
+                                          std::to_string(layer->layers.size()) + " layers, numbered from 0");
+    layer = &layer->layers[number];
+    from = static_cast<std::size_t>(read.ptr + 1 - place.data());
+  }
+  return layer;
 }
 
 }  // namespace weft::cli

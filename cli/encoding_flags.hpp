@@ -24,11 +24,20 @@ Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags);
 /// @error invalid_argument: a granularity without a type, or for a type without scales
 Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags);
 
-/// Layers that have a weight matrix, in grid order.
+/// `--qat`: learn through the stored weights.
+void add_qat_flag(CLI::App& verb, bool& qat);
+
+/// Layers that have a weight matrix whose type is theirs, and not of a layer inside them alone, in grid order.
 std::vector<mesh::NodeId> matrix_layers(const mesh::Graph& graph);
 /// The layer at "z,y,x,l" or "[z,y,x,l]", or all with a weight matrix for "*".
 /// @error invalid_argument: no such text; unknown_name: no layer stands there
 Result<std::vector<mesh::NodeId>> find_layers(const mesh::Graph& graph, const std::string& place,
                                               const char* flag = "--layer");
+
+/// A layer inside a container as "z,y,x,l.layers[0]", and deeper "z,y,x,l.layers[0].layers[2]"; null: `place` names no
+/// layer inside.
+/// @error invalid_argument, unknown_name: naming what is not there
+Result<mesh::LayerSpec*> find_inside(mesh::NetworkSpec& spec, const mesh::Graph& graph, const std::string& place,
+                                     const char* flag = "--layer");
 
 }  // namespace weft::cli

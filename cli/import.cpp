@@ -43,7 +43,7 @@ struct ImportRequest {
   std::vector<std::string> order;         // of modules
   std::string activation, adapter, tokenizer;
   std::size_t heads = 0;
-  bool json = false;
+  bool qat = false, json = false;
 };
 
 /// NAME=VALUE in two. The last "=" counts: names have some.
@@ -90,6 +90,7 @@ Status import_graph(const ImportRequest& request) {
     return fail(Errc::invalid_argument, "--tokens: an ONNX file's inputs say their shapes, or --shape does");
   models::OnnxImportOptions options;
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
+  options.quantization_aware = request.qat;
   options.max_memory = request.max_memory;
   for (const std::string& text : request.shapes) {
     WEFT_TRY(const auto pair, pair_of("--shape", text));
@@ -122,6 +123,7 @@ Status import_weights(const ImportRequest& request) {
                 "what a file of weights takes");
   models::StateDictOptions options;
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
+  options.quantization_aware = request.qat;
   options.max_memory = request.max_memory;
   options.activation = request.activation;
   options.heads = request.heads;
@@ -160,6 +162,7 @@ Status import_foreign_model(const ImportRequest& request) {
     return fail(Errc::invalid_argument, "--shape and --pin are for ONNX files, and MODEL is none");
   models::ImportOptions options;
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
+  options.quantization_aware = request.qat;
   options.tokens = request.tokens;
   options.adapter = request.adapter;
   options.tokenizer = request.tokenizer;
@@ -184,6 +187,7 @@ Verb add_import(CLI::App& program) {
       .required();
   add_output(*app, request->out);
   add_encoding_flags(*app, request->encoding);
+  add_qat_flag(*app, request->qat);
   add_option(*app, "tokens", request->tokens, "Tokens that the network takes at once; 64, or the model's positions")
       .within(std::uint64_t{1}, std::uint64_t{65536});
   add_option(*app, "shape", request->shapes,

@@ -26,6 +26,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,6 +75,41 @@ std::string activation_of(const mesh::LayerSpec& layer) {
 
 std::string place(const mesh::Node& node) { return node.is_port() ? "\"" + node.port + "\"" : to_string(node.at); }
 
+/// Encoding of a parameter, as it is stored where weights were read.
+Encoding encoding_of(const Shown& shown, mesh::NodeId node, std::size_t index) {
+  if (!shown.mesh) return shown.graph.nodes()[node].encoding_of(shown.graph.nodes()[node].layer->parameters()[index]);
+  const mesh::WeightStore& weights = mesh::MeshAccess::weights(*shown.mesh);
+  return weights.encoding_of(weights.first(node) + index);
+}
+
+/// The encodings of a layer's matrices: several where layers inside a container have types of their own.
+std::set<std::string> encodings_of(const Shown& shown, mesh::NodeId node) {
+  std::set<std::string> names;
+  const auto& parameters = shown.graph.nodes()[node].layer->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (parameters[i].is_matrix()) names.insert(to_string(encoding_of(shown, node, i)));
+  return names;
+}
+
+/// Words of layers inside a container about their own weights, one a parameter.
+Json own_storage_of(const Shown& shown, mesh::NodeId id) {
+  Json all = Json::array();
+  const mesh::Node& node = shown.graph.nodes()[id];
+  const auto& parameters = node.layer->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const mesh::OwnStorage& own = parameters[i].own;
+    if (!own.encoding && !own.activations && !own.quantization_aware && !own.is_frozen && own.rate_scale == 1.0f)
+      continue;
+    all.push_back({{"name", parameters[i].name},
+                   {"dtype", to_string(encoding_of(shown, id, i))},
+                   {"activations", name(own.activations.value_or(node.activations))},
+                   {"qat", node.trains_stored(parameters[i])},
+                   {"rate_scale", own.rate_scale},
+                   {"freeze", node.freezes(parameters[i])}});
+  }
+  return all;
+}
+
 /// Of each matrix in another type than float32: its scales, and how far what computes is from the master, where the
 /// file has one: of codes alone, masters are only what they decode to.
 Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
@@ -83,7 +119,10 @@ Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
         mesh::MeshAccess::weights(mesh).stored(mesh::MeshAccess::weights(mesh).first(node) + parameter.index);
     if (!stored) continue;
     const auto [low, high] = stored->scale_range();
-    Json matrix{{"name", parameter.spec->name}, {"scale_min", low}, {"scale_max", high}};
+    Json matrix{{"name", parameter.spec->name},
+                {"encoding", to_string(stored->encoding())},
+                {"scale_min", low},
+                {"scale_max", high}};
     if (parameter.data && has_masters) {
       const auto error = stored->error({parameter.data, parameter.spec->out, parameter.spec->in});
       matrix.update({{"rmse", error.rmse}, {"max_error", error.largest}, {"cosine", error.cosine}});
@@ -118,6 +157,7 @@ Json body_of(const Shown& shown, mesh::NodeId id) {
   const mesh::LayerSpec& spec = graph.layer_spec(id);
   const Encoding encoding = shown.encoding(id);
   const std::uint64_t parameters = parameters_of(node), bytes = shown.bytes(id);
+  const bool is_mixed = encodings_of(shown, id).size() > 1;
   return {
       {"type", spec.type},
       {"in", node.in},
@@ -127,8 +167,9 @@ Json body_of(const Shown& shown, mesh::NodeId id) {
       {"multiply_adds", work_of(node, shown.sessions())},
       {"bytes_touched", node.layer->bytes_touched(encoding, shown.sessions())},
       {"activation", activation_of(spec)},
-      {"dtype", name(encoding.dtype)},
-      {"granularity", has_scale(encoding.dtype) ? Json(name(encoding.granularity)) : Json()},
+      {"dtype", is_mixed ? "mixed" : name(encoding.dtype)},
+      {"granularity", has_scale(encoding.dtype) && !is_mixed ? Json(name(encoding.granularity)) : Json()},
+      {"inside", own_storage_of(shown, id)},
       {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
       {"activation_dtype", name(node.value_dtypes.activation)},
       {"gradient_dtype", name(node.value_dtypes.gradient)},

@@ -63,11 +63,12 @@ void print_stored(const Json& d, std::size_t columns) {
       is_empty = false;
       const auto& at = layer["at"];
       const bool has_master = matrix.contains("rmse");
+      const auto encoding = matrix["encoding"].get<std::string>();
       const auto value = [&](const char* key, const char* format) {
         return has_master ? decimal(matrix[key], format) : std::string("no master");
       };
-      table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), matrix["name"], type_text(layer),
-                 layer["granularity"].is_null()
+      table.add({to_string(Coord{at[0], at[1], at[2], at[3]}), matrix["name"], encoding,
+                 encoding.find('/') == encoding.npos
                      ? "-"
                      : decimal(matrix["scale_min"], "%.3g") + " to " + decimal(matrix["scale_max"], "%.3g"),
                  value("rmse", "%.3g"), value("max_error", "%.3g"), value("cosine", "%.6f")});

@@ -32,6 +32,8 @@ std::uint64_t weights_of(const mesh::Node& node) {
 }
 
 std::string dtype_text(const mesh::Node& node) {
+  for (const mesh::ParameterSpec& p : node.layer->parameters())
+    if (p.is_matrix() && node.encoding_of(p) != node.encoding) return "mixed";
   std::string text(name(node.encoding.dtype));
   if (has_scale(node.encoding.dtype)) text += "/" + std::string(name(node.encoding.granularity));
   return text;

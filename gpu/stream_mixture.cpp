@@ -15,7 +15,7 @@ struct ChoosePush {
   WEFT_CHOOSE_OPERANDS(WEFT_MEMBER)
 };
 
-void record(Recorder& recorder, bool backward, const ConstMatrixView& p, const ConstMatrixView& x,
+void record(Recorder& recorder, bool backward, bool clear, const ConstMatrixView& p, const ConstMatrixView& x,
             const ConstMatrixView& y, std::size_t cols) {
   static const Shader& kernel = shader("mixture");
   for_parts(y.rows, y.cols, [&](const Cut& cut) {
@@ -25,7 +25,7 @@ void record(Recorder& recorder, bool backward, const ConstMatrixView& p, const C
     const ConstMatrixView weights = rows_of(p), from = rows_of(x), to = rows_of(y);
     const MixturePush push{address(weights.data), address(from.data), address(to.data), word(cut.rows), word(cols),
                            word(p.cols),          word(p.stride),     word(x.stride),   word(y.stride)};
-    recorder.dispatch(kernel, {backward}, push, cut.groups(), {range(weights), range(from)}, {range(to)});
+    recorder.dispatch(kernel, {backward, clear}, push, cut.groups(), {range(weights), range(from)}, {range(to)});
   });
 }
 
@@ -39,12 +39,13 @@ void choose(Recorder& recorder, bool keep, const ConstMatrixView& x, std::size_t
 
 }  // namespace
 
-void Stream::lower(const ops::WeightedSum& op) { record(*recorder_, false, op.p, op.x, op.y, op.y.cols); }
+void Stream::lower(const ops::WeightedSum& op) { record(*recorder_, false, false, op.p, op.x, op.y, op.y.cols); }
 
 void Stream::lower(const ops::WeightedSumBackward& op) {
   for (std::size_t e = 0; e < op.p.cols; ++e)
     record_dots(op.dy, {op.x.data + e * op.dy.cols, op.x.rows, op.dy.cols, op.x.stride}, op.dp.data + e, op.dp.stride);
-  record(*recorder_, true, op.p, op.dy, op.dx, op.dy.cols);
+  record(*recorder_, false, true, op.p, op.p, op.dp, op.dy.cols);
+  record(*recorder_, true, false, op.p, op.dy, op.dx, op.dy.cols);
 }
 
 void Stream::lower(const ops::ArgmaxOneHot& op) { choose(*recorder_, false, op.x, 0, op.y); }

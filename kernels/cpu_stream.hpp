@@ -32,6 +32,7 @@ class alignas(64) CpuStream final : public OpStream {
   /// Runs one operation.
   template <class Op>
   ops::Answer<Op> accept(const Op& op);
+  bool computes_at_once() const noexcept override { return true; }
   float* workspace_of(float* workspace) const noexcept override { return workspace + workspace_shift_; }
 
  private:

@@ -23,6 +23,7 @@ void weighted_sum(const ConstMatrixView& p, const ConstMatrixView& x, const Matr
     for (std::size_t e = 0; e < p.cols; ++e) {
       const ConstMatrixView part{x.row(b) + e * y.cols, 1, y.cols, y.cols};
       const float weight = p.row(b)[e];
+      if (weight == 0.0f) continue;
 #if WEFT_ISA_IS_SCALAR
       map(part, sum, sum, [weight](float v, float s) { return std::fma(weight, v, s); });
 #else
@@ -38,6 +39,10 @@ void spread(const ConstMatrixView& p, const ConstMatrixView& dy, const MatrixVie
     for (std::size_t e = 0; e < p.cols; ++e) {
       const MatrixView part{dx.row(b) + e * dy.cols, 1, dy.cols, dy.cols};
       const float weight = p.row(b)[e];
+      if (weight == 0.0f) {
+        std::fill_n(part.data, part.cols, 0.0f);
+        continue;
+      }
 #if WEFT_ISA_IS_SCALAR
       map({dy.row(b), 1, dy.cols, dy.cols}, part, [weight](float v) { return weight * v; });
 #else
@@ -90,7 +95,10 @@ void weighted_sum_backward(const ConstMatrixView& p, const ConstMatrixView& x, c
                            const MatrixView& dp, const MatrixView& dx) noexcept {
   for (std::size_t b = 0; b < dy.rows; ++b)
     for (std::size_t e = 0; e < p.cols; ++e)
-      row_dots({dy.row(b), 1, dy.cols, dy.cols}, {x.row(b) + e * dy.cols, 1, dy.cols, dy.cols}, dp.row(b) + e);
+      if (p.row(b)[e] == 0.0f)
+        dp.row(b)[e] = 0.0f;
+      else
+        row_dots({dy.row(b), 1, dy.cols, dy.cols}, {x.row(b) + e * dy.cols, 1, dy.cols, dy.cols}, dp.row(b) + e);
   kSpread.get()(p, dy, dx);
 }
 

@@ -52,6 +52,10 @@ class OpStream {
 #include "kernels/ops.def"
 #undef WEFT_OP
 
+  /// True where an operation has run when it returns, so that what it wrote can be read. What is computed may then hang
+  /// on it, as long as the results are those of a stream that computes all.
+  virtual bool computes_at_once() const noexcept { return false; }
+
   static constexpr double kMoved = ops::kMoved, kComputed = ops::kComputed;
   /// Calls body(stream, first, count) for parts of [0, units), in order or at once on several threads: what a part
   /// computes must hang on no other, and parts write apart. `work` is what all of them cost, in multiply-adds. For

@@ -65,9 +65,10 @@ Result<Adapters> Adapters::build(const mesh::WeightStore& weights, const LoraOpt
 std::uint64_t Adapters::floats_of(const mesh::Graph& graph, const LoraOptions& options, std::size_t arrays) {
   std::uint64_t floats = 0;
   for (const mesh::Node& node : graph.nodes()) {
-    if (!options.is_on() || node.is_port() || node.is_frozen) continue;
+    if (!options.is_on() || node.is_port()) continue;
     for (const ParameterSpec& spec : node.layer->parameters())
-      if (is_chosen(options, spec)) floats += (3 + arrays) * floats_for(options, spec) + spec.stored_size();
+      if (!node.freezes(spec) && is_chosen(options, spec))
+        floats += (3 + arrays) * floats_for(options, spec) + spec.stored_size();
   }
   return floats;
 }

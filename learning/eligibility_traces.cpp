@@ -123,6 +123,7 @@ void EligibilityTraces::take(kernels::OpStream& stream, mesh::NodeId node, const
   for (std::size_t p = 0; p < layer.parameters; ++p) {
     const std::size_t i = layer.first + p;
     const auto& [gradient, size, traces] = parameters_[i];
+    if (size == 0) continue;  // it never moves
     for (std::size_t learner = 0; learner < learners_; ++learner) {
       const float* const signal = signals + learner * kTraceSignal;
       float* const to = sum(layer, p, learner);
@@ -193,7 +194,7 @@ void EligibilityTraces::end(kernels::OpStream& stream, mesh::NodeId node, const 
     const float* const signal = signals + learner * kTraceSignal;
     if (!is_recorded && signal[kernels::kTraceEnds] == 0.0f) continue;
     for (std::size_t i = layer.first; i < layer.first + layer.parameters; ++i)
-      stream.end_traces({signal, parameters_[i].size, parameters_[i].traces[learner]});
+      if (parameters_[i].size != 0) stream.end_traces({signal, parameters_[i].size, parameters_[i].traces[learner]});
   }
 }
 

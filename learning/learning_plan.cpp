@@ -232,6 +232,10 @@ Status Planner::check_rows() const {
     if (!plan_.layers[id].moves || (parameters.empty() && node.owners.empty())) continue;
     const bool is_by_rows = std::all_of(parameters.begin(), parameters.end(),
                                         [](const mesh::ParameterSpec& parameter) { return parameter.is_outer; });
+    if (std::any_of(parameters.begin(), parameters.end(), [](const mesh::ParameterSpec& parameter) {
+          return parameter.own.rate_scale != 1.0f || parameter.own.encoding;
+        }))
+      return refuse("holds a layer with a rate or a type of its own; give one learner, or state them on the container");
     if (!is_by_rows || !node.owners.empty())
       return refuse("has weights whose gradients are sums over them; give one learner, or layers of type 'dense'");
     if (plan_.layers[id].hops.size() != 1)

@@ -25,6 +25,13 @@ namespace {
 // on the digits, docs/learning.md.
 float rate_share(Dtype dtype) noexcept { return dtype == Dtype::binary ? 1.0f / 3.0f : 1.0f; }
 
+/// A parameter's part of its layer's rate: that of a layer inside a container, whose type may be another.
+float own_share(const mesh::WeightStore& weights, const mesh::WeightStore::Parameter& parameter) noexcept {
+  const mesh::OwnStorage& own = parameter.spec->own;
+  const Dtype layer = weights.encoding(parameter.node).dtype;
+  return own.rate_scale * (rate_share(own.encoding ? own.encoding->dtype : layer) / rate_share(layer));
+}
+
 /// Weights that the steps of several learners move one after the other while they are in the fastest cache.
 constexpr std::size_t kStepChunk = 2048;
 
@@ -66,13 +73,16 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
     made.shares_.push_back(delayed_shares(options.optimizer, options.delay_compensation, layer.delay));
   std::vector<bool> has_state;
   for (const auto& parameter : weights.parameters()) {
-    has_state.push_back(!made.is_frozen_[parameter.node]);
+    has_state.push_back(!graph.nodes()[parameter.node].freezes(*parameter.spec));
     made.sizes_.push_back(has_state.back() ? parameter.spec->stored_size() : 0);
   }
   made.first_past_ = arrays_before_past(options);
   WEFT_TRY(made.adapters_, Adapters::build(weights, options.lora, has_state, made.first_past_));
   std::vector<bool> has_gradients = has_state;
-  // Layers that compute with a frozen one's weights add to gradients that nobody uses.
+  // Layers that compute with a frozen one's weights add to gradients that nobody uses, and so do frozen ones inside
+  // containers that learn.
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
+    if (!made.is_frozen_[weights.parameters()[i].node]) has_gradients[i] = true;
   for (mesh::NodeId id = 0; id < weights.node_count(); ++id)
     for (const std::uint32_t parameter : weights.slots(id)) has_gradients[parameter] = true;
   WEFT_TRY(made.gradients_, weights.memory().make_buffer(has_gradients));
@@ -96,6 +106,7 @@ Result<Optimizer> Optimizer::build(const mesh::Graph& graph, const LearningPlan&
   made.updates_.assign(weights.node_count(), 0);
   if (kernels::counts_updates(made.options_) || !kernels::is_constant(made.schedule_) || options.perturb.is_on())
     made.factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
+  made.make_own_factors(weights);
   made.perturbed_.by = options.perturb;
   for (std::size_t i = 0; i < weights.parameters().size() && options.perturb.is_on(); ++i) {
     RandomStream random(graph.spec().seed, i, RandomPurpose::perturb);
@@ -114,6 +125,26 @@ void Optimizer::make_traces(const LearningOptions& options, const LearningPlan& 
       parameter.traces.push_back(slots_[first_past_ - options.learners + learner].data(i));
   }
   traces_ = EligibilityTraces(options, plan, weights, std::move(parameters));
+}
+
+void Optimizer::make_own_factors(const mesh::WeightStore& weights) {
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
+    const mesh::OwnStorage& own = weights.parameters()[i].spec->own;
+    if (sizes_[i] == 0 || (own.rate_scale == 1.0f && !own.encoding)) continue;
+    if (factors_.empty()) factors_.assign(kernels::kOptimizerFactors * weights.node_count(), 0.0f);
+    own_factors_.resize(weights.parameters().size(), 0);
+    own_factors_[i] = static_cast<std::uint32_t>(factors_.size());
+    factors_.resize(factors_.size() + kernels::kOptimizerFactors, 0.0f);
+  }
+}
+
+const float* Optimizer::own_factors(kernels::OpStream& stream, std::size_t i, float share, const float* factors) {
+  if (share == 1.0f) return factors;
+  constexpr std::size_t kAll = kernels::kOptimizerFactors;
+  float* const own = factors_.data() + own_factors_[i];
+  stream.copy({{factors, 1, kAll, kAll}, {own, 1, kAll, kAll}});
+  stream.scale({share, {factors, 1, 1, 1}, {own, 1, 1, 1}});
+  return own;
 }
 
 void Optimizer::make_norms(const mesh::WeightStore& weights) {
@@ -185,6 +216,7 @@ void Optimizer::add_norms(kernels::OpStream& stream) {
 void Optimizer::update_utilities(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node) {
   for (const auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
+    if (!moves(i)) continue;
     stream.utility_update(
         {sizes_[i], utilities(i), parameter.data, gradient(i), perturbed_.by.decay, &sums_.norms[node]});
   }
@@ -202,7 +234,7 @@ OptimizerOptions Optimizer::options_of(const mesh::WeightStore& weights, mesh::N
 template <class Move>
 void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
                           const float* squares, OptimizerOptions options, const float* factors, const Move& move) {
-  if (!factors_.empty()) {
+  if (!factors && !factors_.empty()) {
     float* const own = factors_.data() + kernels::kOptimizerFactors * node;
     stream.optimizer_factors({&updates_[node], options.lr, options.beta1, options.beta2, schedule_, own});
     factors = own;
@@ -212,17 +244,23 @@ void Optimizer::step_each(kernels::OpStream& stream, mesh::WeightStore& weights,
   const std::size_t arrays = kernels::arrays_of(options);
   for (auto& parameter : weights.of(node)) {
     const std::size_t i = first_[node] + parameter.index;
+    if (sizes_[i] == 0) continue;  // it has no adapter, or never moves
     ++parameter.version;
-    if (sizes_[i] == 0) continue;  // it has no adapter
     const bool is_adapted = adapters_.has(i);
     const auto state = [&](std::size_t s) { return s < arrays ? slot(s, i) : nullptr; };
     options.weight_decay = parameter.spec->decays ? options_.weight_decay : 0.0f;
     const kernels::OptimizerArguments arguments{
-        sizes_[i], is_adapted ? slot(adapters_.values_slot(), i) : parameter.data,
-        state(0),  state(1),
-        state(2),  is_adapted ? adapters_.gradient(i) : traces_.is_on() ? traces_.trace(i) : gradient_pointers_[i],
-        factors,   squares};
-    move(*parameter.spec, arguments, options);
+        sizes_[i],
+        is_adapted ? slot(adapters_.values_slot(), i) : parameter.data,
+        state(0),
+        state(1),
+        state(2),
+        is_adapted        ? adapters_.gradient(i)
+        : traces_.is_on() ? traces_.trace(i)
+                          : gradient_pointers_[i],
+        own_factors_.empty() ? factors : own_factors(stream, i, own_share(weights, parameter), factors),
+        squares};
+    move(i, *parameter.spec, arguments, options);
     if (is_adapted)
       adapters_.compose(stream, i, slot(adapters_.values_slot(), i), slot(adapters_.base_slot(), i), parameter.data);
   }
@@ -245,10 +283,11 @@ void Optimizer::step(kernels::OpStream& stream, mesh::WeightStore& weights, mesh
 void Optimizer::step_whole(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
                            const float* factors) {
   const OptimizerOptions options = options_of(weights, node);
-  step_each(stream, weights, node, squares_of(stream, weights, node, options), options, factors,
-            [&](const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
-              stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
-            });
+  step_each(
+      stream, weights, node, squares_of(stream, weights, node, options), options, factors,
+      [&](std::size_t, const mesh::ParameterSpec&, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+        stream.optimizer_step({of.n, of.w, of.first, of.second, of.third, of.g, of.factors, of.squares, own});
+      });
 }
 
 void Optimizer::step_by_traces(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node,
@@ -293,14 +332,13 @@ void Optimizer::step_perturbed(kernels::OpStream& stream, mesh::WeightStore& wei
   const OptimizerOptions options = options_of(weights, node);
   const bool is_limited = limits_[node] > 0.0f;
   if (is_limited) measure_norm(stream, weights, node);
-  std::size_t i = first_[node];
   step_each(
       stream, weights, node, is_limited ? &sums_.norms[node] : nullptr, options, nullptr,
-      [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+      [&](std::size_t i, const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of,
+          const OptimizerOptions& own) {
         stream.perturbed_step({spec.out, spec.is_matrix() ? spec.in : 0, of.w, utilities(i), of.g, of.factors,
                                &updates_[node], sums_.total.data(), of.squares, own.clip_limit, own.weight_decay,
                                perturbed_.by.noise, perturbed_.by.method == Perturbation::upgd, perturbed_.keys[i]});
-        ++i;
       });
 }
 
@@ -308,7 +346,8 @@ bool Optimizer::step_product(kernels::CpuStream& stream, mesh::WeightStore& weig
                              const kernels::OuterProduct& product) {
   if (!kernels::are_moderate(product.dy, product.out) || !kernels::are_moderate(product.x, product.in)) return false;
   step_each(stream, weights, node, nullptr, options_of(weights, node), nullptr,
-            [&](const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of, const OptimizerOptions& own) {
+            [&](std::size_t, const mesh::ParameterSpec& spec, const kernels::OptimizerArguments& of,
+                const OptimizerOptions& own) {
               kernels::OuterProduct part = product;
               if (!spec.is_matrix()) {
                 part.x = nullptr;

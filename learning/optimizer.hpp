@@ -88,8 +88,8 @@ class Optimizer {
   /// Updates of each layer so far, by node.
   std::span<std::uint64_t> updates() noexcept { return updates_; }
   std::span<const std::uint64_t> updates() const noexcept { return updates_; }
-  /// kOptimizerFactors for each node, of the update under way: no state. Empty where neither a step nor its noise
-  /// depends on the number of updates before it.
+  /// kOptimizerFactors for each node and each parameter with a rate of its own, of the update under way: no state.
+  /// Empty where neither a step nor its noise depends on the number of updates before it, and no parameter has one.
   std::span<const float> factors() const noexcept { return factors_; }
   /// Sums of squares of gradients, where their norms are limited: by rows of panels, by node, of all.
   std::span<const float> squares() const noexcept { return sums_.squares; }
@@ -97,6 +97,8 @@ class Optimizer {
   std::span<const float> total() const noexcept { return sums_.total; }
   /// The layer has `freeze`: it never moves.
   bool is_frozen(mesh::NodeId node) const noexcept { return is_frozen_[node]; }
+  /// False for a parameter that never moves: of such a layer, also inside a container, or without an adapter.
+  bool moves(std::size_t parameter) const noexcept { return sizes_[parameter] != 0; }
   /// Number of state arrays for each parameter.
   std::size_t slots() const noexcept { return slots_.size(); }
   /// State array `slot` beside parameter `i` of the store, laid out as the parameter is, or as its adapters are; null:
@@ -139,12 +141,15 @@ class Optimizer {
   void step_whole(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* factors);
   void step_perturbed(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node);
   void make_norms(const mesh::WeightStore& weights);
+  void make_own_factors(const mesh::WeightStore& weights);
   void make_traces(const LearningOptions& options, const LearningPlan& plan, const mesh::WeightStore& weights);
-  /// Counts an update, and moves each parameter of the layer by move(parameter, its arrays, options).
+  /// Counts an update, and moves each parameter of the layer by move(its number, parameter, its arrays, options).
   template <class Move>
   void step_each(kernels::OpStream& stream, mesh::WeightStore& weights, mesh::NodeId node, const float* squares,
                  OptimizerOptions options, const float* factors, const Move& move);
   OptimizerOptions options_of(const mesh::WeightStore& weights, mesh::NodeId node) const noexcept;
+  /// A step's factors for a parameter whose layer has a rate of its own, inside a container.
+  const float* own_factors(kernels::OpStream& stream, std::size_t parameter, float share, const float* factors);
   /// The sum of squares of gradients that a step of these options is limited by; null: it has no limit.
   const float* squares_of(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
                           const OptimizerOptions& options);
@@ -162,7 +167,8 @@ class Optimizer {
   std::vector<bool> is_frozen_;              // by node
   std::vector<kernels::StepShares> shares_;  // by node
   std::vector<float> limits_;                // by node, of the norm of its gradients; 0: none but the options'
-  std::vector<float> factors_;
+  std::vector<float> factors_;               // kOptimizerFactors a node, then of parameters with rates of their own
+  std::vector<std::uint32_t> own_factors_;   // by parameter, where they are in factors_; empty: none has any
   Sums sums_;
   EligibilityTraces traces_;
   Perturbed perturbed_;

@@ -30,7 +30,7 @@ void pull_weights(mesh::Mesh& mesh, const PlasticityOptions& options, std::uint6
   const RandomPurpose purpose = is_fresh ? RandomPurpose::renew : RandomPurpose::init;
   for (mesh::WeightStore::Parameter& parameter : weights.parameters()) {
     const mesh::NodeId node = parameter.node;
-    if (!parameter.data || graph.nodes()[node].is_frozen || weights.rates.of(node) == 0.0f) continue;
+    if (!parameter.data || graph.nodes()[node].freezes(*parameter.spec) || weights.rates.of(node) == 0.0f) continue;
     const std::vector<float> other = weights.draw(graph, parameter, seed, purpose);
     std::vector<float> values = weights.read(parameter);
     for (std::size_t i = 0; i < values.size(); ++i)

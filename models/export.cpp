@@ -2,6 +2,7 @@
 
 #include "models/export.hpp"
 
+#include "models/carriers.hpp"
 #include "models/import.hpp"
 #include "models/internal/described_model.hpp"
 #include "models/internal/exported_tokenizer.hpp"
@@ -50,6 +51,7 @@ class Exporter {
     WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, described.empty() ? path : described));
     WEFT_CHECK(check_type());
     WEFT_TRY(model_, internal::load_described(weights, file));
+    if (!is_gguf_ && type_.empty()) pack_ternary();
     WEFT_CHECK(check_format());
     WEFT_CHECK(plan());
     std::vector<formats::Tensor> tensors;
@@ -88,6 +90,18 @@ class Exporter {
     }
     return fail(Errc::unknown_name, "type '" + type_ + "': expected one of " + names);
   }
+  /// A model whose float weights are quantized where they are loaded has learned through codes: these are written, and
+  /// described as packed. Float values of codes would be quantized to another scale.
+  void pack_ternary() {
+    if (model_.decoder.ternary != TernaryBlocks::quantized) return;
+    bool is_ternary = false;
+    for (std::size_t i = 0; i < weights().parameters().size(); ++i)
+      is_ternary = is_ternary || weights().encoding_of(i) == packed_ternary_encoding();
+    if (!is_ternary) return;
+    model_.decoder.ternary = TernaryBlocks::packed;
+    model_.config["quantization_config"]["quantization_mode"] = "offline";
+    made_.notes.emplace_back("ternary matrices are packed four to a byte, and quantization_mode is 'offline' now");
+  }
   Status check_format() const {
     if (is_gguf_ && model_.decoder.ternary != TernaryBlocks::none)
       return fail(Errc::unsupported,
@@ -120,7 +134,7 @@ class Exporter {
       } else if (!type_.empty()) {
         planned.type = type_for(planned);
         if (planned.type != type_) refused.insert("'" + planned.name + "' " + planned.type);
-      } else if (const Encoding& encoding = encoding_of(planned); has_scale(encoding.dtype)) {
+      } else if (const Encoding encoding = encoding_of(planned); has_scale(encoding.dtype)) {
         widened.insert(to_string(encoding));
       }
     }
@@ -133,8 +147,8 @@ class Exporter {
     for (const std::string& name : refused) names += (names.empty() ? "" : ", ") + name;
     made_.notes.push_back("rows that are no whole blocks of " + type_ + " have another type: " + names);
   }
-  const Encoding& encoding_of(const PlannedTensor& planned) const {
-    return weights().encoding(weights().parameters()[planned.slices.front().parameter].node);
+  Encoding encoding_of(const PlannedTensor& planned) const {
+    return weights().encoding_of(planned.slices.front().parameter);
   }
   /// The type asked for, or the nearest whose blocks are not longer than a row.
   std::string type_for(const PlannedTensor& planned) const {

@@ -34,9 +34,10 @@ std::vector<std::string_view> export_types(ExportFormat format);
 /// Writes the files of a model that weft import made, whatever it has learned since: a folder as Hugging Face keeps it,
 /// or a GGUF file. Description and tokenizer are those of `options.described`, or the model's own. Matrices of float32,
 /// float16 and bfloat16 keep their type and every bit; in GGUF those whose codes and scales blocks hold keep them
-/// (find_block_writer); others become the float32 values that compute. BitNet's packed matrices are packed again. Rows
-/// that are no whole blocks of `options.type` become q8_0 or float32, and a note says so. Vectors are written in the
-/// matrices' type where it holds them, in GGUF as float32.
+/// (find_block_writer); others become the float32 values that compute. BitNet's packed matrices are packed again, and
+/// so are ternary ones that were quantized when they were imported (quantization_mode online). Rows that are no whole
+/// blocks of `options.type` become q8_0 or float32, and a note says so. Vectors are written in the matrices' type where
+/// it holds them, in GGUF as float32.
 /// @error unsupported: a file of another origin, or a network whose parts were changed; what cannot be said in the
 ///        format; unknown_name: a type; not_finite: a value past the type's largest; storage
 Result<Exported> export_model(storage::FileSystem& files, const std::string& entity, ExportFormat format,

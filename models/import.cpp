@@ -100,6 +100,14 @@ std::vector<formats::Tensor> kept_tensors(const ModelFiles& opened) {
 
 }  // namespace
 
+Status train_stored(std::vector<mesh::LayerSpec>& layers) {
+  bool has_any = false;
+  for (mesh::LayerSpec& layer : layers)
+    if (layer.dtype != Dtype::float32) layer.quantization_aware = has_any = true;
+  if (has_any) return {};
+  return fail(Errc::invalid_argument, "qat: all matrices are float32, and learn as they are; give a dtype too");
+}
+
 Result<Decoder> describe_decoder(const ModelFiles& opened) {
   ConfigReader config(opened.config, opened.is_gguf ? "metadata" : "config.json");
   Decoder decoder;
@@ -131,6 +139,7 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   model.notes.insert(model.notes.end(), opened.warnings.begin(), opened.warnings.end());
   model.notes.insert(model.notes.end(), plan.notes.begin(), plan.notes.end());
   set_encodings(options, plan, network, model.notes);
+  if (options.quantization_aware) WEFT_CHECK(train_stored(network.spec.layers));
   auto graph = mesh::Graph::build(network.spec);
   if (!graph) return fail(std::move(graph).error().within(path));
   model.graph = std::make_shared<const mesh::Graph>(*std::move(graph));

@@ -29,7 +29,8 @@ struct ImportOptions {
   /// float16, bfloat16, blocks of GGUF by find_carrier, packed ternary), else float32, which holds every value. Layers
   /// with an adapter become float32.
   std::optional<Encoding> encoding = std::nullopt;
-  std::size_t tokens = 0;        // that the network takes at once; 0: 64, or as many positions as the model has
+  bool quantization_aware = false;  // "qat" of layers whose matrices are not float32
+  std::size_t tokens = 0;           // that the network takes at once; 0: 64, or as many positions as the model has
   std::string tokenizer = "";    // folder whose tokenizer and templates are kept with it; empty: those beside the model
   std::string adapter = "";      // folder of PEFT's adapters that are added to the matrices; empty: none
   std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
@@ -51,6 +52,10 @@ struct ImportedModel {
 ///        imported, at once. Producing: not_finite: a weight; storage
 Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path,
                                    const ImportOptions& options = {});
+
+/// Makes layers whose matrices are not float32 learn through their stored weights ("qat").
+/// @error invalid_argument: all are float32
+Status train_stored(std::vector<mesh::LayerSpec>& layers);
 
 /// Decoder that the description of an open model stands for. @error unsupported: all that it cannot be, at once
 Result<Decoder> describe_decoder(const ModelFiles& opened);

@@ -176,14 +176,14 @@ class ParameterReader {
 
   bool has_codes(const mesh::Node& node, const mesh::ParameterSpec& spec) const {
     const auto found = plan_.origins.find(std::pair(node.at.z, spec.name));
-    return found != plan_.origins.end() && carried_encoding(found->second) == node.encoding;
+    return found != plan_.origins.end() && carried_encoding(found->second) == node.encoding_of(spec);
   }
 
   Status read_codes(const mesh::ParameterCodes& wanted) {
     const Origin& origin = plan_.origins.at(std::pair(wanted.node.at.z, wanted.spec.name));
     WEFT_CHECK(hold(origin));
     const std::size_t in = wanted.spec.in, groups = (in + kScaleBlock - 1) / kScaleBlock;
-    const Encoding& encoding = wanted.node.encoding;
+    const Encoding encoding = wanted.node.encoding_of(wanted.spec);
     const bool has_zeros = has_zero_point(encoding.dtype);
     std::vector<std::uint8_t> codes(in), zero_points(has_zeros ? groups : 0);
     std::vector<float> scales(groups);

@@ -25,7 +25,8 @@ WIDTH = 120
 OWN_KEYS = ["at", "repeat", "type", "view", "shape", "from", "neighbours", "combine", "dtype", "granularity", "activations",
             "activation_dtype", "gradient_dtype", "qat", "rate_scale", "freeze", "policy", "device"]
 CHAIN_KEYS = [key for key in OWN_KEYS if key not in ("at", "repeat", "from", "neighbours", "combine")]
-INNER_KEYS = ["type", "name", "view", "from", "combine"]
+INNER_KEYS = ["type", "name", "view", "from", "combine", "dtype", "granularity", "activations", "qat", "rate_scale",
+              "freeze", "device"]
 GRID_ONLY = ["metacognition"]  # a container refuses what observes
 
 

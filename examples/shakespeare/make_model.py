@@ -5,8 +5,8 @@
   make_model.py FOLDER [llama|bitnet] [SEED]
 
 Llama of 2.76 million weights (width 192, 6 blocks, 6 heads over 2 of keys and values, 512 inside, 2,048 tokens, one
-matrix for the embedding and the head), or BitNet's blocks of the same size: norms inside, relu2. The tokenizer is the
-one beside this file. Weights are uniform with a deviation of 0.02, of matrices that end a block of 0.02 / sqrt(12).
+matrix for the embedding and the head), or BitNet's blocks of the same size: norms inside, relu2, ternary weights of the
+blocks and their inputs int8 with one scale a token. The tokenizer is the one beside this file. Weights are uniform with a deviation of 0.02, of matrices that end a block of 0.02 / sqrt(12).
 """
 import json
 import math
@@ -39,12 +39,15 @@ def tensors(kind):
 
 
 def config(kind):
+    # As BitNet is trained: weights are float32 here, and ternary wherever they are loaded.
+    more = {"quantization_config": {"quant_method": "bitnet", "linear_class": "autobitlinear",
+                                    "quantization_mode": "online"}} if kind == "bitnet" else {}
     names = {"llama": ("LlamaForCausalLM", "silu"), "bitnet": ("BitNetForCausalLM", "relu2")}[kind]
     return {"architectures": [names[0]], "model_type": kind, "hidden_act": names[1], "hidden_size": WIDTH,
             "intermediate_size": INNER, "num_hidden_layers": BLOCKS, "num_attention_heads": HEADS,
             "num_key_value_heads": KEY_HEADS, "vocab_size": TOKENS, "max_position_embeddings": CONTEXT,
             "rms_norm_eps": 1e-05, "rope_theta": 10000.0, "tie_word_embeddings": True, "bos_token_id": 0,
-            "eos_token_id": 0, "torch_dtype": "float32"}
+            "eos_token_id": 0, "torch_dtype": "float32", **more}
 
 
 def main(folder, kind, seed):

@@ -29,12 +29,8 @@ weft tokenize "$kind" --no-special --literal --samples $tokens < held_out.txt > 
 updates=$((($(wc -l < learned.csv) - 1) * epochs / 8))
 sed "s/UPDATES/$updates/" "$here/$kind.json" > learning.json
 if [ ! -f "$kind.entity" ]; then
-  weft import "$kind" --tokens $tokens -o begun.entity
-  if [ "$kind" = ternary ]; then  # the blocks; as in BitNet the matrix of the embedding and the head stays
-    weft morph begun.entity --layer 1,0,0,0 --layer 2,0,0,0 --layer 3,0,0,0 --layer 4,0,0,0 --layer 5,0,0,0 \
-      --layer 6,0,0,0 --dtype ternary -o blocks.entity
-    mv blocks.entity begun.entity
-  fi
+  # Ternary are the blocks, by the description; as in BitNet the matrix of the embedding and the head stays float32.
+  weft import "$kind" --tokens $tokens $([ "$kind" = ternary ] && echo --qat) -o begun.entity
   mv begun.entity "$kind.entity"
 fi
 weft run $kind.entity --data learned.csv --label "$labels" --held-out 0 --epochs "$epochs" --learning learning.json \

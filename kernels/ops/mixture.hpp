@@ -42,7 +42,7 @@ struct SquaredDistancesBackward {
   void compute() const noexcept { kernels::squared_distances_backward(c, x, dy, dx, dc); }
 };
 
-/// y[b][j] = sum over e ascending of p[b][e] x[b][e * cols + j], from +0.
+/// y[b][j] = sum over e ascending of p[b][e] x[b][e * cols + j], from +0, of those whose p is not 0.
 struct WeightedSum {
   ConstMatrixView p, x;
   MatrixView y;
@@ -56,7 +56,7 @@ struct WeightedSum {
   void compute() const noexcept { kernels::weighted_sum(p, x, y); }
 };
 
-/// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2); dx[b][e * cols + j] = p[b][e] dy[b][j].
+/// dp[b][e] = sum over j of dy[b][j] x[b][e * cols + j] (R2); dx[b][e * cols + j] = p[b][e] dy[b][j]; +0 where p is 0.
 struct WeightedSumBackward {
   ConstMatrixView p, x, dy;
   MatrixView dp, dx;

@@ -89,7 +89,7 @@ void WeightSwap::draw_initial(const mesh::Mesh& mesh, float* to) const {
 void WeightSwap::install(mesh::Mesh& mesh, const float* from) const {
   mesh::WeightStore& weights = MeshAccess::weights(mesh);
   each_parameter(weights, from, [&](mesh::WeightStore::Parameter& parameter, std::span<const float> values) {
-    if (!parameter.data || mesh.graph().nodes()[parameter.node].is_frozen) return;
+    if (!parameter.data || mesh.graph().nodes()[parameter.node].freezes(*parameter.spec)) return;
     const Status written = weights.write(parameter, values, "learning.drift.swap");
     // Weights of learning are finite, and `fits` has seen those of a file.
     WEFT_ASSERT(written, written.error().text());

@@ -84,7 +84,7 @@ void Consolidator::each_parameter(mesh::Mesh& mesh, Optimizer& optimizer, const 
   mesh::WeightStore& weights = MeshAccess::weights(mesh);
   for (std::size_t i = 0; i < weights.parameters().size(); ++i) {
     mesh::WeightStore::Parameter& parameter = weights.parameters()[i];
-    if (!parameter.data || optimizer.is_frozen(parameter.node) || weights.rates.of(parameter.node) == 0.0f) continue;
+    if (!parameter.data || !optimizer.moves(i) || weights.rates.of(parameter.node) == 0.0f) continue;
     use(parameter, i);
   }
 }
@@ -121,7 +121,7 @@ void Consolidator::after(mesh::Mesh& mesh, Optimizer& optimizer, std::uint64_t u
     if (counts[parameter.node] != updates_[parameter.node]) {
       options_.method == Consolidation::ewc ? add_squares(of, learners_) : add_ways(of);
       if (updates > options_.every) {
-        hold(of, lr_ * weights.rates.of(parameter.node) * options_.strength);
+        hold(of, lr_ * weights.rates.of(parameter.node) * parameter.spec->own.rate_scale * options_.strength);
         ++parameter.version;
       }
     }

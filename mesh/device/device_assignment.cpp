@@ -58,6 +58,11 @@ std::set<std::size_t> tied_to(const std::set<std::size_t>& cells, const Graph& g
   return tied;
 }
 
+/// A layer that the network keeps on the host, or that holds one.
+bool keeps_cell(const LayerSpec& layer) {
+  return layer.device == Placement::cpu || std::any_of(layer.layers.begin(), layer.layers.end(), keeps_cell);
+}
+
 }  // namespace
 
 HostPlaces host_places(const Graph& graph) {
@@ -73,7 +78,7 @@ HostPlaces host_places(const Graph& graph) {
     if (const LayerSpec* const found = find_registered({&layer, 1})) {
       places.is_custom[node] = 1;
       registered[found->type].insert(nodes[node].cell);
-    } else if (layer.device == Placement::cpu) {
+    } else if (keeps_cell(layer)) {
       kept.insert(nodes[node].cell);
     }
   }

@@ -5,6 +5,7 @@
 #include "core/cache_line.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace weft::mesh {
@@ -14,20 +15,68 @@ using kernels::MatrixView;
 
 namespace {
 
-/// The key that a spec inside a container may not have, or an empty text.
-std::string_view key_of_places(const LayerSpec& spec) {
-  if (spec.neighbours != Neighbourhood::none) return "neighbours";
-  if (spec.policy) return "policy";
-  if (spec.device) return "device";
-  if (!spec.shape.empty()) return "shape";
-  if (spec.dtype != Dtype::float32) return "dtype";
-  if (spec.granularity) return "granularity";
-  if (spec.activations != Activations::int8) return "activations";
-  if (spec.activation_dtype != Dtype::float32) return "activation_dtype";
-  if (spec.gradient_dtype != Dtype::float32) return "gradient_dtype";
-  if (spec.quantization_aware) return "qat";
-  if (spec.rate_scale != 1.0f) return "rate_scale";
-  if (spec.is_frozen) return "freeze";
+/// Some rows of a view, or none of none.
+template <class View>
+View rows(const View& all, std::size_t first, std::size_t count) noexcept {
+  if (!all.data) return {};
+  return {all.data + first * all.stride, count, all.cols, all.stride};
+}
+
+/// Refuses keys that a layer inside a container may not have.
+Status check_keys(const LayerSpec& spec, const std::string& object) {
+  const auto refused = [&](const char* key, const std::string& why) {
+    return fail(Errc::unsupported, object + "." + key + ": " + why);
+  };
+  const auto of_grid = [&](const char* key) {
+    return refused(key, std::string("only layers of the grid have it; state '") + key + "' on the container");
+  };
+  if (spec.neighbours != Neighbourhood::none) return of_grid("neighbours");
+  if (!spec.shape.empty()) return of_grid("shape");
+  if (spec.policy) return refused("policy", "a cell fails as a whole; state 'policy' on the container");
+  if (spec.device == Placement::vulkan)
+    return refused("device",
+                   "a cell is on one side; a layer inside can keep it on the cpu, and 'vulkan' is stated on "
+                   "the container");
+  for (const auto& [key, dtype] :
+       {std::pair("activation_dtype", spec.activation_dtype), std::pair("gradient_dtype", spec.gradient_dtype)})
+    if (dtype != Dtype::float32)
+      return refused(key, std::string("what goes from layer to layer inside is no message and stays float32; state '") +
+                              key + "' on the container");
+  if (!std::isfinite(spec.rate_scale) || spec.rate_scale <= 0.0f)
+    return fail(Errc::out_of_range, object + ".rate_scale: " + std::to_string(spec.rate_scale) +
+                                        " is not above 0; to keep a layer as it is, say freeze");
+  if (spec.granularity && !spec.dtype.is_stated())
+    return refused("granularity", "of which type is not said; state 'dtype' beside it");
+  if (spec.granularity && !has_scale(spec.dtype))
+    return refused("granularity", "'" + std::string(name(*spec.granularity)) + "' with dtype " +
+                                      std::string(name(spec.dtype)) + ", which has no scales; leave it away");
+  return {};
+}
+
+OwnStorage own_storage(const LayerSpec& spec) {
+  OwnStorage own;
+  if (spec.dtype.is_stated()) own.encoding = Encoding(spec.dtype, spec.granularity);
+  if (spec.activations.is_stated()) own.activations = spec.activations;
+  if (spec.quantization_aware.is_stated()) own.quantization_aware = spec.quantization_aware;
+  own.rate_scale = spec.rate_scale;
+  own.is_frozen = spec.is_frozen;
+  return own;
+}
+
+/// Keys about weights, of layers that have the weights that they speak of.
+Status check_storage(const LayerSpec& spec, const Layer& layer, const std::string& object) {
+  const OwnStorage own = own_storage(spec);
+  const auto& parameters = layer.parameters();
+  const bool has_matrix =
+      std::any_of(parameters.begin(), parameters.end(), [](const auto& p) { return p.is_matrix(); });
+  const auto refused = [&](const char* key, const char* what) {
+    return fail(Errc::unsupported, object + "." + key + ": layer type '" + spec.type + "' " + what + "; leave it away");
+  };
+  if (!has_matrix && own.encoding) return refused("dtype", "has no weight matrix of its own to store");
+  if (!has_matrix && own.activations) return refused("activations", "has no weight matrix of its own");
+  if (!has_matrix && own.quantization_aware) return refused("qat", "has no weight matrix of its own to train through");
+  if (parameters.empty() && (own.is_frozen || own.rate_scale != 1.0f))
+    return refused(own.is_frozen ? "freeze" : "rate_scale", "has no weights of its own that learning moves");
   return {};
 }
 
@@ -105,9 +154,7 @@ Result<std::shared_ptr<const Layer>> Container::Builder::make(const LayerSpec& s
 Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::string& key,
                                              std::vector<std::int32_t> from) {
   const std::string object = object_of(key);
-  if (const std::string_view own = key_of_places(spec); !own.empty())
-    return fail(Errc::unsupported, object + "." + std::string(own) + ": only layers of the grid have it; state '" +
-                                       std::string(own) + "' on the container");
+  WEFT_CHECK(check_keys(spec, object));
   if (spec.name == "input" || std::find(names_.begin(), names_.end(), spec.name) != names_.end()) {
     if (!spec.name.empty()) return fail(Errc::duplicate_name, object + ".name: '" + spec.name + "' is taken");
   }
@@ -133,21 +180,28 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
   if (layer->is_observer())
     return fail(Errc::unsupported,
                 object + ": " + spec.type + " watches a layer of the grid, and so stands there itself");
-  if (layer->vocabulary_size() != 0 && std::any_of(sources.begin(), sources.end(), [](auto s) { return s != kInput; }))
-    return fail(Errc::unsupported, object + ".from: " + spec.type +
-                                       " takes indices, and so reads the container's input, not a layer's output");
   std::optional<Coord> owner;
   if (spec.type == "shared") owner = spec.at;
-  steps_.push_back({std::move(layer), std::move(sources), combine, key, owner});
+  const OwnStorage own = own_storage(spec);
+  if (owner && (own.encoding || own.activations || own.quantization_aware || own.is_frozen || own.rate_scale != 1.0f))
+    return fail(Errc::unsupported, object + ": a shared layer's weights are stored and learn as the layer at " +
+                                       to_string(spec.at) + " says; state it there");
+  if (!owner) WEFT_CHECK(check_storage(spec, *layer, object));
+  steps_.push_back({std::move(layer), std::move(sources), combine, key, owner, own});
   names_.push_back(spec.name);
   return static_cast<std::int32_t>(steps_.size() - 1);
 }
 
 Result<std::int32_t> Container::Builder::add(std::unique_ptr<Layer> layer, const std::string& key,
                                              std::vector<std::int32_t> from, Combine combine) {
-  steps_.push_back({std::move(layer), std::move(from), combine, key, std::nullopt});
+  steps_.push_back({std::move(layer), std::move(from), combine, key, std::nullopt, {}});
   names_.emplace_back();
   return static_cast<std::int32_t>(steps_.size() - 1);
+}
+
+void Container::Builder::choose(std::int32_t gate, std::vector<std::int32_t> experts, std::int32_t merge,
+                                std::size_t top_k) {
+  choice_ = {gate, merge, std::move(experts), top_k};
 }
 
 Result<std::unique_ptr<Layer>> Container::Builder::finish() {
@@ -168,6 +222,8 @@ Result<std::unique_ptr<Layer>> Container::Builder::finish() {
 Container::Container(Builder&& builder)
     : Layer(builder.in_, builder.steps_.back().layer->out_shape()), steps_(std::move(builder.steps_)) {
   places_.resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) order_.push_back(i);
+  if (builder.choice_) place_experts(*builder.choice_);
   place_values();
   place_parameters();
 }
@@ -208,7 +264,10 @@ void Container::place_values() {
     if (step.combine == Combine::gate) widest_gate = std::max(widest_gate, layer.in());
     workspace_size_ = std::max(workspace_size_, layer.workspace_size());
     const std::size_t limit = layer.vocabulary_size();
-    if (limit != 0) vocabulary_size_ = vocabulary_size_ == 0 ? limit : std::min(vocabulary_size_, limit);
+    const bool reads_input = std::find(step.sources.begin(), step.sources.end(), kInput) != step.sources.end();
+    const bool is_joined = step.sources.size() == 1 || step.combine == Combine::concat;
+    if (limit != 0 && reads_input && is_joined)
+      vocabulary_size_ = vocabulary_size_ == 0 ? limit : std::min(vocabulary_size_, limit);
   }
   dx_ = take(scratch_size_, widest_x);
   split_ = take(scratch_size_, widest_x);
@@ -222,6 +281,24 @@ void Container::place_values() {
       places_[i].is_first.push_back(!sent);
       is_sent[static_cast<std::size_t>(s + 1)] = true;
     }
+}
+
+// An expert can be left out when nobody but the sum reads it, and when it is the same the next time: its state would
+// go on, and so would its noise, or its statistics.
+void Container::place_experts(const Builder::Choice& choice) {
+  mixture_ = {static_cast<std::size_t>(choice.gate), choice.experts.size(), choice.top_k};
+  for (std::size_t e = 0; e < choice.experts.size(); ++e) {
+    const Layer& layer = *steps_[static_cast<std::size_t>(choice.experts[e])].layer;
+    bool is_read_elsewhere = false;
+    for (std::size_t i = 0; i < steps_.size(); ++i)
+      if (i != static_cast<std::size_t>(choice.merge))
+        for (const std::int32_t s : steps_[i].sources) is_read_elsewhere |= s == choice.experts[e];
+    if (is_read_elsewhere || layer.state_size() != 0 || layer.has_training_mode() || layer.takes_samples()) continue;
+    places_[static_cast<std::size_t>(choice.experts[e])].expert = static_cast<std::int32_t>(e);
+  }
+  std::stable_partition(order_.begin(), order_.end(), [&](std::size_t i) {
+    return places_[i].expert < 0 && i != static_cast<std::size_t>(choice.merge);
+  });
 }
 
 void Container::place_parameters() {
@@ -245,6 +322,7 @@ void Container::place_parameters() {
       // A layer's maps read fewer different values than it has parameters: numbers of two layers differ.
       if (parameter.map) parameter.map->reads += first;
       parameter.name = step.name + "." + parameter.name;
+      parameter.own.inherit(step.own);
       parameters_.push_back(std::move(parameter));
     }
     if (layer.weight_slots().empty())
@@ -339,15 +417,26 @@ void Container::load(const float* from, std::size_t first, std::size_t tokens, f
 
 double Container::multiply_adds() const noexcept {
   double sum = 0;
-  for (const Step& step : steps_) sum += step.layer->multiply_adds();
+  for (std::size_t i = 0; i < steps_.size(); ++i) sum += part_of(i, 1) * steps_[i].layer->multiply_adds();
   return sum;
 }
 
 std::uint64_t Container::weight_bytes_touched(const Encoding& encoding, std::size_t rows) const noexcept {
   std::uint64_t sum = 0;
-  for (const Step& step : steps_)
-    if (!step.owner) sum += step.layer->weight_bytes_touched(encoding, rows);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.owner) continue;
+    const std::uint64_t all = step.layer->weight_bytes_touched(step.own.encoding.value_or(encoding), rows);
+    sum += static_cast<std::uint64_t>(part_of(i, rows) * static_cast<double>(all));
+  }
   return sum;
+}
+
+double Container::part_of(std::size_t i, std::size_t rows) const noexcept {
+  if (places_[i].expert < 0) return 1.0;
+  const std::size_t tokens = steps_[mixture_.gate].layer->out() / mixture_.experts;
+  const double chosen = static_cast<double>(rows) * static_cast<double>(tokens) * static_cast<double>(mixture_.top_k);
+  return std::min(1.0, chosen / static_cast<double>(mixture_.experts));
 }
 
 std::vector<std::size_t> Container::noise_states() const {
@@ -375,21 +464,49 @@ ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,
 }
 
 void Container::forward(kernels::OpStream& stream, const ForwardArgs& args) const {
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const Place& place = places_[i];
-    if (steps_[i].sources.size() > 1)
-      combine_sources(
-          stream, place.junction, [&](std::size_t s) { return place.sources[s]; },
-          [&](std::size_t s) { return value(steps_[i].sources[s], args.x, args.cache); }, part(args.cache, place.x));
-    ForwardArgs own = args;
-    own.weights.data = args.weights.data + place.slot;
-    own.x = input_of(i, args.x, args.cache);
-    own.z = part(args.cache, place.z);
-    own.y = is_last(i) ? args.y : part(args.cache, place.y);
-    own.cache = part(args.cache, place.cache);
-    own.state = part(args.state, place.state);
-    own.next_state = part(args.next_state, place.state);
-    steps_[i].layer->forward(stream, own);
+  for (const std::size_t i : order_) forward_step(stream, args, i);
+}
+
+void Container::forward_step(kernels::OpStream& stream, const ForwardArgs& args, std::size_t i) const {
+  const Place& place = places_[i];
+  if (steps_[i].sources.size() > 1)
+    combine_sources(
+        stream, place.junction, [&](std::size_t s) { return place.sources[s]; },
+        [&](std::size_t s) { return value(steps_[i].sources[s], args.x, args.cache); }, part(args.cache, place.x));
+  ForwardArgs own = args;
+  own.weights.data = args.weights.data + place.slot;
+  own.x = input_of(i, args.x, args.cache);
+  own.z = part(args.cache, place.z);
+  own.y = is_last(i) ? args.y : part(args.cache, place.y);
+  own.cache = part(args.cache, place.cache);
+  own.state = part(args.state, place.state);
+  own.next_state = part(args.next_state, place.state);
+  if (!leaves_out(i, stream)) return steps_[i].layer->forward(stream, own);
+  each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
+    ForwardArgs some = own;
+    some.x = rows(own.x, first, count);
+    some.z = rows(own.z, first, count);
+    some.y = rows(own.y, first, count);
+    some.cache = rows(own.cache, first, count);
+    if (is_chosen)
+      steps_[i].layer->forward(stream, some);
+    else
+      stream.fill({0.0f, some.y});
+  });
+}
+
+template <class Visit>
+void Container::each_run(std::size_t i, const ConstMatrixView& cache, const Visit& visit) const {
+  const ConstMatrixView shares = part(cache, places_[mixture_.gate].y);
+  const auto is_chosen = [&](std::size_t row) {
+    for (std::size_t at = static_cast<std::size_t>(places_[i].expert); at < shares.cols; at += mixture_.experts)
+      if (shares.row(row)[at] != 0.0f) return true;
+    return false;
+  };
+  for (std::size_t first = 0, end = 0; first < shares.rows; first = end) {
+    const bool is_now = is_chosen(first);
+    for (end = first + 1; end < shares.rows && is_chosen(end) == is_now;) ++end;
+    visit(first, end - first, is_now);
   }
 }
 
@@ -420,7 +537,22 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
       own.dx = part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
     else if (is_wanted)
       own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
-    step.layer->backward(stream, own);
+    if (!leaves_out(i, stream) || (own.gradients.data && own.gradients.rows)) {
+      step.layer->backward(stream, own);
+    } else {
+      each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
+        BackwardArgs some = own;
+        for (ConstMatrixView BackwardArgs::*view :
+             {&BackwardArgs::x, &BackwardArgs::z, &BackwardArgs::y, &BackwardArgs::cache})
+          some.*view = rows(own.*view, first, count);
+        for (MatrixView BackwardArgs::*view : {&BackwardArgs::dy, &BackwardArgs::dx, &BackwardArgs::scratch})
+          some.*view = rows(own.*view, first, count);
+        if (is_chosen)
+          step.layer->backward(stream, some);
+        else if (some.dx.data)
+          stream.fill({0.0f, some.dx});
+      });
+    }
     if (is_wanted && !is_direct) send(stream, args, i, x, own.dx);
   }
 }

@@ -24,6 +24,7 @@ inline constexpr unsigned kMaxContainerDepth = 16;
 /// Layers that compute one after the other within one tick: what sequential and parallel are made of. Each step reads
 /// the container's input or earlier steps, so nothing can go round in a circle inside a tick. Inner values, caches and
 /// combined inputs lie in the container's cache, inner hidden states one after the other in its state.
+/// A step's own words about the storage and learning of its weights hold for them; the rest is the container's.
 /// Errors come back step by step, last first; where a value has several readers their errors add, the last reader's
 /// first.
 /// @thread const calls from any thread
@@ -66,6 +67,7 @@ class Container : public Layer, public TokenwiseState {
     Combine combine = Combine::concat;
     std::string name;            // where it stands in the container, and how its parameters' names begin
     std::optional<Coord> owner;  // it computes with the weights of the layer there
+    OwnStorage own;              // of its weights
   };
 
   /// The output of a layer inside, of those of containers inside too.
@@ -88,6 +90,9 @@ class Container : public Layer, public TokenwiseState {
     /// A layer made by the container itself.
     Result<std::int32_t> add(std::unique_ptr<Layer> layer, const std::string& key, std::vector<std::int32_t> from,
                              Combine combine);
+    /// `merge` weighs what `experts` make by the output of `gate`, of each token `top_k` of them: where values are at
+    /// hand, the others are not computed. Says so before `finish`.
+    void choose(std::int32_t gate, std::vector<std::int32_t> experts, std::int32_t merge, std::size_t top_k);
     const Shape& shape_of(std::int32_t step) const noexcept;
     /// The shape that sources make together.
     Result<Shape> joined(Combine combine, std::span<const std::int32_t> sources, const std::string& key) const;
@@ -95,6 +100,11 @@ class Container : public Layer, public TokenwiseState {
 
    private:
     friend class Container;
+    struct Choice {
+      std::int32_t gate = 0, merge = 0;
+      std::vector<std::int32_t> experts;
+      std::size_t top_k = 0;
+    };
     Result<std::vector<std::int32_t>> sources_of(const LayerSpec& spec, const std::string& key,
                                                  std::vector<std::int32_t> otherwise) const;
     Result<std::shared_ptr<const Layer>> make(const LayerSpec& spec, const Shape& in, const std::string& key);
@@ -104,6 +114,7 @@ class Container : public Layer, public TokenwiseState {
     OptionReader& options_;
     std::vector<Step> steps_;
     std::vector<std::string> names_;  // of steps that siblings may name
+    std::optional<Choice> choice_;
   };
 
  private:
@@ -118,10 +129,17 @@ class Container : public Layer, public TokenwiseState {
     Columns dy;                     // in scratch
     std::vector<bool> is_first;     // by source: no later step has sent an error to it
     std::size_t slot = 0;           // of its first parameter
+    std::int32_t expert = -1;       // its number in the gate's output, where it may be left out
+  };
+  /// Experts of which some are chosen.
+  struct Mixture {
+    std::size_t gate = 0;  // the step that gives their shares
+    std::size_t experts = 0, top_k = 0;
   };
 
   explicit Container(Builder&& builder);
   void place_values();
+  void place_experts(const Builder::Choice& choice);
   void place_parameters();
   template <class Visit>
   void for_states(const Visit& visit) const;
@@ -139,6 +157,15 @@ class Container : public Layer, public TokenwiseState {
   }
   kernels::ConstMatrixView input_of(std::size_t step, const kernels::ConstMatrixView& x,
                                     const kernels::ConstMatrixView& cache) const noexcept;
+  void forward_step(kernels::OpStream& stream, const ForwardArgs& args, std::size_t step) const;
+  /// A step's own part of a row's work, at most 1: an expert that is not always chosen has less.
+  double part_of(std::size_t step, std::size_t rows) const noexcept;
+  /// Calls visit(first, count, is_chosen) for rows that follow each other, of which an expert is chosen or is not.
+  template <class Visit>
+  void each_run(std::size_t step, const kernels::ConstMatrixView& cache, const Visit& visit) const;
+  bool leaves_out(std::size_t step, const kernels::OpStream& stream) const noexcept {
+    return places_[step].expert >= 0 && stream.computes_at_once();
+  }
   void send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step, const kernels::ConstMatrixView& x,
             const kernels::MatrixView& dx) const;
 
@@ -147,6 +174,8 @@ class Container : public Layer, public TokenwiseState {
   std::vector<ParameterSpec> parameters_;
   std::vector<Coord> tied_to_;
   std::vector<WeightSlot> slots_;
+  std::vector<std::size_t> order_;  // of forward: experts come behind their gate
+  Mixture mixture_;
   std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, vocabulary_size_ = 0;
   Columns dx_, split_, gate_, inner_scratch_;  // in scratch
 };

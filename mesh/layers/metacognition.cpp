@@ -207,7 +207,7 @@ Result<MadeObserver> Metacognition::make_observer(const ObserverSite& site) cons
     if (wanted == 2 && edge.width != node.in / 2)
       return fail(Errc::shape_mismatch, node.object + ".from: a spare must be as wide as what it stands in for");
     const bool has_matrix = std::any_of(source.layer->parameters().begin(), source.layer->parameters().end(),
-                                        [](const ParameterSpec& p) { return p.is_matrix(); });
+                                        [](const ParameterSpec& p) { return p.is_matrix() && !p.own.encoding; });
     if (rule_.action == WatchRule::Action::morph && !has_matrix)
       return fail(Errc::invalid_argument,
                   node.object + ".action: " + source.object + " has no weight matrix that could morph");

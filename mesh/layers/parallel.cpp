@@ -112,7 +112,9 @@ Status merge_by_gate(Builder& builder, const Shape& in, Steps branches, OptionRe
   Steps sources{weights};
   sources.insert(sources.end(), branches.begin(), branches.end());
   WEFT_TRY(const Shape joined, builder.joined(Combine::concat, sources, "merge"));
-  WEFT_CHECK(builder.add(make_weighted_sum(joined, gate.experts), "merge", std::move(sources), Combine::concat));
+  WEFT_TRY(const std::int32_t merge,
+           builder.add(make_weighted_sum(joined, gate.experts), "merge", std::move(sources), Combine::concat));
+  if (gate.top_k != 0 && gate.top_k < gate.experts) builder.choose(weights, std::move(branches), merge, gate.top_k);
   return {};
 }
 

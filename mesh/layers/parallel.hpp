@@ -13,8 +13,10 @@ namespace weft::mesh {
 ///   add, avg      elementwise, of equal shapes
 ///   grid_scatter  branch i, of `features` values, at places[i] of a grid [z, y, x, features], zeros elsewhere
 ///   filter        a mixture of experts: sum over branches of p_i y_i, p = softmax of a learned gate, of every token
-///                 (mesh/layers/mixture.hpp); every expert is computed, also where top_k gives it no weight. The gate's
-///                 logits are W x, or, with `gate` first, what the first of the layers makes of x: any layer
+///                 (mesh/layers/mixture.hpp). With top_k a CPU computes an expert for the rows alone of which some
+///                 token chose it, forward and backward, unless it has a hidden state or noise: that goes on with every
+///                 tick. A device computes all, to the same bits. The gate's logits are W x, or, with `gate` first,
+///                 what the first of the layers makes of x: any layer
 /// The branches stand in the key `layers`, described as in sequential, whose rules hold here; a branch of several
 /// layers is a sequential.
 /// @exact  as its layers; sums in branch order

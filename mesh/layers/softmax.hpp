@@ -13,7 +13,9 @@ namespace weft::mesh {
 /// below the largest; `entmax` lies between them (alpha 1 is standard, 2 sparsemax) and beyond; `gumbel` is standard
 /// with noise added to x, which makes it a draw from softmax(x), the more one-hot the smaller T; `grid` is standard
 /// over other axes, all that `axes` names together; `masked` is standard over the entries whose `mask` is 1: the others
-/// are exactly 0, and so is their slope. The gradient carries the 1/T.
+/// are exactly 0, and so is their slope. The gradient carries the 1/T. A mask of each sample is a second source, added
+/// to the logits (`combine: add`): 0 where an entry counts, -1e30 where it does not, and there y is exactly 0 while
+/// some entry of the group counts.
 ///
 /// `hierarchical`: `branches` [a, b, c] is a tree of a b c classes: a root with a children, each of them with b, each
 /// of those with c. x holds a logit for each child of each node, level by level: [a], then [a][b], then [a][b][c]. Each

@@ -33,9 +33,9 @@ void each_parameter(const Graph& graph, Visit&& visit) {
 }
 
 std::uint64_t stored_bytes(const Node& node, const ParameterSpec& spec) noexcept {
-  if (!spec.is_matrix() || node.encoding.dtype == Dtype::float32)
-    return std::uint64_t{spec.stored_size()} * sizeof(float);
-  return kernels::weight_bytes(node.encoding, spec.out, spec.in).total();
+  const Encoding encoding = node.encoding_of(spec);
+  if (encoding.dtype == Dtype::float32) return std::uint64_t{spec.stored_size()} * sizeof(float);
+  return kernels::weight_bytes(encoding, spec.out, spec.in).total();
 }
 
 }  // namespace
@@ -74,8 +74,8 @@ MemoryEstimate estimate_memory(const Graph& graph, const MemoryQuestion& questio
   std::uint64_t weights = 0, largest = 0;
   each_parameter(graph, [&](const Node& node, const ParameterSpec& spec) {
     const std::uint64_t master = std::uint64_t{padded(spec.stored_size())} * sizeof(float);
-    const bool is_stored = spec.is_matrix() && node.encoding.dtype != Dtype::float32;
-    if (!is_stored || question.keeps_masters || node.quantization_aware) weights = saturated_sum(weights, master);
+    const bool is_stored = node.encoding_of(spec).dtype != Dtype::float32;
+    if (!is_stored || question.keeps_masters || node.trains_stored(spec)) weights = saturated_sum(weights, master);
     if (is_stored) weights = saturated_sum(weights, stored_bytes(node, spec));
     largest = std::max<std::uint64_t>(largest, master);  // its first values, while they are drawn
   });

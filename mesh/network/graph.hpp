@@ -59,6 +59,14 @@ struct Node {
   bool is_port() const noexcept { return !port.empty(); }
   /// True when the input is one source as it stands, so that no copy is needed.
   bool reads_directly() const noexcept { return sources.size() == 1; }
+  /// Storage and learning of one parameter: as a layer inside a container says itself, or else as the layer does.
+  Encoding encoding_of(const ParameterSpec& spec) const noexcept {
+    return spec.is_matrix() ? spec.own.encoding.value_or(encoding) : Encoding(Dtype::float32);
+  }
+  bool trains_stored(const ParameterSpec& spec) const noexcept {
+    return spec.own.quantization_aware.value_or(quantization_aware);
+  }
+  bool freezes(const ParameterSpec& spec) const noexcept { return is_frozen || spec.own.is_frozen; }
 };
 
 /// Succeeds when values fit an input port: finite, and whole numbers below its vocabulary size where it has one.
@@ -126,7 +134,7 @@ class Graph {
   Result<std::shared_ptr<const Layer>> lend(Coord at) const;
   void find_owners(const LayerSpec& layer, bool is_inside, std::set<NodeId>& owners) const;
   void place_concat_sources();
-  Status limit_indices();
+  void limit_indices();
   void find_components();
   void find_order();
 

@@ -272,7 +272,8 @@ Status Graph::infer_shapes() {
                       ": its width depends on itself round a feedback loop, or on layers that share its " +
                       "weights; state 'out' or 'shape'");
   place_concat_sources();
-  return limit_indices();
+  limit_indices();
+  return {};
 }
 
 void Graph::place_concat_sources() {
@@ -287,21 +288,18 @@ void Graph::place_concat_sources() {
   }
 }
 
-// Only what enters through a port can be refused before it is in the mesh.
-Status Graph::limit_indices() {
+// Only what enters through a port can be refused before it is in the mesh: of what layers make, and of sums, entries
+// are chosen by kernels::column_of.
+void Graph::limit_indices() {
   for (NodeId id = static_cast<NodeId>(port_count()); id < nodes_.size(); ++id) {
     const std::size_t limit = nodes_[id].layer->vocabulary_size();
-    if (limit == 0) continue;
+    if (limit == 0 || (nodes_[id].combine != Combine::concat && nodes_[id].sources.size() > 1)) continue;
     for (const std::uint32_t e : nodes_[id].sources) {
       Node& source = nodes_[edges_[e].from];
-      if (!source.is_port() || (nodes_[id].combine != Combine::concat && nodes_[id].sources.size() > 1))
-        return fail(Errc::unsupported, key_of(id, "from") + ": " + spec_.layers[layer_position_[id]].type +
-                                           " takes indices, and so reads input ports as they are, not " +
-                                           source.object);
+      if (!source.is_port()) continue;
       source.vocabulary_size = source.vocabulary_size == 0 ? limit : std::min(source.vocabulary_size, limit);
     }
   }
-  return {};
 }
 
 }  // namespace weft::mesh

@@ -54,6 +54,14 @@ void Gradients::add_columns(kernels::OpStream& stream, std::size_t i, const kern
   rows[i] = {dy, {}};
 }
 
+void OwnStorage::inherit(const OwnStorage& outer) noexcept {
+  if (!encoding) encoding = outer.encoding;
+  if (!activations) activations = outer.activations;
+  if (!quantization_aware) quantization_aware = outer.quantization_aware;
+  rate_scale *= outer.rate_scale;
+  is_frozen = is_frozen || outer.is_frozen;
+}
+
 namespace {
 
 std::size_t values_of(const Shape& shape) noexcept {

@@ -39,6 +39,17 @@ struct LinearMap {
   bool is_transposed = false;               // from the windows' values to the image
 };
 
+/// Words of a layer inside a container about its own weights. The others are its container's.
+struct OwnStorage {
+  std::optional<Encoding> encoding;        // of matrices
+  std::optional<Activations> activations;  // of their inputs
+  std::optional<bool> quantization_aware;
+  float rate_scale = 1.0f;  // times the container's
+  bool is_frozen = false;   // or the container is
+  /// The same of a layer around it, for what it leaves open.
+  void inherit(const OwnStorage& outer) noexcept;
+};
+
 /// Layout and initial values of a layer's parameter.
 struct ParameterSpec {
   std::string name;             // "weight", "bias", "gain"
@@ -50,6 +61,8 @@ struct ParameterSpec {
   std::optional<LinearMap> map{};
   /// Its gradients come by Gradients::add_outer, those of a vector by add_columns, alone, and in one call.
   bool is_outer = false;
+  /// Of a layer inside a container.
+  OwnStorage own{};
 
   bool is_matrix() const noexcept { return in != 0; }
   /// Floats it takes in memory, panel padding counted.
@@ -157,8 +170,8 @@ class Layer {
   virtual std::size_t scratch_size() const noexcept { return 0; }
   /// Floats that one call of forward or backward wants for itself, however many rows it has.
   virtual std::size_t workspace_size() const noexcept { return 0; }
-  /// Not 0: its inputs are indices, whole numbers in [0, vocabulary_size()), and so it may read input ports only; the
-  /// mesh refuses other values there.
+  /// Not 0: its inputs are indices, whole numbers in [0, vocabulary_size()). The mesh refuses other values at input
+  /// ports that it reads; what another layer gives is rounded down, and never past the first or the last.
   virtual std::size_t vocabulary_size() const noexcept { return 0; }
   /// Floats a row of hidden state that persist across ticks.
   virtual std::size_t state_size() const noexcept { return 0; }

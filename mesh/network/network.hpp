@@ -67,6 +67,21 @@ struct Source {
 };
 std::string to_string(const Source& source);
 
+/// Value of a key of a layer, and whether the description gives it: a layer inside a container that does not say has
+/// what its container says, and not the default.
+template <class T, T kDefault>
+class Stated {
+ public:
+  constexpr Stated() = default;
+  constexpr Stated(T value) noexcept : value_(value), is_stated_(true) {}
+  constexpr operator T() const noexcept { return value_; }
+  constexpr bool is_stated() const noexcept { return is_stated_; }
+
+ private:
+  T value_ = kDefault;
+  bool is_stated_ = false;
+};
+
 /// One layer as described, before shapes are inferred.
 struct LayerSpec {
   Coord at;
@@ -77,17 +92,17 @@ struct LayerSpec {
   std::vector<Source> from;                        // empty, without neighbours: the previous place in index order
   Neighbourhood neighbours = Neighbourhood::none;  // follow the sources of `from`
   Combine combine = Combine::concat;
-  Dtype dtype = Dtype::float32;                 // of its weight matrices, as stored and computed with
-  std::optional<Granularity> granularity;       // of scales; none: the type's default
-  Activations activations = Activations::int8;  // what integer types of 8 bits and fewer do to their inputs
-  Dtype activation_dtype = Dtype::float32;      // what its outputs are rounded to, and its past is kept in
-  Dtype gradient_dtype = Dtype::float32;        // what errors that reach it are rounded to
-  bool quantization_aware = false;              // "qat": errors travel back through the stored weights
-  float rate_scale = 1.0f;                      // of the learning rate
-  bool is_frozen = false;                       // "freeze": learning never moves it; errors pass through
-  std::optional<actors::Policy> policy;         // of the whole cell; none: the network's
-  std::optional<Placement> device;              // of the whole cell; none: where the mesh is
-  Options options;                              // what the layer type reads for itself
+  Stated<Dtype, Dtype::float32> dtype;                 // of its weight matrices, as stored and computed with
+  std::optional<Granularity> granularity;              // of scales; none: the type's default
+  Stated<Activations, Activations::int8> activations;  // what integer types of 8 bits and fewer do to their inputs
+  Dtype activation_dtype = Dtype::float32;             // what its outputs are rounded to, and its past is kept in
+  Dtype gradient_dtype = Dtype::float32;               // what errors that reach it are rounded to
+  Stated<bool, false> quantization_aware;              // "qat": errors travel back through the stored weights
+  float rate_scale = 1.0f;                             // of the learning rate; inside a container times the container's
+  bool is_frozen = false;                              // "freeze": learning never moves it; errors pass through
+  std::optional<actors::Policy> policy;                // of the whole cell; none: the network's
+  std::optional<Placement> device;                     // of the whole cell; none: where the mesh is. inside: cpu alone
+  Options options;                                     // what the layer type reads for itself
   // Of the layers inside a container, which have no place of their own:
   std::string name;               // siblings after it may name it as a source
   std::vector<LayerSpec> layers;  // what a container holds

@@ -37,7 +37,7 @@ class Digest {
       for (const double number : *list) add(std::bit_cast<std::uint64_t>(number));
     }
   }
-  void add(const LayerSpec& layer) {
+  void add(const LayerSpec& layer, bool is_inside = false) {
     add(layer.at);
     add(std::string_view(layer.type));
     add(std::uint64_t{layer.out});
@@ -52,7 +52,9 @@ class Digest {
     // Networks without such a type have the digest that they always had.
     const bool is_rounded = layer.activation_dtype != Dtype::float32;
     const auto rounded = is_rounded ? static_cast<std::uint64_t>(layer.activation_dtype) + 1 : 0;
-    add(static_cast<std::uint64_t>(layer.activations) | rounded << 8);
+    // Inside a container what is said differs from what is not.
+    const std::uint64_t is_said = is_inside && layer.activations.is_stated() ? 1 : 0;
+    add(static_cast<std::uint64_t>(Activations{layer.activations}) | rounded << 8 | is_said << 32);
     add(std::uint64_t{layer.options.size()});
     for (const auto& [key, value] : layer.options) {
       add(std::string_view(key));
@@ -60,7 +62,7 @@ class Digest {
     }
     add(std::string_view(layer.name));
     add(std::uint64_t{layer.layers.size()});
-    for (const LayerSpec& inner : layer.layers) add(inner);
+    for (const LayerSpec& inner : layer.layers) add(inner, true);
   }
   Hash128 result() const { return hasher_.digest(); }
 

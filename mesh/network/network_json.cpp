@@ -137,15 +137,18 @@ Status read_place(JsonReader& reader, LayerPlace place, LayerEntry* entry, const
 
 /// Numeric types, and how weights learn in them.
 Status read_numbers(JsonReader& reader, LayerSpec& layer) {
-  WEFT_TRY(const std::string dtype, reader.string_or("dtype", "float32"));
-  const auto parsed = parse_dtype(dtype);
-  if (!parsed) return reader.find("dtype")->unexpected("a numeric type such as float32");
-  layer.dtype = *parsed;
+  if (const auto found = reader.find("dtype")) {
+    WEFT_TRY(const std::string dtype, found->string());
+    const auto parsed = parse_dtype(dtype);
+    if (!parsed) return found->unexpected("a numeric type such as float32");
+    layer.dtype = *parsed;
+  }
   if (const auto granularity = reader.find("granularity")) {
     WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
   }
-  WEFT_TRY(layer.activations,
-           reader.one_of_or("activations", Activations::int8, parse_activations, {"int8", "float", "int8_row"}));
+  if (const auto found = reader.find("activations")) {
+    WEFT_TRY(layer.activations, found->one_of(parse_activations, {"int8", "float", "int8_row"}));
+  }
   const auto& values = kernels::value_dtype_names();
   const auto parse = [&](std::string_view text) -> std::optional<Dtype> {
     if (std::find(values.begin(), values.end(), text) == values.end()) return std::nullopt;
@@ -153,7 +156,9 @@ Status read_numbers(JsonReader& reader, LayerSpec& layer) {
   };
   WEFT_TRY(layer.activation_dtype, reader.one_of_or("activation_dtype", Dtype::float32, parse, values));
   WEFT_TRY(layer.gradient_dtype, reader.one_of_or("gradient_dtype", Dtype::float32, parse, values));
-  WEFT_TRY(layer.quantization_aware, reader.boolean_or("qat", false));
+  if (const auto found = reader.find("qat")) {
+    WEFT_TRY(layer.quantization_aware, found->boolean());
+  }
   WEFT_TRY(layer.rate_scale, reader.f32_or("rate_scale", 1.0f, 1e-6f, 1e6f));
   WEFT_TRY(layer.is_frozen, reader.boolean_or("freeze", false));
   return {};
@@ -301,12 +306,14 @@ Json layer_json(const LayerSpec& layer, bool is_inside = false) {
     out["from"] = std::move(from);
   }
   if (layer.combine != Combine::concat) out["combine"] = name(layer.combine);
-  if (layer.dtype != Dtype::float32) out["dtype"] = name(layer.dtype);
+  // A layer inside a container says float32 too, where the container says another type.
+  const auto is_said = [&](const auto& key, auto otherwise) { return is_inside ? key.is_stated() : key != otherwise; };
+  if (is_said(layer.dtype, Dtype::float32)) out["dtype"] = name(layer.dtype);
   if (layer.granularity) out["granularity"] = name(*layer.granularity);
-  if (layer.activations != Activations::int8) out["activations"] = name(layer.activations);
+  if (is_said(layer.activations, Activations::int8)) out["activations"] = name(layer.activations);
   if (layer.activation_dtype != Dtype::float32) out["activation_dtype"] = name(layer.activation_dtype);
   if (layer.gradient_dtype != Dtype::float32) out["gradient_dtype"] = name(layer.gradient_dtype);
-  if (layer.quantization_aware) out["qat"] = true;
+  if (is_said(layer.quantization_aware, false)) out["qat"] = bool{layer.quantization_aware};
   if (layer.rate_scale != 1.0f) out["rate_scale"] = layer.rate_scale;
   if (layer.is_frozen) out["freeze"] = true;
   if (layer.policy) out["policy"] = name(*layer.policy);

@@ -199,7 +199,7 @@ Status restore_weight(Mesh& mesh, WeightStore::Parameter& parameter, const std::
   const std::size_t i = weights.first(parameter.node) + parameter.index;
   Encoding encoding;
   if (parameter.spec->is_matrix()) {
-    WEFT_TRY(encoding, encoding_in(file, base, *parameter.spec, weights.encoding(parameter.node)));
+    WEFT_TRY(encoding, encoding_in(file, base, *parameter.spec, weights.encoding_of(i)));
   }
   QuantizedWeight* const stored = weights.stored(i);
   const bool is_same = stored && stored->encoding() == encoding;

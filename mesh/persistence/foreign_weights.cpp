@@ -105,7 +105,7 @@ class QuantizedRows {
 ByteSource::Produce code_rows(const ForeignParameter& parameter, const StoredArray& row, std::size_t at_once) {
   return [parameter, array = row.array, at_once](const ByteSource::Sink& sink) -> Status {
     const ParameterSpec& spec = parameter.spec();
-    const Encoding& encoding = parameter.owner().encoding;
+    const Encoding encoding = parameter.owner().encoding_of(spec);
     const kernels::WeightBytes most = kernels::ordered_bytes(encoding, std::min(at_once, spec.out), spec.in);
     AlignedBuffer<std::byte> codes(most.codes), scales(most.scales), zero_points(most.zero_points);
     for (std::size_t first = 0; first < spec.out; first += at_once) {
@@ -166,12 +166,13 @@ Result<ByteSource> entity_of(std::shared_ptr<const Graph> graph, ReadParameter r
     const Node& node = graph->nodes()[id];
     for (std::size_t i = 0; i < node.layer->parameters().size(); ++i) {
       const ForeignParameter parameter{graph, id, i, shared, shared_codes};
-      if (!parameter.spec().is_matrix() || node.encoding.dtype == Dtype::float32) {
+      const Encoding encoding = node.encoding_of(parameter.spec());
+      if (encoding.dtype == Dtype::float32) {
         tensors.push_back(values_tensor(parameter, weight_name(node, parameter.spec())));
         continue;
       }
       for (const StoredArray& row : kStoredArrays)
-        if (row.is_in(node.encoding.dtype)) tensors.push_back(stored_rows_tensor(parameter, node.encoding, row));
+        if (row.is_in(encoding.dtype)) tensors.push_back(stored_rows_tensor(parameter, encoding, row));
     }
   }
   for (Tensor& other : others) tensors.push_back(std::move(other));

@@ -34,8 +34,8 @@ struct ParameterRows {
 /// more than once.
 using ReadParameter = std::function<Status(const ParameterRows&)>;
 
-/// Some rows of a matrix in the type of its layer, as files hold them: spans of kernels::ordered_bytes(node.encoding,
-/// rows, spec.in).
+/// Some rows of a matrix in the type of its layer, as files hold them: spans of
+/// kernels::ordered_bytes(node.encoding_of(spec), rows, spec.in).
 struct ParameterCodes {
   const Node& node;
   const ParameterSpec& spec;

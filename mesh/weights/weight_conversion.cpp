@@ -29,9 +29,12 @@ Status check_storable(const ParameterSpec& spec, const kernels::ConstPanels& fro
 Result<WeightConversion> WeightConversion::make(const WeightStore& weights, NodeId node, std::string_view object,
                                                 const Encoding& encoding, bool allow_non_finite) {
   WeightConversion made;
+  bool has_matrix = false;
   for (const WeightStore::Parameter& parameter : weights.of(node)) {
     const ParameterSpec& spec = *parameter.spec;
     if (!spec.is_matrix()) continue;
+    has_matrix = true;
+    if (spec.own.encoding) continue;
     const std::size_t i = weights.first(node) + parameter.index;
     AlignedBuffer<float> dequantized;
     const kernels::ConstPanels from = weights.panels(i, dequantized);
@@ -53,13 +56,16 @@ Result<WeightConversion> WeightConversion::make(const WeightStore& weights, Node
   }
   if (made.matrices.empty())
     return fail(Errc::unsupported, std::string(object) + ": has no weight matrix to store as " + to_string(encoding) +
-                                       "; only layers with one have a numeric type");
+                                       (has_matrix ? ": the layers inside it say their own types; change those"
+                                                   : "; only layers with one have a numeric type"));
   return made;
 }
 
 Status WeightStore::morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite) {
   const auto parameters = of(node);
-  const auto is_matrix = [](const Parameter& parameter) { return parameter.spec->is_matrix(); };
+  const auto is_matrix = [](const Parameter& parameter) {
+    return parameter.spec->is_matrix() && !parameter.spec->own.encoding;
+  };
   if (encoding == layers_[node].encoding && std::any_of(parameters.begin(), parameters.end(), is_matrix)) return {};
   WEFT_TRY(WeightConversion made, WeightConversion::make(*this, node, object, encoding, allow_non_finite));
   layers_[node].encoding = encoding;
@@ -98,8 +104,11 @@ void WeightStore::dequantize_master(std::size_t i) noexcept {
 }
 
 Status WeightStore::release_masters(const Graph& graph, std::span<const NodeId> nodes) {
+  const auto is_stored = [&](const Parameter& parameter) {
+    return storage_[first_[parameter.node] + parameter.index].active != nullptr;
+  };
   for (const NodeId node : nodes)
-    if (layers_[node].encoding.dtype == Dtype::float32)
+    if (const auto all = of(node); std::none_of(all.begin(), all.end(), is_stored))
       return fail(Errc::unsupported,
                   graph.nodes()[node].object + ": computes with its master weights; morph it to another type first");
   std::vector<bool> is_released(parameters_.size(), false), stays(parameters_.size(), false);

@@ -42,40 +42,40 @@ Result<WeightStore> WeightStore::build(const Graph& graph, const std::vector<std
   store.memory_ = ParameterMemory(plan, memory);
   store.rates = LayerRates(graph);
   std::vector<bool> has_master;
+  std::vector<Encoding> encodings;
   for (NodeId id = 0; id < graph.nodes().size(); ++id) {
     const Node& node = graph.nodes()[id];
     store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
-    store.layers_.push_back({node.encoding, node.quantization_aware, true, 0});
+    store.layers_.push_back({node.encoding, true, 0});
     if (node.is_port()) continue;
     for (std::uint32_t i = 0; i < node.layer->parameters().size(); ++i) {
       const ParameterSpec& spec = node.layer->parameters()[i];
       store.parameters_.push_back({id, i, &spec, nullptr, 0});
       store.memory_.add(spec.stored_size(), node_region[id]);
-      has_master.push_back(keeps_masters || !spec.is_matrix() || node.quantization_aware ||
-                           node.encoding.dtype == Dtype::float32);
+      const Encoding encoding = node.encoding_of(spec);
+      has_master.push_back(keeps_masters || node.trains_stored(spec) || encoding.dtype == Dtype::float32);
+      encodings.push_back(encoding);
+      store.storage_.emplace_back().trains_stored = node.trains_stored(spec);
       kernels::ConstWeight view;
       view.out = spec.out;
       view.in = spec.in;
-      view.activations = node.activations;
+      view.activations = spec.own.activations.value_or(node.activations);
       store.views_.push_back(view);
     }
   }
   store.first_.push_back(static_cast<std::uint32_t>(store.parameters_.size()));
-  store.storage_.resize(store.parameters_.size());
-  store.master_views_ = store.views_;
+  store.backward_views_ = store.views_;
   store.tied_ = TiedWeights(graph, store.first_);
   WEFT_CHECK(store.make_arena(has_master));
   std::vector<std::size_t> bytes(store.parameters_.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const ParameterSpec& spec = *store.parameters_[i].spec;
-    const Encoding& encoding = store.layers_[store.parameters_[i].node].encoding;
-    if (spec.is_matrix() && encoding.dtype != Dtype::float32)
-      bytes[i] = QuantizedWeight::block_size(encoding, spec.out, spec.in);
+    if (encodings[i].dtype != Dtype::float32) bytes[i] = QuantizedWeight::block_size(encodings[i], spec.out, spec.in);
   }
   WEFT_TRY(auto arenas, store.memory_.make_arenas(bytes));
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] == 0) continue;
-    WEFT_TRY(auto made, store.make_stored(i, store.layers_[store.parameters_[i].node].encoding, arenas));
+    WEFT_TRY(auto made, store.make_stored(i, encodings[i], arenas));
     store.storage_[i].active = std::make_unique<QuantizedWeight>(std::move(made));
   }
   for (NodeId node = 0; node < store.node_count(); ++node) store.set_views(node);
@@ -113,8 +113,13 @@ void WeightStore::set_views(NodeId node) noexcept {
     }
     view.activations = views_[i].activations;
     views_[i] = view;
-    master_views_[i].codes = parameters_[i].data;
-    tied_.set(i, views_[i], goes_back_stored(node) ? views_[i] : master_views_[i]);
+    kernels::ConstWeight& backward = backward_views_[i];
+    backward = view;
+    if (!storage_[i].trains_stored && layers_[node].has_masters) {
+      backward = kernels::ConstWeight({parameters_[i].data, view.out, view.in});
+      backward.activations = view.activations;
+    }
+    tied_.set(i, views_[i], backward);
   }
 }
 

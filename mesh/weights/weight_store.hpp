@@ -82,18 +82,25 @@ class WeightStore {
   Status write_rows(Parameter& parameter, std::size_t first, std::span<const float> rows, std::string_view object);
   void end_rows(Parameter& parameter);
 
-  /// Encoding of a layer's matrices now. float32 for a layer without a matrix.
+  /// Encoding of a layer's matrices now, but for those inside a container that have their own (`encoding_of`). float32
+  /// for a layer without a matrix.
   const Encoding& encoding(NodeId node) const noexcept { return layers_[node].encoding; }
+  /// Encoding of a parameter now; float32 of a vector.
+  Encoding encoding_of(std::size_t parameter) const noexcept {
+    return storage_[parameter].active ? storage_[parameter].active->encoding() : Encoding(Dtype::float32);
+  }
   /// True when learning can change the layer's weights: its master weights are kept.
   bool learns(NodeId node) const noexcept { return layers_[node].has_masters; }
-  /// The weights that errors and targets travel back through: the stored ones of a quantisation-aware layer (the
-  /// straight-through estimate) and of one without masters, else the masters.
+  /// The weights that errors and targets travel back through: the stored ones where a layer is quantisation-aware (the
+  /// straight-through estimate) or has no masters, else the masters.
   ConstWeights backward_view(NodeId node) const noexcept {
     if (const kernels::ConstWeight* const tied = tied_.backward(node)) return {tied};
-    return {(goes_back_stored(node) ? views_ : master_views_).data() + first_[node]};
+    return {backward_views_.data() + first_[node]};
   }
-  /// Stores a layer's matrices in another encoding; the one before is given back. Other layers are not touched.
-  /// @error unsupported: the layer has no matrix; not_finite: a weight the type cannot hold, the first index named,
+  /// Stores a layer's matrices in another encoding; the one before is given back. Other layers are not touched, nor
+  /// matrices inside a container that have an encoding of their own.
+  /// @error unsupported: the layer has no such matrix; not_finite: a weight the type cannot hold, the first index
+  /// named,
   ///        also when it could (NaN, infinities) unless `allow_non_finite`; nothing changes then
   Status morph(NodeId node, std::string_view object, const Encoding& encoding, bool allow_non_finite = false);
   /// Memory for a matrix in another encoding, which belongs to the caller.
@@ -167,10 +174,10 @@ class WeightStore {
   struct Storage {
     std::unique_ptr<QuantizedWeight> active;  // null: the master computes
     WeightMemory master;                      // made by a conversion; else in the arena
+    bool trains_stored = false;               // "qat"
   };
   struct LayerStorage {
     Encoding encoding;
-    bool quantization_aware = false;
     bool has_masters = true;
     std::uint64_t changes = 0;  // of places and types; never goes back
   };
@@ -193,9 +200,6 @@ class WeightStore {
     if (stored) archive(kStored, std::span<Byte>(stored->block(), stored->padded_size()));
   }
   void fill_rows(Parameter& parameter, RandomStream& random);
-  bool goes_back_stored(NodeId node) const noexcept {
-    return layers_[node].quantization_aware || !layers_[node].has_masters;
-  }
   /// Puts a conversion's storage in the place of what is there, and sets the views of its layers.
   void install(WeightConversion made) noexcept;
   /// Sets what a layer computes with, where others do too, after its storage or its types changed.
@@ -203,7 +207,7 @@ class WeightStore {
   Status make_arena(const std::vector<bool>& is_inside);
 
   std::vector<Parameter> parameters_;
-  std::vector<kernels::ConstWeight> views_, master_views_;
+  std::vector<kernels::ConstWeight> views_, backward_views_;
   TiedWeights tied_;
   std::vector<Storage> storage_;
   std::vector<LayerStorage> layers_;  // by node

@@ -22,7 +22,7 @@ using mesh::WeightStore;
 const WeightStore& weights_in(const DescribedModel& model) { return mesh::MeshAccess::weights(*model.mesh); }
 
 std::string_view kept_type(const WeightStore& weights, const ParameterPlace& place, std::size_t parameter) {
-  const Dtype dtype = weights.encoding(weights.parameters()[parameter].node).dtype;
+  const Dtype dtype = weights.encoding_of(parameter).dtype;
   const bool is_half = dtype == Dtype::float16 || dtype == Dtype::bfloat16;
   return name(place.in != 0 && is_half ? dtype : Dtype::float32);
 }
@@ -30,7 +30,7 @@ std::string_view kept_type(const WeightStore& weights, const ParameterPlace& pla
 Status pack(const DescribedModel& model, std::size_t parameter, PlannedTensor& planned) {
   const WeightStore& weights = weights_in(model);
   const mesh::NodeId node = weights.parameters()[parameter].node;
-  const Encoding& encoding = weights.encoding(node);
+  const Encoding encoding = weights.encoding_of(parameter);
   if (encoding != packed_ternary_encoding())
     return fail(Errc::unsupported,
                 model.mesh->graph().nodes()[node].object + ": is " + to_string(encoding) +

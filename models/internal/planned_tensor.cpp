@@ -29,7 +29,7 @@ const WeightStore& weights_of(const mesh::Mesh& mesh) { return mesh::MeshAccess:
 class CodedMatrix {
  public:
   CodedMatrix(const WeightStore& weights, const WeightStore::Parameter& parameter, std::size_t index)
-      : encoding_(weights.encoding(parameter.node)),
+      : encoding_(weights.encoding_of(index)),
         out_(parameter.spec->out),
         in_(parameter.spec->in),
         arrays_(weights.stored(index)->ordered()),
@@ -64,7 +64,7 @@ class CodedMatrix {
 
 /// The writer of blocks for a parameter; scales of other granularities are repeated. Null: there is none.
 const BlockWriter* writer_of(const WeightStore& weights, std::size_t parameter) {
-  const Encoding& encoding = weights.encoding(weights.parameters()[parameter].node);
+  const Encoding encoding = weights.encoding_of(parameter);
   if (!weights.stored(parameter) || bits(encoding.dtype) > 8) return nullptr;
   return find_block_writer(Encoding(encoding.dtype, Granularity::block32));
 }

@@ -68,7 +68,7 @@ void RaggedStream::split_units(std::size_t units, double work, Body body, void* 
 
 /// Sequences side by side, the tokens of each in order.
 void RaggedStream::attend(const ops::Attention& op) {
-  to_.split(runs_.size(), op.work().cost, [&](OpStream& stream, std::size_t first, std::size_t count) {
+  to_.split(runs_.size(), ops::attention_cost(op.shape, op.y.rows), [&](OpStream& stream, std::size_t first, std::size_t count) {
     for (const SequenceRun& run : runs_.subspan(first, count))
       for (std::size_t t = 0; t < run.tokens; ++t) {
         ops::Attention own = ops::part_of(op, one_row(run.row + t), 0);

@@ -2,6 +2,7 @@
 
 #include "models/onnx/onnx_import.hpp"
 
+#include "models/import.hpp"
 #include "models/onnx/internal/onnx_network.hpp"
 #include "models/tensor_values.hpp"
 
@@ -99,6 +100,7 @@ Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::strin
       layer.dtype = options.encoding->dtype;
       if (has_scale(layer.dtype)) layer.granularity = options.encoding->granularity;
     }
+  if (options.quantization_aware) WEFT_CHECK(train_stored(made.spec.layers));
   mesh::MemoryEstimate estimate;
   estimate.add("weights in another order than the file's, and the largest tensor", kept + 3 * largest);
   if (!options.describes_alone) WEFT_CHECK(mesh::check_memory("importing " + name, estimate, options.max_memory));

@@ -28,8 +28,9 @@ struct OnnxImportOptions {
   std::map<std::string, double> pins{};   // inputs that become constants
   /// Type of all matrices; none: float32.
   std::optional<Encoding> encoding = std::nullopt;
-  std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
-  bool describes_alone = false;  // no weight is read but those that the graph itself computes with; no `content`
+  bool quantization_aware = false;  // "qat" of layers whose matrices are not float32
+  std::uint64_t max_memory = 0;     // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool describes_alone = false;     // no weight is read but those that the graph itself computes with; no `content`
 };
 
 /// A graph as a network and its weights, which are read while `content` is produced.

@@ -2,6 +2,7 @@
 
 #include "models/state_dict/state_dict_import.hpp"
 
+#include "models/import.hpp"
 #include "models/state_dict/internal/modules.hpp"
 #include "models/tensor_values.hpp"
 
@@ -371,6 +372,7 @@ Result<ImportedStateDict> import_state_dict(const formats::SafetensorsFile& open
   WEFT_TRY(const std::vector<Module> chain, ordered(std::move(modules), options.order));
   ChainMaker maker(*file, options);
   WEFT_CHECK(maker.make(chain, name));
+  if (options.quantization_aware) WEFT_CHECK(train_stored(maker.spec.layers));
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(maker.spec));
   imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));
   imported.notes = std::move(maker.notes);

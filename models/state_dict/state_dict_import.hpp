@@ -30,8 +30,9 @@ struct StateDictOptions {
   std::vector<std::string> order{};  // modules' names in the order in which they compute; empty: see below
   /// Type of all matrices; none: as they are in the file.
   std::optional<Encoding> encoding = std::nullopt;
-  std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
-  bool describes_alone = false;  // no weight is read but those of norms that are folded; `content` stays empty
+  bool quantization_aware = false;  // "qat" of layers whose matrices are not float32
+  std::uint64_t max_memory = 0;     // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool describes_alone = false;     // no weight is read but those of norms that are folded; `content` stays empty
 };
 
 /// Weights of which a chain of layers was made.

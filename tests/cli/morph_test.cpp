@@ -52,6 +52,43 @@ TEST(Morph, TakesPlacesInAnyOrderEachCountedOnce) {
             4);
 }
 
+TEST(Morph, ChangesLayersInsideContainersAndHowTheyLearn) {
+  Folder folder;
+  write_file(folder / "n.json", R"({"weft": 2, "inputs": {"x": [40]}, "chain": [
+      {"type": "sequential", "layers": [{"type": "dense", "out": 9}, {"type": "parallel", "merge": "add", "layers": [
+        {"type": "dense", "out": 4}, {"type": "dense", "out": 4}]}]}, {"type": "dense", "out": 3}]})");
+  const std::string out = folder / "out.entity", again = folder / "again.entity";
+  const Outcome inside = weft({"morph", folder / "n.json", "--dtype", "int8", "--qat", "--layer",
+                               "0,0,0,0.layers[1].layers[0]", "--layer", "0,0,1,0", "-o", out, "--json"});
+  ASSERT_EQ(inside.exit, 0) << inside.told();
+  EXPECT_EQ(inside.last()["layers"], 2);
+  const Json container = layer(out, 0), head = layer(out, 1);
+  EXPECT_EQ(container["dtype"], "mixed");
+  ASSERT_EQ(container["inside"].size(), 2u) << "a matrix and its bias";
+  EXPECT_EQ(container["inside"][0]["name"], "layers[1].layers[0].weight");
+  EXPECT_EQ(container["inside"][0]["dtype"], "int8/channel");
+  EXPECT_EQ(container["inside"][0]["qat"], true);
+  EXPECT_EQ(container["qat"], false);
+  EXPECT_EQ(head["dtype"], "int8");
+  EXPECT_EQ(head["qat"], true);
+  // The cell follows a morph, the layer inside keeps its own type.
+  ASSERT_EQ(weft({"morph", out, "--dtype", "bfloat16", "-o", again}).exit, 0);
+  EXPECT_EQ(layer(again, 0)["inside"][0]["dtype"], "int8/channel");
+  EXPECT_EQ(layer(again, 1)["dtype"], "bfloat16");
+  ASSERT_EQ(weft({"morph", again, "--qat", "-o", folder / "aware.entity"}).exit, 0);
+  EXPECT_EQ(layer(folder / "aware.entity", 0)["qat"], true);
+  EXPECT_EQ(hash_of(folder / "aware.entity"), hash_of(again)) << "how it learns is no weight";
+  const auto refused = [&](const std::string& place, int exit, const std::string& names) {
+    expect_refused({"morph", folder / "n.json", "--dtype", "int8", "-o", again, "--layer", place}, exit, names);
+  };
+  refused("0,0,0,0.layers[2]", 3, "0,0,0,0 holds 2 layers");
+  refused("0,0,1,0.layers[0]", 3, "holds 0 layers");
+  refused("0,0,0,0.layers[x]", 2, "is no layer inside");
+  refused("0,0,0,0.layers[0].weight", 2, "is no layer inside");
+  refused("0,0,0,0.layers[1]x", 2, "is no layer inside");
+  refused("*.layers[0]", 2, "one container");
+}
+
 TEST(Morph, LeavesTheStateOutWhenOnlyWeightsAreWanted) {
   Folder folder;
   save_digits(folder / "m.entity");

@@ -79,6 +79,33 @@ TEST(Softmax, MaskedEntriesAreExactlyZeroAndGetNoGradient) {
   }
 }
 
+// Padded sequences: how long each is comes with the sample.
+TEST(Softmax, TakesAMaskOfEachSampleAsASecondSource) {
+  auto mesh = must(Mesh::build(must(read_network(
+      R"({"weft": 2, "inputs": {"scores": [6], "mask": [6]}, "grid": {}, "layers": [
+          {"at": [0,0,0,0], "type": "softmax", "from": ["scores", "mask"], "combine": "add"}],
+          "outputs": {"y": [0,0,0,0]}})",
+      "mask"))));
+  const auto scores = noise(3 * 6, 4, 5.0f);
+  std::vector<float> mask(3 * 6, 0.0f), y(3 * 6);
+  const std::size_t lengths[] = {6, 4, 1};
+  for (std::size_t row = 0; row < 3; ++row)
+    std::fill(mask.begin() + static_cast<std::ptrdiff_t>(row * 6 + lengths[row]),
+              mask.begin() + static_cast<std::ptrdiff_t>(row * 6 + 6), -1e30f);
+  const RunInput inputs[] = {{"mask", mask}, {"scores", scores}};
+  const RunOutput output{"y", y};
+  must(mesh.forward(inputs, 3, {&output, 1}));
+  for (std::size_t row = 0; row < 3; ++row) {
+    double sum = 0;
+    for (std::size_t j = 0; j < lengths[row]; ++j) sum += std::exp(double{scores[row * 6 + j]});
+    for (std::size_t j = 0; j < 6; ++j) {
+      const double wanted = j < lengths[row] ? std::exp(double{scores[row * 6 + j]}) / sum : 0;
+      EXPECT_NEAR(y[row * 6 + j], wanted, 1e-6) << row << ", " << j;
+      if (j >= lengths[row]) EXPECT_EQ(y[row * 6 + j], 0.0f);
+    }
+  }
+}
+
 TEST(Softmax, IsEntmaxOfOneAndSparsemaxIsThatOfTwo) {
   const OptionValue entmax = std::string("entmax"), sparsemax = std::string("sparsemax");
   for (const double temperature : {1.0, 0.7}) {

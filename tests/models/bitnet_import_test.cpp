@@ -83,6 +83,44 @@ TEST_F(Bitnet, HasTheSameValuesInAnotherType) {
   EXPECT_EQ(read(*packed), read(*wide));
 }
 
+// transformers' quantization_mode online: float weights, quantized where they are loaded. What computes is codes, and
+// codes are what is written: float values of them would have another scale, their mean being less.
+TEST_F(Bitnet, OfFloatWeightsIsWrittenAsItsCodes) {
+  const std::string plain = shared_data("language/families/bitnet");
+  if (plain.empty()) GTEST_SKIP() << "no bitnet of floats in ../shared/data";
+  const auto file = formats::load_safetensors(storage::real_file_system(), plain + "/model.safetensors");
+  ASSERT_TRUE(file) << file.error().text();
+  tensors_.clear(), held_.clear();
+  for (const formats::Tensor& tensor : file->tensors()) {
+    const ByteSpan bytes = file->find(tensor.name)->bytes;
+    held_[tensor.name].assign(bytes.begin(), bytes.end());
+    tensors_.push_back(tensor);
+  }
+  config_ = *parse_json(as_text(*storage::real_file_system().read(plain + "/config.json", 1 << 20)), "config.json");
+  config_["quantization_config"] =
+      Json{{"quant_method", "bitnet"}, {"linear_class", "autobitlinear"}, {"quantization_mode", "online"}};
+  const std::string entity = folder_.path() + "/model.entity", out = folder_.path() + "/out";
+  const auto model = import_model(storage::real_file_system(), folder(), {.quantization_aware = true, .tokens = 4});
+  ASSERT_TRUE(model) << model.error().text();
+  for (const mesh::LayerSpec& layer : model->graph->spec().layers)
+    EXPECT_EQ(layer.quantization_aware, layer.type == "sequential") << layer.type;
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, model->content));
+  const auto made = export_model(storage::real_file_system(), entity, ExportFormat::hugging_face, out);
+  ASSERT_TRUE(made) << made.error().text();
+  const auto written = formats::load_safetensors(storage::real_file_system(), out + "/model.safetensors");
+  ASSERT_TRUE(written) << written.error().text();
+  EXPECT_EQ(written->describe("model.layers.0.self_attn.q_proj.weight")->type, "uint8");
+  EXPECT_TRUE(written->describe("model.layers.0.self_attn.q_proj.weight_scale"));
+  const auto before = imported_mesh(folder(), {.tokens = 4}), after = imported_mesh(out, {.tokens = 4});
+  ASSERT_TRUE(after) << after.error().text();
+  const std::vector<float> ids{3, 17, 5, 90};
+  EXPECT_EQ(logits_of(*before, ids, 96), logits_of(*after, ids, 96));
+  // Matrices that are float32 have nothing to learn through.
+  const auto wide = import_model(storage::real_file_system(), plain, {.quantization_aware = true});
+  ASSERT_FALSE(wide);
+  EXPECT_NE(wide.error().text().find("give a dtype"), std::string::npos) << wide.error().text();
+}
+
 // The scale of BitLinear divides: with 1 / s in the file the model is the same, but for a rounding of s.
 TEST_F(Bitnet, TakesAScaleThatDivides) {
   const std::vector<float> ids{3, 17, 5, 90};

@@ -398,7 +398,15 @@ Result<Written> LayerForms::embedding(const LayerSite& site, const Written& x) {
   }
   Shape rows = x.shape;
   rows.push_back(width);
-  Written y{to_.node("Gather", {table, x.name}, {{"axis", std::int64_t{0}}}), rows};
+  // A port has whole numbers within the table; of what a layer makes they are made, as kernels::column_of does.
+  std::string ids = x.name;
+  if (!mesh_->graph().find_port(ids)) {
+    constexpr std::int64_t kFloat = 1, kInt64 = 7;
+    ids = to_.node("Floor", {to_.node("Cast", {ids}, {{"to", kFloat}})});
+    ids = to_.node("Clip", {ids, to_.number(0), to_.number(static_cast<float>(vocabulary - 1))});
+    ids = to_.node("Cast", {ids}, {{"to", kInt64}});
+  }
+  Written y{to_.node("Gather", {table, ids}, {{"axis", std::int64_t{0}}}), rows};
   y = to_.reshaped(y, site.layer.out_shape());
   return scale == 1 ? y : to_.binary("Mul", y, to_.number(static_cast<float>(scale)));
 }
