@@ -8,7 +8,7 @@
 
 namespace weft::models {
 
-/// What a text hangs on besides its request: equal digests, equal texts.
+/// Digests of all that a text hangs on besides its request: equal digests, equal texts.
 struct ModelDigest {
   Hash128 weights;  ///< XXH3-128 over the weights as loaded, layer by layer
   Hash128 options;  ///< over network, vocabulary, chat template, and the tokens that end a text

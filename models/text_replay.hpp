@@ -16,7 +16,7 @@
 
 namespace weft::models {
 
-/// What came of texts that were written again.
+/// Result of texts that were written again.
 struct TextReplay {
   /// The first thing in which a text differs from its record.
   struct Difference {

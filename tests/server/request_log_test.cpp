@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a text hangs on, told with it and written down: digests, state hashes, the request log. And deadlines.
+// Digests and state hashes of texts, the request log, deadlines.
 
 #include "server/request_log.hpp"
 
