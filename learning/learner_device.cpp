@@ -48,7 +48,8 @@ void RecordedLearner::each_optimizer_region(const std::function<void(const Devic
         beside(values, i, adapters.floats(i), RegionUse::own);
   }
   if (!optimizer.factors().empty()) {
-    visit(region_of(optimizer.updates(), RegionUse::kept));
+    // Steps by traces are counted on the host: they are told their rates.
+    if (!optimizer.traces().is_on()) visit(region_of(optimizer.updates(), RegionUse::kept));
     visit(region_of(optimizer.factors(), RegionUse::own));
   }
   // Layers add to sums and read rates that are of several, on the host too where that runs some of them.

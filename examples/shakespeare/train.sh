@@ -5,7 +5,7 @@
 # TEXT: the plays (tinyshakespeare's input.txt). KIND: llama, or ternary, whose blocks have weights of -1, 0 and 1 alone.
 # EPOCHS: 8. FLAG: for weft run, such as --threads. In an empty directory, with weft on the path. The last tenth of
 # the text is measured with. `weft run` is gone on with where it was killed: start the script again. What it came to
-# stands in docs/tuning.md, "From nothing": llama 2.18 bits a byte; ternary does not learn so far.
+# stands in docs/tuning.md, "From nothing": llama 2.184 bits a byte, ternary 2.187.
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
 text=$1 kind=${2:-llama} epochs=${3:-8}

@@ -4,6 +4,7 @@
 // the grid.
 
 #include "learning/learner.hpp"
+#include "learning/optimizer.hpp"
 
 #include "mesh/network/network_json.hpp"
 #include "mesh/weights/weight_store.hpp"

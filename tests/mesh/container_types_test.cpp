@@ -55,7 +55,7 @@ TEST(ContainerTypes, StoreEachLayerAsItSays) {
   EXPECT_EQ(weight_bytes(mesh.graph().nodes()[1]), weights.bytes(1)) << "as it is estimated";
 }
 
-// Values that the same layers compute when each has a cell of the grid.
+// The same layers compute the same when each has a cell of the grid.
 TEST(ContainerTypes, ComputeWhatTheSameLayersDoInCellsOfTheirOwn) {
   const std::string first = R"({"type": "dense", "out": 40, "activation": "tanh", "dtype": "int4")",
                     second = R"({"type": "dense", "out": 33, "dtype": "int8", "granularity": "channel")",
