@@ -32,12 +32,10 @@ std::vector<mesh::NodeId> head_of(const mesh::Graph& graph) {
 }  // namespace
 
 Rows::Rows(std::size_t rows, std::size_t width)
-    : memory_(rows * whole_lines(width)), width_(width), stride_(whole_lines(width)) {
-  std::fill_n(memory_.data(), memory_.size(), 0.0f);
-}
+    : memory_(rows * whole_lines(width) * sizeof(float)), width_(width), stride_(whole_lines(width)) {}
 
 kernels::MatrixView Rows::view(std::size_t first, std::size_t rows) noexcept {
-  return {width_ ? memory_.data() + first * stride_ : nullptr, rows, width_, stride_};
+  return {width_ ? static_cast<float*>(memory_.data()) + first * stride_ : nullptr, rows, width_, stride_};
 }
 
 LazyRows::LazyRows(std::size_t rows, std::size_t width)
@@ -84,12 +82,21 @@ void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
 
 void SequenceStates::cut(std::size_t sequence, std::size_t tokens) {
   kernels::CpuStream stream;
-  cut(stream, sequence, tokens);
-}
-
-void SequenceStates::cut(kernels::OpStream& stream, std::size_t sequence, std::size_t tokens) {
   for (std::size_t node = 0; node < tokenwise_.size(); ++node)
     if (tokenwise_[node]) tokenwise_[node]->cut(stream, tokens, sides_[0][node].row(sequence).data());
+}
+
+std::vector<std::span<float>> SequenceStates::places(std::size_t sequence, std::size_t first, std::size_t tokens) {
+  std::vector<std::span<float>> all;
+  std::vector<mesh::StatePlace> found;
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node) {
+    if (!tokenwise_[node]) continue;
+    found.clear();
+    tokenwise_[node]->add_places(first, tokens, 0, found);
+    for (const mesh::StatePlace& each : found)
+      all.push_back(sides_[0][node].row(sequence).subspan(each.first, each.count));
+  }
+  return all;
 }
 
 void SequenceStates::release(std::size_t sequence) noexcept {
