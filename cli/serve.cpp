@@ -115,7 +115,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   options.meshes.serving.queue = request.queue;
   options.meshes.mesh.threads = request.threads;
   WEFT_CHECK(check_device(request.device));
-  options.meshes.mesh.device = request.device;
+  options.meshes.mesh.device = options.models.device = request.device;
   options.models.serving.queue = request.queue;
   options.models.serving.engine = {.slots = request.slots, .context = request.context};
   if (request.prefix_cache == "0") {

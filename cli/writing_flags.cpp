@@ -167,6 +167,7 @@ Result<std::unique_ptr<models::LanguageModel>> load_draft(WritingFlags& flags) {
   mesh::MeshOptions mesh;
   mesh.threads = flags.threads;
   mesh.max_memory = flags.options.max_memory;
+  mesh.device = flags.device;
   WEFT_TRY(models::LanguageModel loaded,
            models::load_language_model(storage::real_file_system(), flags.draft, {}, std::move(mesh)));
   auto draft = std::make_unique<models::LanguageModel>(std::move(loaded));

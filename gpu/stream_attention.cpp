@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention and the turns of its queries and keys.
 
+#include "gpu/internal/limits.hpp"
 #include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
 #include "gpu/shaders/attention_operands.inc"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 namespace weft::gpu {
 namespace {
@@ -62,6 +64,28 @@ std::uint32_t features(const AttentionShape& shape) {
   return word(std::clamp<std::size_t>(groups_of(shape.head_dim, kLanes), 1, 4));
 }
 std::size_t rows_of_job(const AttentionShape& shape) { return shape.tokens * (shape.heads / shape.kv_heads); }
+
+/// Groups of attention_row.comp. `rounds`: of the parts' chunks, whose scores a group keeps in shared memory; 0: they
+/// are in memory. `groups`: of a job at most. threads 0: heads are too wide for it.
+struct RowForm {
+  std::size_t threads = 0, rounds = 0, groups = std::numeric_limits<std::size_t>::max();
+};
+RowForm row_form(const DeviceInfo& info, const AttentionShape& shape, std::size_t rows, Call& call) {
+  constexpr std::size_t kWidestHead = 512, kMostThreads = 1024, kMany = 512;  // rows that fill a device by themselves
+  if (shape.head_dim > kWidestHead) return {};
+  const bool is_wide = info.group_threads == kWideThreads;
+  const std::size_t most = !is_wide        ? info.group_threads
+                           : rows >= kMany ? kWideThreads
+                                           : std::min<std::size_t>(info.max_group_threads, kMostThreads);
+  const std::size_t chunks = call.most_keys / kLanes, parts = std::clamp<std::size_t>(chunks, 1, most / kLanes);
+  RowForm form{parts * kLanes, groups_of(chunks, parts)};
+  call.most_keys = word(form.rounds * form.threads);
+  const std::size_t floats = (form.rounds + 2) * form.threads + 2 * round_up(shape.head_dim, kLanes);
+  if (floats * sizeof(float) <= (is_wide ? kWideSharedBytes : kLeastSharedBytes)) return form;
+  form.rounds = 0;
+  form.groups = std::max<std::size_t>(kMostKept / (sizeof(float) * call.most_keys * call.jobs), 1);
+  return form;
+}
 Groups state_groups(const AttentionShape& shape, const Call& call) {
   const std::size_t ring = (kernels::attention_state_size(shape) - kHeader) / shape.kv_heads;
   return {groups_of(std::max<std::size_t>(ring, 1), kStateThreads), call.jobs};
@@ -70,25 +94,56 @@ Groups state_groups(const AttentionShape& shape, const Call& call) {
 }  // namespace
 
 void Stream::lower(const ops::Attention& op) {
-  if (op.y.rows == 0) return;
-  static const Shader &kernel = shader("attention"), &append = shader("attention_state");
+  if (op.y.rows == 0) return turn_ropes();
+  static const Shader &whole = shader("attention"), &by_row = shader("attention_row"),
+                      &append = shader("attention_state");
   Call call = call_of(op.shape, op.from, op.y, op.statistics);
-  const Range state = op.shape.context ? range(op.from.state) : Range();
-  recorder_->dispatch(kernel, {false, features(op.shape)}, placed(*recorder_, call),
-                      {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
-                      {range(op.from.q), range(op.from.k), range(op.from.v), state},
-                      {range(op.y), range(op.statistics)});
-  if (op.shape.context == 0) return;
-  call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
-  if (op.next_state.data != op.from.state.data) {
+  const bool has_state = op.shape.context != 0, in_place = has_state && op.next_state.data == op.from.state.data;
+  const bool appends = in_place && op.shape.tokens == 1 && op.shape.causal;
+  std::uint32_t rotates = 0;
+  Range angles;
+  if (appends && are_ropes_of(op)) {
+    const kernels::Rope& rope = ropes_[0].op.rope;
+    rotates = rope.pairs == kernels::RopePairs::interleaved ? 2 : 1;
+    angles = ropes_[0].angles, call.angles = angles.begin, call.pairs = word(rope.dims() / 2);
+  } else {
+    turn_ropes();
+  }
+  const Range state = has_state ? range(op.from.state) : Range();
+  if (has_state) call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
+  const RowForm form = row_form(recorder_->context().info, op.shape, rows_of_job(op.shape) * call.jobs, call);
+  if (form.threads == 0) {
+    recorder_->dispatch(whole, {false, features(op.shape)}, placed(*recorder_, call),
+                        {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
+                        {range(op.from.q), range(op.from.k), range(op.from.v), state},
+                        {range(op.y), range(op.statistics)});
+  } else {
+    const std::size_t across = std::min(rows_of_job(op.shape), form.groups);
+    Range kept;
+    if (form.rounds == 0) {
+      const std::size_t bytes = across * call.jobs * call.most_keys * sizeof(float);
+      call.shares = scratch(bytes), kept = {call.shares, call.shares + bytes};
+    }
+    const Range written = appends ? range(op.next_state) : Range();
+    recorder_->dispatch(
+        by_row, {word(groups_of(op.shape.head_dim, kLanes)), rotates, word(form.threads), appends, word(form.rounds)},
+        placed(*recorder_, call), {across, call.jobs},
+        {range(op.from.q), range(op.from.k), range(op.from.v), state, angles},
+        {range(op.y), range(op.statistics), kept, written});
+  }
+  turn_ropes();
+  if (!has_state) return;
+  if (!in_place) {
     recorder_->dispatch(append, {false, 0u}, placed(*recorder_, call), state_groups(op.shape, call),
                         {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
     return;
   }
-  const std::size_t added = std::min<std::size_t>(op.shape.tokens, call.slots) * round_up(op.shape.head_dim, kRing);
-  recorder_->dispatch(append, {false, kAppended}, placed(*recorder_, call),
-                      {groups_of(std::max<std::size_t>(added, 1), kStateThreads), call.jobs},
-                      {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
+  if (!appends || form.threads == 0) {
+    const std::size_t added = std::min<std::size_t>(op.shape.tokens, call.slots) * round_up(op.shape.head_dim, kRing);
+    recorder_->dispatch(append, {false, kAppended}, placed(*recorder_, call),
+                        {groups_of(std::max<std::size_t>(added, 1), kStateThreads), call.jobs},
+                        {range(op.from.k), range(op.from.v), state}, {range(op.next_state)});
+  }
   recorder_->dispatch(append, {false, kPosition}, placed(*recorder_, call), {groups_of(op.y.rows, kStateThreads), 1},
                       {state}, {range(op.next_state)});
 }
@@ -133,30 +188,67 @@ void Stream::lower(const ops::AttentionBackward& op) {
   }
 }
 
-void Stream::lower(const ops::Rope& op) {
-  if (op.x.rows == 0 || op.x.cols == 0) return;
-  static const Shader &angles = shader("rope_angles"), &turn = shader("rope");
+Range Stream::angles_of(const ops::Rope& op) {
+  if (!op.state.data && op.rope.table && op.tokens <= op.rope.table_positions) return {};
+  static const Shader& angles = shader("rope_angles");
+  const auto is_same = [&](const PendingRope& other) {
+    return other.op.rope.turns == op.rope.turns && other.op.rope.dims() == op.rope.dims() &&
+           other.op.rope.gain == op.rope.gain && other.op.state.data == op.state.data && other.op.x.rows == op.x.rows &&
+           other.op.tokens == op.tokens;
+  };
+  if (const auto known = std::find_if(ropes_.begin(), ropes_.end(), is_same); known != ropes_.end())
+    return known->angles;
   const std::size_t pairs = op.rope.dims() / 2, sessions = op.state.data ? op.x.rows : 1,
                     all = sessions * op.tokens * pairs;
-  const bool has_table = !op.state.data && op.rope.table && op.tokens <= op.rope.table_positions;
-  Range from = range(op.rope.table, op.tokens * 2 * op.rope.dims() * sizeof(float));
-  if (!has_table) {
-    const std::uint64_t made = scratch(all * 2 * sizeof(float));
-    from = {made, made + all * 2 * sizeof(float)};
-    const AnglesPush push{
-        address(op.rope.turns), address(op.state.data), made,        std::bit_cast<std::uint64_t>(op.rope.gain),
-        word(sessions),         word(op.tokens),        word(pairs), word(op.state.stride)};
-    recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
-                        {range(op.rope.turns, pairs * sizeof(std::uint64_t)), range(op.state)}, {from});
-  }
+  const std::uint64_t made = scratch(all * 2 * sizeof(float));
+  const Range to{made, made + all * 2 * sizeof(float)};
+  const AnglesPush push{
+      address(op.rope.turns), address(op.state.data), made,        std::bit_cast<std::uint64_t>(op.rope.gain),
+      word(sessions),         word(op.tokens),        word(pairs), word(op.state.stride)};
+  recorder_->dispatch(angles, {}, push, {groups_of(all, 64), 1},
+                      {range(op.rope.turns, pairs * sizeof(std::uint64_t)), range(op.state)}, {to});
+  return to;
+}
+
+void Stream::turn(const PendingRope& pending) {
+  static const Shader& turns = shader("rope");
+  const ops::Rope& op = pending.op;
+  const bool has_table = pending.angles.begin == 0;
+  const std::size_t pairs = op.rope.dims() / 2;
+  const Range from = has_table ? range(op.rope.table, op.tokens * 2 * op.rope.dims() * sizeof(float)) : pending.angles;
   const RopePush push{address(op.x.data), address(op.y.data),
                       from.begin,         word(op.x.rows),
                       word(op.x.cols),    word(op.x.stride),
                       word(op.y.stride),  word(op.rope.head_dim),
                       word(op.tokens),    op.state.data ? word(op.tokens) : 0,
                       word(pairs)};
-  recorder_->dispatch(turn, {op.rope.pairs == kernels::RopePairs::interleaved, op.transposed, has_table}, push,
+  recorder_->dispatch(turns, {op.rope.pairs == kernels::RopePairs::interleaved, op.transposed, has_table}, push,
                       {groups_of(op.x.cols / 2, 128), op.x.rows}, {from, range(op.x)}, {range(op.y)});
+}
+
+void Stream::turn_ropes() {
+  for (const PendingRope& each : std::exchange(ropes_, {})) turn(each);
+}
+
+bool Stream::are_ropes_of(const ops::Attention& op) const {
+  if (ropes_.size() != 2) return false;
+  const auto is_of = [&](const ops::Rope& rope, const ConstMatrixView& x) {
+    return rope.x.data == x.data && rope.x.rows == x.rows && rope.x.cols == x.cols && rope.x.stride == x.stride &&
+           rope.state.data == op.from.state.data && rope.rope.head_dim == op.shape.head_dim;
+  };
+  const ops::Rope &q = ropes_[0].op, &k = ropes_[1].op;
+  return is_of(q, op.from.q) && is_of(k, op.from.k) && ropes_[0].angles.begin == ropes_[1].angles.begin &&
+         q.rope.pairs == k.rope.pairs;
+}
+
+void Stream::lower(const ops::Rope& op) {
+  if (op.x.rows == 0 || op.x.cols == 0) return;
+  // Of one token, in place, the attention behind it turns what it reads; memory is turned after it.
+  const bool may_wait = recorder_->captures() && op.x.data == op.y.data && !op.transposed && op.tokens == 1 &&
+                        op.state.data && ropes_.size() < 2;
+  if (!may_wait) turn_ropes();
+  const PendingRope rope{op, angles_of(op)};
+  may_wait ? ropes_.push_back(rope) : turn(rope);
 }
 
 }  // namespace weft::gpu

@@ -115,13 +115,18 @@ void Stream::lower(const ops::GatedBackward& op) {
 }
 
 void Stream::lower(const ops::Binary& op) {
+  if (add_in_last_linear(op)) return;
   record(*recorder_, static_cast<std::uint32_t>(op.op), 0.0f, op.a, op.b, op.y);
 }
 
 void Stream::lower(const ops::Scale& op) { record(*recorder_, kScale, op.alpha, op.x, {}, op.y); }
 void Stream::lower(const ops::Axpy& op) { record(*recorder_, kAxpy, op.alpha, op.x, op.y, op.y); }
 void Stream::lower(const ops::Copy& op) {
-  if (op.x.data != op.y.data) record(*recorder_, kCopy, 0.0f, op.x, {}, op.y);
+  if (op.x.data == op.y.data) return;
+  const ConstMatrixView x = sources_.source_of(*recorder_, op.x);
+  const std::size_t before = recorder_->captured();
+  record(*recorder_, kCopy, 0.0f, x, {}, op.y);
+  if (recorder_->captured() == before + 1) sources_.note_copy(*recorder_, x, op.y);
 }
 void Stream::lower(const ops::Fill& op) { record(*recorder_, kFill, op.value, {}, {}, op.y); }
 void Stream::lower(const ops::SquareRoot& op) { record(*recorder_, kSquareRoot, 0.0f, op.x, {}, op.y); }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "gpu/internal/limits.hpp"
 #include "gpu/internal/push.hpp"
 #include "gpu/internal/stream.hpp"
 #include "gpu/shaders/linear_operands.inc"
@@ -16,11 +17,9 @@ namespace {
 // Push constants, as the shaders declare them.
 struct LinearPush {
   WEFT_LINEAR_OPERANDS(WEFT_MEMBER)
-  std::uint32_t unused;
 };
 struct GatedPush {
   WEFT_GATED_OPERANDS(WEFT_MEMBER)
-  std::uint32_t unused;
 };
 struct TransposedPush {
   WEFT_TRANSPOSED_OPERANDS(WEFT_MEMBER)
@@ -41,8 +40,9 @@ static_assert(static_cast<int>(Dtype::float64) == 0 && static_cast<int>(Dtype::i
               static_cast<int>(Granularity::block32) == 2);
 static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock == 32);
 
-// Rows from which a tile of 64 rows is better than reading the weights once a row.
-constexpr std::size_t kTileRows = 5;
+// Rows from which a tile of 64 rows is better. Fewer have their threads' sums side by side, each weight for all.
+constexpr std::size_t kTileRows = 9;
+constexpr std::uint32_t kRowsAtOnce = 256;  // a row in gpu/shaders/linear_operands.glsl, JOINED
 constexpr std::size_t kTile = 64, kFewTiles = 16;
 constexpr std::size_t kCached = std::size_t{1} << 20;  // panels' rows, all rows' reads together
 // Large tiles do more with what they fetch; but then there must be enough of them to keep a device busy.
@@ -68,6 +68,9 @@ constexpr std::size_t kCellRows = 65535;
 bool is_aligned(const ConstMatrixView& m) noexcept {
   return address(m.data) % 16 == 0 && (m.rows <= 1 || m.stride % 4 == 0);
 }
+
+/// Rows that a thread of a row form sums at once: many are cut into parts that registers hold.
+std::size_t rows_at_once(std::size_t rows) noexcept { return groups_of(rows, groups_of(rows, kTileRows - 1)); }
 
 /// Threads for a layer that needs few of a group's: the others are other layers'.
 std::uint32_t shares_of(std::size_t panels) noexcept { return word(kPlaces / std::bit_ceil(panels)); }
@@ -113,15 +116,46 @@ struct Form {
   Groups groups;
   bool quantised = false;   // reads rows that were quantised before
   bool knows_bias = false;  // a pipeline of its own where there is none
+  bool is_row = false;      // of few rows; alone in its groups it may be joined with what stands before and behind it
 };
+
+/// Bits of gpu/shaders/linear_operands.glsl, JOINED.
+constexpr std::uint32_t kNorms = 1, kAdds = 2, kHasRowScale = 4, kHasCodes = 8;
+
+/// A form of few rows that prepares its rows itself: quads of 16 bytes that a group keeps of one; 0: too many.
+struct Joined {
+  std::size_t quads = 0;
+  std::uint32_t bits = 0;
+  const ValueSources::Norm* norm = nullptr;
+};
+Joined joined_of(const Shaders& of, const DeviceInfo& device, const Form& form, bool is_integer, const ConstWeight& w,
+                 std::size_t rows) {
+  if (!form.is_row || form.groups.shares != 1) return {};
+  if (const std::size_t each = rows_at_once(rows); each > 1)
+    return {0, word(each) * kRowsAtOnce | (is_integer ? kHasCodes : 0)};
+  constexpr std::size_t kQuad = 16, kSums = 8192, kRest = 1024;
+  const std::size_t chunks = groups_of(w.in, kernels::kChunk), blocks = groups_of(w.in, kScaleBlock);
+  const std::size_t quads = is_integer ? 2 * blocks : chunks * (kernels::kChunk / 4 + 1);
+  const std::size_t others =
+      (is_integer ? kSums / 4 + (blocks + 1) * sizeof(float) : kSums) + (of.matrices - 1) * 128 * kQuad + kRest;
+  const std::size_t most = device.group_threads == kWideThreads ? kWideSharedBytes : kLeastSharedBytes;
+  if (quads * kQuad + others > most) return {0, is_integer ? kHasCodes : 0};
+  return {quads, is_integer && w.activations == Activations::int8_row ? kHasRowScale : 0};
+}
 
 Form row_form(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
   const std::size_t panels = of.matrices * kernels::panel_count(w.out), chunks = groups_of(w.in, kernels::kChunk);
   // A pair's shares have barriers, so all of a group must do as many rows.
   if (!is_integer && chunks <= kSerialChunks && panels <= kPlaces && (of.matrices == 1 || rows <= kCellRows))
-    return {of.row, 1, {1, rows, shares_of(panels)}};
+    return {of.row, 1, {1, rows, shares_of(panels)}, false, false, true};
   const std::size_t slots = std::min(kPlaces / of.matrices, std::bit_ceil(std::max<std::size_t>(chunks, 1)));
-  return {is_integer ? of.integer.on(device) : of.row, slots, {groups_of(panels, kPlaces / slots), rows}, is_integer};
+  const std::size_t each = rows_at_once(rows);
+  return {is_integer ? of.integer.on(device) : of.row,
+          slots,
+          {groups_of(panels, kPlaces / slots), groups_of(rows, each)},
+          is_integer,
+          false,
+          true};
 }
 
 Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
@@ -152,15 +186,31 @@ Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const
   return {tile, 1, {groups_of(outputs, side), groups_of(rows, side), 1, false}};
 }
 
-Constants constants_of(const Form& form, const DeviceInfo& device, Activation activation, bool aligned,
-                       const float* bias, const ConstWeight& w) {
+Constants constants_of(const Form& form, const Joined& joined, const DeviceInfo& device, Activation activation,
+                       bool aligned, const float* bias, const ConstWeight& w) {
+  const std::size_t quads = joined.norm || form.quantised ? std::max<std::size_t>(joined.quads, 1) : 1;
   return {static_cast<std::uint32_t>(activation),
           word(form.slots),
           aligned,
-          form.knows_bias && bias,
+          form.is_row ? joined.bits : form.knows_bias && bias,
           static_cast<std::uint32_t>(w.dtype),
           static_cast<std::uint32_t>(w.granularity),
-          device.regular_matrices};
+          form.is_row ? word(quads) : device.regular_matrices};
+}
+
+/// Joined form of a layer that reads x, which it norms itself where that is known; its operands say so.
+template <class Push>
+Joined joined_into(Push& push, const Shaders& of, Recorder& recorder, const ValueSources& sources, const Form& form,
+                   bool is_integer, const ConstWeight& w, const ConstMatrixView& x) {
+  Joined joined = joined_of(of, recorder.context().info, form, is_integer, w, x.rows);
+  if (joined.quads == 0) return joined;
+  joined.norm = sources.norm_of(recorder, x);
+  if (!joined.norm) return joined;
+  const ValueSources::Norm& norm = *joined.norm;
+  joined.bits |= kNorms;
+  push.x = address(norm.x.data), push.x_stride = word(norm.x.stride), push.x_scales = address(norm.gain);
+  push.beside = std::bit_cast<std::uint32_t>(norm.epsilon);
+  return joined;
 }
 
 }  // namespace
@@ -198,12 +248,39 @@ void Stream::lower(const ops::Linear& op) {
   const bool aligned = is_aligned(op.x) && is_aligned(op.z) && is_aligned(op.y) && address(op.bias) % 16 == 0;
   const DeviceInfo& device = recorder_->context().info;
   const Form form = form_of(shaders_of_one(), device, is_integer, w, op.x.rows);
-  const Range from = form.quantised ? quantized_into(push, op.x, w) : range(op.x);
+  Joined joined = joined_into(push, shaders_of_one(), *recorder_, sources_, form, is_integer, w, op.x);
+  const Range from = joined.norm                           ? range(joined.norm->x)
+                     : form.quantised && joined.quads == 0 ? quantized_into(push, op.x, w)
+                                                           : range(op.x);
   if (!status()) return;
-  recorder_->dispatch(form.kernel, constants_of(form, device, op.activation, aligned, op.bias, w), push, form.groups,
-                      {ranges.codes, ranges.scales, ranges.zero_points, range(op.bias, w.out * sizeof(float)), from},
+  const Constants constants = constants_of(form, joined, device, op.activation, aligned, op.bias, w);
+  recorder_->dispatch(form.kernel, constants, push, form.groups,
+                      {ranges.codes, ranges.scales, ranges.zero_points, range(op.bias, w.out * sizeof(float)), from,
+                       joined.norm ? range(joined.norm->gain, w.in * sizeof(float)) : Range()},
                       {range(op.z), range(op.y)});
-  if (w.dtype != Dtype::float64) last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->captured()};
+  if (w.dtype == Dtype::float64) return;
+  last_linear_ = {op.y.data, op.y.rows, op.y.cols, op.y.stride, recorder_->captured()};
+  const bool is_alone = form.is_row && form.groups.shares == 1;
+  if (is_alone && !(joined.bits & kHasCodes) && !joined.norm && !op.z.data) {
+    joined.bits |= kAdds;
+    last_linear_.adds =
+        GraphCapture::Kernel{&form.kernel, constants_of(form, joined, device, op.activation, aligned, op.bias, w)};
+  }
+  last_linear_.is_aligned = aligned;
+}
+
+bool Stream::add_in_last_linear(const ops::Binary& op) {
+  const LastLinear& last = last_linear_;
+  if (op.op != BinaryOp::add || !last.adds || recorder_->captured() == 0 || last.dispatch != recorder_->captured())
+    return false;
+  const ConstMatrixView y{last.y, last.rows, last.cols, last.stride};
+  if (is_same(op.a, y) == is_same(op.b, y)) return false;
+  const ConstMatrixView other = sources_.source_of(*recorder_, is_same(op.a, y) ? op.b : op.a);
+  if (last.is_aligned && !(is_aligned(other) && is_aligned(op.y))) return false;
+  return recorder_->change_last<LinearPush>(*last.adds, {range(other)}, {range(op.y)}, [&](LinearPush& push) {
+    push.z = address(op.y.data), push.z_stride = word(op.y.stride);
+    push.x_scales = address(other.data), push.beside = word(other.stride);
+  });
 }
 
 void Stream::lower(const ops::GatedLinear& op) {
@@ -237,14 +314,18 @@ void Stream::lower(const ops::GatedLinear& op) {
                        address(op.w.up_bias) % 16 == 0;
   const DeviceInfo& device = recorder_->context().info;
   const Form form = form_of(shaders_of_pair(), device, is_integer, gate, op.x.rows);
-  const Range from = form.quantised ? quantized_into(push, op.x, gate) : range(op.x);
+  const Joined joined = joined_into(push, shaders_of_pair(), *recorder_, sources_, form, is_integer, gate, op.x);
+  const Range from = joined.norm                           ? range(joined.norm->x)
+                     : form.quantised && joined.quads == 0 ? quantized_into(push, op.x, gate)
+                                                           : range(op.x);
   if (!status()) return;
   const WeightRanges of_gate(gate), of_up(up);
   const std::size_t bias_bytes = gate.out * sizeof(float);
-  recorder_->dispatch(form.kernel, constants_of(form, device, op.activation, aligned, op.w.gate_bias, gate), push,
-                      form.groups,
+  const Constants constants = constants_of(form, joined, device, op.activation, aligned, op.w.gate_bias, gate);
+  recorder_->dispatch(form.kernel, constants, push, form.groups,
                       {of_gate.codes, of_gate.scales, of_gate.zero_points, of_up.codes, of_up.scales, of_up.zero_points,
-                       range(op.w.gate_bias, bias_bytes), range(op.w.up_bias, bias_bytes), from},
+                       range(op.w.gate_bias, bias_bytes), range(op.w.up_bias, bias_bytes), from,
+                       joined.norm ? range(joined.norm->gain, gate.in * sizeof(float)) : Range()},
                       {range(op.y)});
 }
 

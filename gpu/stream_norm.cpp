@@ -65,7 +65,9 @@ void backward(Recorder& recorder, bool layer, const ConstMatrixView& x, const fl
 }  // namespace
 
 void Stream::lower(const ops::RmsNorm& op) {
-  forward(*recorder_, false, op.x, op.gain, nullptr, op.epsilon, op.y, nullptr, op.inverse_rms);
+  const ConstMatrixView x = sources_.source_of(*recorder_, op.x);
+  forward(*recorder_, false, x, op.gain, nullptr, op.epsilon, op.y, nullptr, op.inverse_rms);
+  if (recorder_->captures() && op.gain && op.x.rows != 0) sources_.note_norm(*recorder_, x, op.y, op.gain, op.epsilon);
 }
 void Stream::lower(const ops::RmsNormBackward& op) {
   backward(*recorder_, false, op.x, op.gain, nullptr, op.inverse_rms, op.dy, op.dx, op.dgain, nullptr);

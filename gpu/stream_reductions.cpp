@@ -69,6 +69,7 @@ void Stream::lower(const ops::ColumnAccumulate& op) {
 
 void Stream::flag_not_finite(const ConstMatrixView& x, std::uint32_t* flags, std::uint32_t bits) {
   if (is_only_tracked(range(x), flags) || flag_in_last_linear(x, flags, bits)) return;
+  turn_ropes();
   static const Shader& kernel = shader("finite");
   for_parts(x.rows, x.cols, [&](const Cut& p) {
     const ConstMatrixView part = part_of(x, p);
@@ -80,6 +81,7 @@ void Stream::flag_not_finite(const ConstMatrixView& x, std::uint32_t* flags, std
 
 void Stream::flag_all_zero(const float* x, std::size_t n, std::uint32_t* flags, std::uint32_t bits) {
   if (is_only_tracked(range(x, n * sizeof(float)), flags)) return;
+  turn_ropes();
   static const Shader& kernel = shader("finite");
   // One dispatch has to see all: whole parts in rows, and what is left of them in columns.
   const FinitePush push{address(x), address(flags), word(n / kPartOfZeros), word(n % kPartOfZeros), word(kPartOfZeros),

@@ -49,6 +49,9 @@ class VulkanStream : public kernels::OpStream {
   /// From here on operations are captured for a command graph, not recorded. Copies (upload, download, transfer),
   /// submitting and running command graphs meanwhile is a failure (internal).
   virtual Status begin_capture() = 0;
+  /// In the command graph that is being captured, what only leaves results in this memory that no later operation of
+  /// the graph reads is left out: nobody reads them after a run.
+  virtual void leave_out_unread(std::vector<MemoryAccess> memory) = 0;
   /// The captured command graph: independent operations run concurrently, equal ones in one dispatch. Its bits are
   /// those of the operations one by one.
   /// @error  what made a captured operation fail; internal: without begin_capture

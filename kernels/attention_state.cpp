@@ -68,4 +68,16 @@ void attention_load(const AttentionShape& shape, const float* from, std::size_t 
   }
 }
 
+void attention_places(const AttentionShape& shape, std::size_t first, std::size_t tokens,
+                      const std::function<void(std::size_t, std::size_t)>& visit) {
+  if (shape.context == 0) return;
+  const detail::Ring ring(shape);
+  const HeadPart part(ring, tokens);
+  visit(0, detail::Ring::kHeader);
+  for (std::size_t kv = 0; tokens != 0 && kv < shape.kv_heads; ++kv) {
+    visit(ring.key(kv, first), part.keys);
+    visit(ring.value(kv, first), part.values);
+  }
+}
+
 }  // namespace weft::kernels

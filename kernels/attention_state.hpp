@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 namespace weft::kernels {
 
@@ -28,5 +29,9 @@ void attention_save(const AttentionShape& shape, const float* state, std::size_t
                     float* to) noexcept;
 void attention_load(const AttentionShape& shape, const float* from, std::size_t first, std::size_t tokens,
                     float* state) noexcept;
+/// Calls visit(first float, floats) for each part of a state that such tokens left: the count, and of each kv head
+/// whole panels of keys, and values.
+void attention_places(const AttentionShape& shape, std::size_t first, std::size_t tokens,
+                      const std::function<void(std::size_t, std::size_t)>& visit);
 
 }  // namespace weft::kernels

@@ -32,6 +32,17 @@ using internal::DecodingPass;
 /// Tokens of a prompt that pass the layers at once, and of what is left of it: each pass reads all weights. Between 32
 /// and 128 prompts take 5 to 30 % less time, with 256 no less than with 128 (two cores of a Xeon, 135 million weights).
 constexpr std::size_t kBlock = 32, kSmallBlock = 8, kWideBlock = 128;
+/// The same of a device, whose products want many rows, and tokens of its other passes: those of accept_each.
+constexpr std::size_t kDeviceBlock = 512;
+constexpr std::size_t kFewTokens[] = {2, 4, 16}, kTile = 64;
+
+/// Logits of a token.
+std::size_t vocabulary_of(const mesh::Mesh& mesh) {
+  const mesh::Graph& graph = mesh.graph();
+  if (graph.outputs().empty()) return 1;
+  const mesh::Node& logits = graph.nodes()[graph.outputs().front()];
+  return logits.layer ? logits.layer->out_shape().back() : logits.width;
+}
 
 }  // namespace
 
@@ -76,15 +87,16 @@ struct DecodingBatch::Parts {
   std::size_t context = 0;
   DecodingPass::Sharing sharing{};
   std::map<std::size_t, DecodingPass> wide{};  // of one sequence, by tokens, for accept_each
-  // Blocks of one sequence; a token of each of several; small blocks of one, wide ones.
+  // Blocks of one sequence; a token of each of several; small blocks of one, wide ones; on a device few tokens of one.
   std::vector<DecodingPass> passes{};
   std::vector<Sequence> sequences{};
   internal::SequenceStates states{};
   std::optional<internal::DecodingDevice> device{};
   std::vector<std::vector<text::TokenId>> taken{};  // by sequence, while there is a device: what to compute again
-  std::vector<float> each_logits{};                 // of accept_each there
+  std::vector<float> each_logits{};                 // of accept_each there, where no pass fits
   std::optional<DecodingPass> together{};           // of one token a row, for accept_together
   DecodingPass* last_pass = nullptr;                // of `accept` and `accept_each`; null: none ran
+  std::size_t last_sequence = 0, last_token = 0;    // that it had, and its last token's place in it
 
   std::size_t vocabulary() const noexcept { return passes[1].logits(0).size(); }
 
@@ -110,47 +122,47 @@ struct DecodingBatch::Parts {
     mesh::MeshAccess::executor(mesh).run(program, 1);
     for (const internal::SequenceRun& each : runs) sequences[each.sequence].position += each.tokens;
   }
+  std::size_t number_of(const DecodingPass& pass) const { return static_cast<std::size_t>(&pass - passes.data()); }
 
   void run_on_device(DecodingPass& pass, const DecodingPass::Memory& memory, DecodingPass::Layers layers) {
-    const bool is_head = layers == DecodingPass::Layers::head;
-    const auto input = [&](std::size_t row) { return is_head ? pass.head_input() : pass.ids(row); };
     std::vector<std::vector<float>> inputs;
     for (std::size_t i = 0; i < memory.rows; ++i) {
-      const std::span<const float> row = input(memory.row + i);
+      const std::span<const float> row = pass.ids(memory.row + i);
       inputs.emplace_back(row.begin(), row.end());
     }
-    const Status done = device->run(static_cast<std::size_t>(&pass - passes.data()), memory, layers);
-    if (!done) {
-      fall_back(done.error());
+    if (!on_device(device->run(number_of(pass), memory, layers))) {
       for (std::size_t i = 0; i < memory.rows; ++i)
-        std::copy(inputs[i].begin(), inputs[i].end(), input(memory.row + i).begin());
-      if (is_head) last_pass = &pass;
+        std::copy(inputs[i].begin(), inputs[i].end(), pass.ids(memory.row + i).begin());
       return run(pass, memory.first, memory.rows, memory.row, layers);
     }
-    for (std::size_t i = 0; !is_head && i < memory.rows; ++i) {
+    for (std::size_t i = 0; i < memory.rows; ++i) {
       sequences[memory.first + i].position += pass.tokens();
       for (const float id : inputs[i]) taken[memory.first + i].push_back(static_cast<text::TokenId>(id));
     }
   }
-  /// The device is of no use any more: what sequences have taken is computed again, with the same bits.
+  /// The device is of no use any more: what sequences have taken is computed again, with the same bits, and last the
+  /// last token of `last_sequence`.
   void fall_back(const Error& error) {
     log_warn("texts go on on the CPU, and nothing is lost: " + error.text());
     device.reset();
+    const kernels::FlushSubnormals exact;
+    const auto all = std::exchange(taken, {});
+    const std::size_t last = last_sequence;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       sequences[i] = {};
       states.cut(i, 0);
-      take(i, taken[i]);
+      take(i, all[i]);
     }
-    taken.clear();
+    if (!all[last].empty()) take_last_again(last, all[last].back());
+  }
+  void take_last_again(std::size_t sequence, text::TokenId id) {
+    states.cut(sequence, --sequences[sequence].position);
+    take(sequence, {&id, 1});
   }
   /// Of a device that is there. @return true when it went well
   bool on_device(const Status& done) {
     if (!done) fall_back(done.error());
     return device.has_value();
-  }
-  /// Brings a sequence's states to the host, where they are on the device.
-  void fetch(std::size_t sequence) {
-    if (device) on_device(device->download(sequence));
   }
   void forget(std::size_t sequence, std::size_t length) {
     if (!device) return;
@@ -167,7 +179,7 @@ struct DecodingBatch::Parts {
       const auto now = ids.first(pass.tokens());
       std::copy(now.begin(), now.end(), pass.ids(0).begin());
       run(pass, sequence, 1, 0, DecodingPass::Layers::body);
-      last_pass = &pass;
+      last_pass = &pass, last_sequence = sequence, last_token = pass.tokens() - 1;
       ids = ids.subspan(pass.tokens());
     }
   }
@@ -176,10 +188,35 @@ struct DecodingBatch::Parts {
   /// models.
   std::span<const float> last_logits(std::size_t sequence) {
     const kernels::FlushSubnormals exact;
+    if (device && on_device(device->run_head(1, number_of(*last_pass), last_token)) &&
+        on_device(device->download_logits(1, 0, 1)))
+      return passes[1].logits(0);
     DecodingPass& head = last_pass->splits_head() ? passes[1] : *last_pass;
     if (&head != last_pass) head.take_features(*last_pass);
     if (head.splits_head()) run(head, sequence, 1, 0, DecodingPass::Layers::head);
     return head.logits(0).last(vocabulary());
+  }
+
+  /// Tokens of one sequence in one pass of the device, the first that holds them: what is too much is rolled back.
+  /// Gives the logits after each; null: no pass fits, or the device failed.
+  const float* each_on_device(std::size_t sequence, std::span<const text::TokenId> ids) {
+    DecodingPass* pass = nullptr;
+    for (const std::size_t i :
+         {std::size_t{1}, std::size_t{4}, std::size_t{5}, std::size_t{2}, std::size_t{6}, std::size_t{0}})
+      if (!pass && passes[i].tokens() >= ids.size()) pass = &passes[i];
+    std::size_t& position = sequences[sequence].position;
+    if (!pass || position + pass->tokens() > context) return nullptr;
+    const std::size_t number = number_of(*pass), after = position + ids.size();
+    std::fill(std::copy(ids.begin(), ids.end(), pass->ids(0).begin()), pass->ids(0).end(), 0.0f);
+    const DecodingPass::Memory memory{states, 0, sequence, 1, 0};
+    if (!on_device(device->run(number, memory, DecodingPass::Layers::all)) ||
+        !on_device(device->download_logits(number, 0, 1)) ||
+        (pass->tokens() > ids.size() && !on_device(device->cut(sequence, after))))
+      return nullptr;
+    position = after;
+    taken[sequence].insert(taken[sequence].end(), ids.begin(), ids.end());
+    last_pass = pass, last_sequence = sequence, last_token = ids.size() - 1;
+    return pass->logits(0).data();
   }
 
   /// The pass for exactly so many tokens of one sequence.
@@ -229,12 +266,23 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   const std::size_t block = std::min(kBlock, context);
   const DecodingPass::Sharing sharing =
       parts->sharing = {mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
-  const std::size_t small = std::min(kSmallBlock, context), wide = std::min(kWideBlock, context);
+  const bool may_have_device = mesh::MeshAccess::copies_on_device(mesh);
+  // The logits of all tokens of a pass are one layer's values.
+  const std::size_t fits = std::max<std::size_t>(mesh::kMaxWidth / vocabulary_of(mesh), 1),
+                    most = fits < kTile ? fits : fits / kTile * kTile;
+  const std::size_t small = std::min(kSmallBlock, context),
+                    wide = std::min({may_have_device ? kDeviceBlock : kWideBlock, context, most});
   using Logits = DecodingPass::Logits;
   for (const auto& [tokens, rows, logits] :
        {std::tuple(block, std::size_t{1}, Logits::each), std::tuple(std::size_t{1}, sequences, Logits::each),
         std::tuple(small, std::size_t{1}, Logits::each), std::tuple(wide, std::size_t{1}, Logits::none_apart)}) {
     WEFT_TRY(DecodingPass pass, DecodingPass::make(mesh.spec(), tokens, context, rows, sharing, logits));
+    parts->passes.push_back(std::move(pass));
+  }
+  for (const std::size_t few : kFewTokens) {
+    if (!may_have_device) break;
+    WEFT_TRY(DecodingPass pass,
+             DecodingPass::make(mesh.spec(), std::min(few, context), context, 1, sharing, Logits::each));
     parts->passes.push_back(std::move(pass));
   }
   const mesh::Graph& graph = parts->passes.back().graph();
@@ -246,6 +294,10 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   WEFT_CHECK(mesh::check_memory("the context", estimate, max_memory));
   parts->states = internal::SequenceStates(graph, sequences);
   auto device = internal::DecodingDevice::make(mesh, parts->passes, parts->states, sequences);
+  if (!device && wide > kWideBlock) {  // perhaps there is room for a narrower pass
+    WEFT_TRY(parts->passes[3], DecodingPass::make(mesh.spec(), kWideBlock, context, 1, sharing, Logits::none_apart));
+    device = internal::DecodingDevice::make(mesh, parts->passes, parts->states, sequences);
+  }
   if (!device) log_warn("texts are computed on the CPU: " + device.error().text());
   if (device && *device) {
     parts->device = std::move(*device);
@@ -256,11 +308,20 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
 
 std::size_t DecodingBatch::context() const noexcept { return parts_->context; }
 bool DecodingBatch::is_on_device() const noexcept { return parts_->device.has_value(); }
+std::size_t DecodingBatch::widest_pass() const noexcept { return parts_->passes[3].tokens(); }
 std::size_t DecodingBatch::vocabulary() const noexcept { return parts_->vocabulary(); }
 std::span<const float> DecodingBatch::features() const noexcept {
-  const DecodingPass& pass = parts_->last_pass ? *parts_->last_pass : parts_->passes[0];
+  Parts& p = *parts_;
+  if (p.device && p.last_pass) p.on_device(p.device->download_features(p.number_of(*p.last_pass), p.last_token));
+  const DecodingPass& pass = p.last_pass ? *p.last_pass : p.passes[0];
   const std::span<const float> all = pass.features(0);
-  return all.last(all.size() / pass.tokens());
+  const std::size_t width = all.size() / pass.tokens();
+  return all.subspan(p.last_token * width, width);
+}
+DecodingBatch::DeviceWork DecodingBatch::take_device_work() noexcept {
+  if (!parts_->device) return {};
+  const mesh::DeviceProgram::Work work = parts_->device->take_work();
+  return {work.levels, work.dispatches};
 }
 std::size_t DecodingBatch::position(std::size_t sequence) const noexcept {
   return parts_->sequences[sequence].position;
@@ -304,18 +365,29 @@ void DecodingBatch::release(std::size_t sequence) noexcept {
 std::size_t DecodingBatch::part_size(std::size_t tokens) const noexcept { return parts_->states.saved_size(tokens); }
 
 void DecodingBatch::save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept {
+  if (parts_->device) parts_->on_device(parts_->device->download(sequence, first, tokens));
   parts_->states.save(sequence, first, tokens, to);
 }
 
-void DecodingBatch::load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept {
-  parts_->states.load(from, sequence, first, tokens);
-  parts_->sequences[sequence].position = first + tokens;
-  parts_->states.cut(sequence, first + tokens);
+void DecodingBatch::load_part(const float* from, std::size_t sequence, std::span<const text::TokenId> ids,
+                              std::size_t first) noexcept {
+  Parts& p = *parts_;
+  const std::size_t tokens = ids.size();
+  if (p.device) {  // if it fails, what was taken before is computed again, and the part loaded behind it
+    p.taken[sequence].resize(first);
+    p.states.load(from, sequence, first, tokens);
+    p.states.cut(sequence, first + tokens);
+    if (p.on_device(p.device->upload(sequence, first, tokens)))
+      p.taken[sequence].insert(p.taken[sequence].end(), ids.begin(), ids.end());
+  }
+  p.states.load(from, sequence, first, tokens);
+  p.sequences[sequence].position = first + tokens;
+  p.states.cut(sequence, first + tokens);
 }
 
 Hash128 DecodingBatch::state_hash(std::size_t sequence) const {
-  parts_->fetch(sequence);
   const Parts::Sequence& of = parts_->sequences[sequence];
+  if (parts_->device) parts_->on_device(parts_->device->download(sequence, 0, of.position));
   return parts_->states.hash(of.side, sequence, of.position);
 }
 
@@ -348,8 +420,14 @@ Status DecodingBatch::take(std::size_t sequence, std::span<const text::TokenId> 
 }
 
 Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::span<const text::TokenId> ids) {
-  WEFT_CHECK(take(sequence, ids));
-  const std::span<const float> logits = parts_->last_logits(sequence);
+  WEFT_CHECK(check(sequence, ids));
+  const kernels::FlushSubnormals exact;
+  Parts& p = *parts_;
+  // One token's logits come with its other layers: a command graph less to wait for.
+  const float* const together = p.device && ids.size() == 1 ? p.each_on_device(sequence, ids) : nullptr;
+  if (!together) p.take(sequence, ids);
+  const std::span<const float> logits =
+      together ? std::span<const float>(together, p.vocabulary()) : p.last_logits(sequence);
   WEFT_CHECK(check_logits(logits, position(sequence) - 1));
   return logits;
 }
@@ -366,22 +444,26 @@ Result<std::span<const float>> DecodingBatch::accept_each(std::size_t sequence, 
   WEFT_CHECK(check(sequence, ids));
   WEFT_CHECK(prepare(ids.size()));
   Parts& p = *parts_;
-  if (p.device) {  // which has passes of a few lengths
+  if (p.device) {
     const kernels::FlushSubnormals exact;
-    p.each_logits.clear();
-    for (const text::TokenId id : ids) {
-      p.take(sequence, {&id, 1});
-      const auto logits = p.last_logits(sequence);
-      p.each_logits.insert(p.each_logits.end(), logits.begin(), logits.end());
+    if (const float* const logits = p.each_on_device(sequence, ids))
+      return std::span<const float>(logits, ids.size() * p.vocabulary());
+    if (p.device) {  // no room for a pass that holds them: one by one
+      p.each_logits.clear();
+      for (const text::TokenId id : ids) {
+        p.take(sequence, {&id, 1});
+        const auto logits = p.last_logits(sequence);
+        p.each_logits.insert(p.each_logits.end(), logits.begin(), logits.end());
+      }
+      return std::span<const float>(p.each_logits);
     }
-    return std::span<const float>(p.each_logits);
   }
   WEFT_TRY(DecodingPass* const pass, p.pass_of(ids.size()));
   const kernels::FlushSubnormals exact;
   std::copy(ids.begin(), ids.end(), pass->ids(0).begin());
-  p.last_pass = pass;
+  p.last_pass = pass, p.last_sequence = sequence, p.last_token = ids.size() - 1;
   p.run(*pass, sequence, 1, 0);
-  return pass->logits(0);
+  return std::span<const float>(pass->logits(0));
 }
 
 Status DecodingBatch::check_ascending(std::size_t sequence, std::size_t before) const {
@@ -453,8 +535,9 @@ Status DecodingBatch::step(std::span<Step> steps) {
   Parts& p = *parts_;
   DecodingPass& pass = p.passes[1];
   const kernels::FlushSubnormals exact;
+  const bool was_on_device = p.device.has_value();
   const bool is_gapless = steps.back().sequence - steps.front().sequence + 1 == steps.size();
-  if (!is_gapless && !p.device && p.states.are_tokenwise()) {
+  if (!is_gapless && !was_on_device && p.states.are_tokenwise()) {
     std::vector<internal::SequenceRun> rows;
     for (const Step& each : steps) {
       pass.ids(rows.size())[0] = static_cast<float>(each.id);
@@ -464,6 +547,15 @@ Status DecodingBatch::step(std::span<Step> steps) {
     for (std::size_t i = 0; i < steps.size(); ++i) steps[i].logits = pass.logits(i);
   } else {
     p.run_side_by_side(pass, steps);
+  }
+  if (was_on_device) {
+    const std::size_t first = steps.front().sequence, rows = steps.back().sequence - first + 1;
+    if (!p.device || !p.on_device(p.device->download_logits(1, first, rows)))
+      for (const Step& each : steps) {  // their tokens were taken, and the logits are still where the device was
+        p.states.cut(each.sequence, --p.sequences[each.sequence].position);
+        pass.ids(each.sequence)[0] = static_cast<float>(each.id);
+        p.run(pass, each.sequence, 1, each.sequence);
+      }
   }
   for (Step& each : steps) {
     each.outcome = check_logits(each.logits, position(each.sequence) - 1);

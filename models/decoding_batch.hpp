@@ -40,6 +40,8 @@ class DecodingBatch {
   /// True where its mesh is on a device, and computes these passes there. After a failure of the device they go on on
   /// the CPU.
   bool is_on_device() const noexcept;
+  /// Tokens of one sequence that pass the layers at once, at most.
+  std::size_t widest_pass() const noexcept;
   /// Tokens that the model knows.
   std::size_t vocabulary() const noexcept;
   /// Tokens that a sequence has taken. @pre sequence < sequences
@@ -90,19 +92,25 @@ class DecodingBatch {
   void release(std::size_t sequence) noexcept;
   /// Floats of what `tokens` tokens left in all layers: their keys and values. @pre can_roll_back()
   std::size_t part_size(std::size_t tokens) const noexcept;
-  /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one, which has then taken these
-  /// tokens and those before, with the bits as if it had computed them.
-  /// @pre can_roll_back(); !is_on_device(); `first` is a multiple of 16; the position, or for `load_part` the context,
-  /// is at least first
+  /// Copies what tokens `first` to `first` + `tokens` left out of a sequence; or into one what the tokens `ids` left
+  /// there, which has then taken these tokens and those before, with the bits as if it had computed them.
+  /// @pre can_roll_back(); `first` is a multiple of 16; the position, or for `load_part` the context, is at least first
   ///      + tokens, and first is no more than the position; memory of part_size(tokens) floats
   void save_part(std::size_t sequence, std::size_t first, std::size_t tokens, float* to) noexcept;
-  void load_part(const float* from, std::size_t sequence, std::size_t first, std::size_t tokens) noexcept;
+  void load_part(const float* from, std::size_t sequence, std::span<const text::TokenId> ids,
+                 std::size_t first) noexcept;
   /// Digest of a sequence's state: that of its tokens, whatever was rolled back. @pre sequence < sequences
   Hash128 state_hash(std::size_t sequence) const;
 
   /// Input of the layer that makes the logits, for the last token of `accept` or `accept_each`; until the next call of
   /// anything.
   std::span<const float> features() const noexcept;
+
+  /// Levels and dispatches of the command graphs that a device ran since the last call; zeros without one.
+  struct DeviceWork {
+    std::uint64_t levels = 0, dispatches = 0;
+  };
+  DeviceWork take_device_work() noexcept;
 
   /// A token that a sequence takes. `step` sets the rest: `logits` [vocabulary], which stay until the next call, or
   /// `outcome`, not_finite: a logit, the token is taken. Other sequences go on.

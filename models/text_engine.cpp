@@ -53,6 +53,7 @@ Result<TextEngine> TextEngine::make(const LanguageModel& model, const Options& o
 
 std::size_t TextEngine::context() const noexcept { return parts_->batch.context(); }
 std::size_t TextEngine::slots() const noexcept { return parts_->places.size(); }
+bool TextEngine::is_on_device() const noexcept { return parts_->batch.is_on_device(); }
 std::size_t TextEngine::features() const noexcept { return parts_->batch.features().size(); }
 std::size_t TextEngine::free_slots() const noexcept {
   return static_cast<std::size_t>(

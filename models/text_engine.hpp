@@ -85,7 +85,8 @@ class TextEngine {
     std::size_t slots = 4;    ///< texts at once
     std::size_t context = 0;  ///< tokens of each; 0: those that the model was made for, at most 4096
     std::uint64_t max_memory = 0;
-    /// Tokens of a prompt that a step reads, above 0. Not given: kBlock, while no other text is written kWideBlock.
+    /// Tokens of a prompt that a step reads, above 0. Not given: kBlock, while no other text is written kWideBlock,
+    /// or what a device takes at once.
     std::optional<std::size_t> block{};
     /// Bytes of beginnings of texts that are kept for others; 0: none. Not given: kUsualCache, less where memory is
     /// short, none for a model that cannot be rolled back.
@@ -115,6 +116,8 @@ class TextEngine {
   std::size_t slots() const noexcept;
   /// Width of TextChunk::features.
   std::size_t features() const noexcept;
+  /// True while a device computes the texts (DecodingBatch::is_on_device).
+  bool is_on_device() const noexcept;
   std::size_t free_slots() const noexcept;
   /// State of a slot. @pre slot < slots()
   struct Slot {

@@ -79,6 +79,7 @@ Result<std::shared_ptr<ServedModel>> ModelTable::make(storage::FileSystem& files
   const auto load = [&]() -> Result<std::shared_ptr<ServedModel>> {
     mesh::MeshOptions mesh;
     mesh.threads = options_.threads;
+    mesh.device = options_.device;
     mesh.max_memory = options_.serving.engine.max_memory;
     if (node) mesh.machine = node->machine;
     WEFT_TRY(models::LanguageModel model, models::load_language_model(files, path, options_.tokenizer, mesh));

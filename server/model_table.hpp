@@ -33,6 +33,7 @@ class ModelTable {
     std::optional<text::ChatTemplate> chat_template{};  ///< instead of the models' own
     NumaPlacement numa{};
     std::size_t threads = 1;  ///< of each engine; 0: all cores, of its node where it has one
+    std::string device{};     ///< that computes the texts (mesh::MeshOptions::device); empty: the model's own
   };
 
   explicit ModelTable(Options options) : options_(std::move(options)) {}

@@ -96,5 +96,7 @@ void gpu_convolutions(GpuBench& bench);
 void gpu_ticks(GpuBench& bench);
 /// Learning steps of a perceptron.
 void gpu_mlp(GpuBench& bench);
+/// Texts: tokens one by one, and prompts, of language models of noise.
+void gpu_decoding(GpuBench& bench);
 
 }  // namespace weft::bench

@@ -17,14 +17,15 @@ struct Section {
   const char* name;
   void (*measure)(GpuBench&);
 };
-constexpr std::array<Section, 8> kSections{{{"gemv", gpu_gemv},
+constexpr std::array<Section, 9> kSections{{{"gemv", gpu_gemv},
                                             {"gemm", gpu_gemm},
                                             {"products", gpu_products},
                                             {"codes", gpu_codes},
                                             {"gated", gpu_gated},
                                             {"convolutions", gpu_convolutions},
                                             {"ticks", gpu_ticks},
-                                            {"mlp", gpu_mlp}}};
+                                            {"mlp", gpu_mlp},
+                                            {"decoding", gpu_decoding}}};
 
 bool is_named(const std::vector<std::string>& names, const char* section) {
   return std::find(names.begin(), names.end(), section) != names.end();

@@ -107,6 +107,25 @@ std::uint32_t DependencyLevels::place(Ranges reads, Ranges writes, Ranges flags)
   return level;
 }
 
+bool DependencyLevels::join(std::uint32_t level, Ranges reads, Ranges writes) {
+  std::uint32_t last = 0;
+  for_rows(reads,
+           [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(Access::read, begin, end)); });
+  for_rows(writes,
+           [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(Access::write, begin, end)); });
+  if (last >= level) return false;
+  for_rows(reads, [&](std::uint64_t begin, std::uint64_t end) { touch(Access::read, level, begin, end); });
+  for_rows(writes, [&](std::uint64_t begin, std::uint64_t end) { touch(Access::write, level, begin, end); });
+  return true;
+}
+
+std::uint32_t DependencyLevels::written(const Range& range) {
+  std::uint32_t last = 0;
+  for_rows({range},
+           [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(Access::read, begin, end)); });
+  return last;
+}
+
 bool DependencyLevels::flag(std::uint32_t level, const Range& word) {
   if (latest(Access::flag, word.begin, word.end) >= level) return false;
   touch(Access::flag, level, word.begin, word.end);

@@ -22,6 +22,10 @@ class DependencyLevels {
   std::uint32_t place(Ranges reads, Ranges writes, Ranges flags);
   /// One more flag of an operation that stands on `level`; false, and nothing changes, where it must come later.
   bool flag(std::uint32_t level, const Range& word);
+  /// More that an operation on `level` reads and writes; false, and nothing changes, where it must come later for it.
+  bool join(std::uint32_t level, Ranges reads, Ranges writes);
+  /// Level of the last write to a range; 0: none.
+  std::uint32_t written(const Range& range);
   std::uint32_t count() const noexcept { return count_; }
   std::size_t segments() const noexcept { return segments_.size(); }
 

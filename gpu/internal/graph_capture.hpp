@@ -7,15 +7,18 @@
 #include "gpu/internal/heap.hpp"
 #include "gpu/internal/pipelines.hpp"
 #include "gpu/internal/range.hpp"
+#include "gpu/vulkan_stream.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weft::gpu {
@@ -76,10 +79,31 @@ class GraphCapture {
   void add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands, const Accesses& accesses);
   /// Gives the last dispatch, whose operands have places for them, a word to or bits into; false where it must not yet.
   bool flag_in_last(std::size_t place_of_word, std::size_t place_of_bits, const Range& word, std::uint32_t bits);
+  /// Makes the last dispatch another one, of the same operands but for those that `change` sets, and of `more`
+  /// accesses; false where these must come later.
+  template <class Push, class Change>
+  bool change_last(const Kernel& kernel, const Accesses& more, const Change& change) {
+    Dispatch& last = dispatches_.back();
+    Push push;
+    if (last.operand_bytes != sizeof push || !levels_.join(last.level, more.reads, more.writes)) return false;
+    if (!accessed_.empty()) accessed_.back().add(more);
+    last.kernel = number_of(kernel);
+    std::memcpy(&push, operands_.data() + last.operands, sizeof push);
+    change(push);
+    std::memcpy(operands_.data() + last.operands, &push, sizeof push);
+    return true;
+  }
+  std::uint32_t last_level() const noexcept { return dispatches_.empty() ? 0 : dispatches_.back().level; }
+  std::uint32_t written(const Range& range) { return levels_.written(range); }
   /// Memory of its own for each that asks.
   Result<std::uint64_t> scratch(std::size_t bytes);
   /// Memory for a copy of `data`, shared with all that ask for the same bytes.
   Result<std::uint64_t> parameters(std::span<const std::byte> data);
+
+  /// As VulkanStream::leave_out_unread; before anything is captured.
+  void leave_out_unread(std::vector<MemoryAccess> memory) { unread_ = std::move(memory); }
+  /// Leaves out what nobody reads, when all is captured.
+  void drop_unread();
 
   std::vector<Dispatch>& dispatches() noexcept { return dispatches_; }
   std::span<const Kernel> kernels() const noexcept { return kernels_; }
@@ -89,6 +113,16 @@ class GraphCapture {
   std::uint32_t levels() const noexcept { return levels_.count(); }
 
  private:
+  /// Memory of a dispatch, kept where some may be left out.
+  struct AccessedMemory {
+    void add(const Accesses& accesses);
+    std::vector<Range> reads{}, writes{};
+    bool has_flags = false;
+  };
+  std::uint32_t number_of(const Kernel& kernel);
+  /// True of memory that nobody reads after a run, scratch memory too.
+  bool is_unread(const Range& range) const;
+
   Heap& heap_;
   DependencyLevels levels_;
   std::vector<Dispatch> dispatches_;
@@ -98,6 +132,8 @@ class GraphCapture {
   std::map<std::string, std::uint64_t> parameters_;
   std::vector<Buffer> memory_;  // the last is free from used_ on
   std::size_t used_ = 0;
+  std::vector<MemoryAccess> unread_;
+  std::vector<AccessedMemory> accessed_;  // by dispatch, where unread_ is not empty
 };
 
 }  // namespace weft::gpu

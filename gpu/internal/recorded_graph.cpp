@@ -67,7 +67,8 @@ Status RecordedGraph::initialise(Heap& heap, Pipelines& pipelines, GraphCapture&
   bytes_ = table_.bytes();
   for (const Buffer& each : memory_) bytes_ += each.bytes();
   operations_ = all.size();
-  levels_ = captured.levels();
+  levels_ = 0;
+  for (const Call& call : calls_) levels_ += call.is_first ? 1 : 0;
   auto pool = structure<VkCommandPoolCreateInfo>(VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO);
   pool.queueFamilyIndex = context_->queue_family;
   WEFT_VULKAN_CHECK("make a command pool", context_->vk.vkCreateCommandPool(context_->device, &pool, nullptr, &pool_));

@@ -53,12 +53,22 @@ class Recorder {
                   sizeof(Push) % 8 == 0);
     record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, flags});
   }
+  bool captures() const noexcept { return capture_ != nullptr; }
   /// Dispatches of the command graph that is being captured; 0 where none is.
   std::size_t captured() const noexcept { return capture_ ? capture_->dispatches().size() : 0; }
   /// As GraphCapture::flag_in_last, of a command graph with dispatches.
   bool flag_in_last(std::size_t place_of_word, std::size_t place_of_bits, std::uint32_t* word, std::uint32_t bits) {
     return capture_->flag_in_last(place_of_word, place_of_bits, range(word, sizeof bits), bits);
   }
+  /// As GraphCapture::change_last, of a command graph with dispatches.
+  template <class Push, class Change>
+  bool change_last(const GraphCapture::Kernel& kernel, std::initializer_list<Range> reads,
+                   std::initializer_list<Range> writes, const Change& change) {
+    return capture_->change_last<Push>(kernel, {reads, writes, {}}, change);
+  }
+  /// Level of the last captured dispatch, and of the last one that wrote to a range; 0: none, or nothing is captured.
+  std::uint32_t last_level() const noexcept { return capture_ ? capture_->last_level() : 0; }
+  std::uint32_t written(const Range& range) { return capture_ ? capture_->written(range) : 0; }
   /// Operands that exceed push constants: a copy of them that the next dispatch may read, by its device address.
   std::uint64_t parameters(const void* data, std::size_t bytes);
   /// Memory of one operation: its dispatches write it first, and the next operation's come after a barrier. 0 after a
@@ -69,6 +79,9 @@ class Recorder {
   void transfer(const void* from, std::size_t bytes, void* to);
 
   Status begin_capture();
+  void leave_out_unread(std::vector<MemoryAccess> memory) {
+    if (capture_) capture_->leave_out_unread(std::move(memory));
+  }
   Result<std::shared_ptr<CommandGraph>> end_capture();
   Status run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times);
 

@@ -22,6 +22,7 @@ Result<std::shared_ptr<CommandGraph>> Recorder::end_capture() {
   const std::unique_ptr<GraphCapture> captured = std::move(capture_);
   if (!captured && !failure_) fail_with(Error(Errc::internal, "vulkan: end_capture without begin_capture"));
   WEFT_CHECK(status());
+  captured->drop_unread();
   std::vector<std::byte> table;
   auto made = RecordedGraph::create(context_, heap_, pipelines_, *this, *captured, table);
   if (!made) {

@@ -3,11 +3,16 @@
 #pragma once
 
 #include "gpu/internal/recorder.hpp"
+#include "gpu/internal/value_sources.hpp"
 #include "gpu/memory.hpp"
 #include "gpu/vulkan_stream.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace weft::gpu {
 
@@ -45,10 +50,16 @@ class Stream final : public VulkanStream {
     return recorder_->download(from, bytes, to);
   }
   Status begin_capture() override {
+    turn_ropes();
     last_linear_ = {};
+    sources_.forget();
     return recorder_->begin_capture();
   }
-  Result<std::shared_ptr<CommandGraph>> end_capture() override { return recorder_->end_capture(); }
+  void leave_out_unread(std::vector<MemoryAccess> memory) override { recorder_->leave_out_unread(std::move(memory)); }
+  Result<std::shared_ptr<CommandGraph>> end_capture() override {
+    turn_ropes();
+    return recorder_->end_capture();
+  }
   Status run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t times) override {
     return recorder_->run(graph, times);
   }
@@ -68,6 +79,7 @@ class Stream final : public VulkanStream {
   ops::Answer<Op> accept(const Op& op) {
     if (accesses_) track(op);
     if (accesses_ && only_tracks_) return ops::Answer<Op>();
+    if constexpr (!std::is_same_v<Op, ops::Rope> && !std::is_same_v<Op, ops::Attention>) turn_ropes();
     return lower(op);
   }
 
@@ -95,9 +107,22 @@ class Stream final : public VulkanStream {
   ConstWeight dequantized(const ConstWeight& w, std::uint64_t at);
   /// Lets the last captured linear layer set the flags itself when x is its output. False: another operation wrote x.
   bool flag_in_last_linear(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits);
+  /// Lets the last captured linear layer, one of few rows, also add what stands beside its output. False: it cannot.
+  bool add_in_last_linear(const ops::Binary& op);
   /// RowDots into every s_stride-th place.
   void record_dots(const ConstMatrixView& a, const ConstMatrixView& b, float* s, std::size_t s_stride);
   void record_transposed(const ConstWeight& w, const ConstMatrixView& dy, const MatrixView& dx, bool absolute);
+  /// Captured turns in place that the attention behind them may do itself.
+  struct PendingRope {
+    ops::Rope op;
+    Range angles;  // none: the rope's own table
+  };
+  /// Angles of a call's positions, in scratch memory; no range where the rope's table has them.
+  Range angles_of(const ops::Rope& op);
+  void turn(const PendingRope& rope);
+  void turn_ropes();
+  /// True when those that wait turn just this attention's q and k.
+  bool are_ropes_of(const ops::Attention& op) const;
   /// Memory of one operation, 0 after a failure; see Recorder::scratch.
   std::uint64_t scratch(std::size_t bytes) { return recorder_->scratch(bytes); }
 
@@ -107,7 +132,12 @@ class Stream final : public VulkanStream {
   struct LastLinear {
     const float* y = nullptr;
     std::size_t rows = 0, cols = 0, stride = 0, dispatch = 0;  // counted from 1
+    /// The kernel by which it would also add; none: it cannot.
+    std::optional<GraphCapture::Kernel> adds = std::nullopt;
+    bool is_aligned = false;
   } last_linear_;
+  ValueSources sources_;
+  std::vector<PendingRope> ropes_;
   std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
   Buffer finite_;           // a word that is_finite asks for
 };

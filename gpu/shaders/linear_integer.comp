@@ -1,37 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
-// y = activation(x w^T + bias) on integer codes and activations of int8 (quantize_rows.comp): exact sums over blocks of
-// 32 inputs, then rule R1 over chunks of two blocks. Threads as in linear_row.comp.
+// y = activation(x w^T + bias) on integer codes and activations of int8, which each group makes of its row, or which
+// quantize_rows.comp has made: exact sums over blocks of 32 inputs, then rule R1 over chunks of two blocks. Threads as
+// in linear_row.comp.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+layout(local_size_x = 128) in;
+#define WEFT_JOINED
 #include "linear_codes.glsl"
 #include "code_dots.glsl"
+#include "quantize.glsl"
 
-layout(local_size_x = 128) in;
 layout(constant_id = 2) const uint SLOTS = 32;  // a power of two up to 32
-shared vec4 sums[32][4];
+shared vec4 sums[kRows][32][4];
 #ifdef WEFT_GATED
 shared vec4 gates[128];
 #endif
 
-vec4 chunk_sum(uint m, uint p, uint row, uint quad, uint k) {
+// The row's codes and scales, as quantize_rows.comp makes them.
+shared uvec4 row_codes[ROW_QUADS];  // of 16 inputs each
+shared float row_scales[ROW_QUADS / 2 + 1];
+shared uint magnitudes[128];
+
+uint magnitude_at(Floats from, uint k, float factor) { return bits(prepared(from, k, factor)) & 0x7fffffffu; }
+
+void prepare(uint row) {
+  uint id = gl_LocalInvocationID.x, words = (inputs + 31) / 32 * 8, of_row = 0;
+  Floats from = row_at(x, row, x_stride);
+  float factor = kNorms ? norm_factor(row) : 1.0;
+  barrier();  // all are done with the last row
+  if (kHasRowScale) {
+    of_row = kLeastOfRowBits;
+    for (uint k = id; k < inputs; k += gl_WorkGroupSize.x) of_row = max(of_row, magnitude_at(from, k, factor));
+    magnitudes[id] = of_row;
+    for (uint reach = gl_WorkGroupSize.x / 2; reach > 0; reach /= 2) {
+      barrier();
+      if (id < reach) magnitudes[id] = max(magnitudes[id], magnitudes[id + reach]);
+    }
+    barrier();
+    of_row = magnitudes[0];
+  }
+  for (uint first = 0; first < words; first += gl_WorkGroupSize.x) {
+    uint m = first + id, k = m / 8 * 32 + first_input(m % 8), largest = of_row;
+    float v[4];
+    WEFT_UNROLL for (uint i = 0; i < 4; ++i) {
+      v[i] = 0.0;
+      if (m < words && k + i * kSplits < inputs) v[i] = prepared(from, k + i * kSplits, factor);
+      if (!kHasRowScale) largest = max(largest, bits(v[i]) & 0x7fffffffu);
+    }
+    if (!kHasRowScale) {
+      barrier();
+      magnitudes[id] = largest;
+      barrier();
+      for (uint i = 0; i < 8; ++i) largest = max(largest, magnitudes[(id & ~7u) + i]);
+    }
+    if (m >= words) continue;
+    Steps steps = steps_of(largest);
+    row_codes[m / 4][m % 4] = codes_of(v, steps);
+    if (m % 8 == 0) row_scales[m / 8] = steps.scale;
+  }
+  barrier();
+}
+
+// Codes, scales and zero points of four outputs of a panel over a chunk.
+struct ChunkCodes {
+  uvec4 codes[2][8];
+  vec4 scales_of[2];
+  ivec4 zero_of[2];
+};
+ChunkCodes ask_codes(uint m, uint p, uint quad, uint k) {
   const uint n = 32 / kBits;
-  vec4 sum = vec4(0.0);
+  ChunkCodes of;
   uint words = (inputs + n - 1) / n, blocks = (inputs + 31) / 32;
   uint64_t panel = weight(m).codes + (uint64_t(p) * words * 16ul + quad * 4) * 4ul;
-  for (uint block = k / 32; block < min(blocks, k / 32 + 2); ++block) {
-    uvec4 codes[8];
+  [[unroll]] for (uint b = 0; b < 2; ++b) {
+    uint block = k / 32 + b;
+    bool exists = block < blocks;
     [[unroll]] for (uint i = 0; i < kBits; ++i) {
-      codes[i] = uvec4(0);
-      if (block * kBits + i < words) codes[i] = WordQuads(panel + (block * kBits + i) * 64ul).at[0];
+      of.codes[b][i] = uvec4(0);
+      if (exists && block * kBits + i < words) of.codes[b][i] = WordQuads(panel + (block * kBits + i) * 64ul).at[0];
     }
-    WordQuads q = WordQuads(x + (uint64_t(row) * blocks + block) * 32ul);
-    uvec4 halves[2] = uvec4[2](q.at[0], q.at[1]);
-    vec4 scales_of = GRANULARITY == kBlock32 ? scale_quad(weight(m), p, block * 32, quad) : vec4(0.0);
-    ivec4 zero_of = kHasZero ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
-    vec4 numbers = block_sum(codes, halves, zero_of);
-    sum = with_block(sum, numbers, unit(), Floats(x_scales).at[row * blocks + block], scales_of);
+    of.scales_of[b] = GRANULARITY == kBlock32 && exists ? scale_quad(weight(m), p, block * 32, quad) : vec4(0.0);
+    of.zero_of[b] = kHasZero && exists ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
   }
-  return sum;
+  return of;
+}
+
+// Of kRows rows from `row` on; of several all have codes already.
+void chunk_sums(ChunkCodes of, uint row, uint k, out vec4 sum[kRows]) {
+  uint blocks = (inputs + 31) / 32;
+  for (uint r = 0; r < kRows; ++r) sum[r] = vec4(0.0);
+  WEFT_UNROLL for (uint b = 0; b < 2; ++b) {
+    uint block = k / 32 + b;
+    if (block >= blocks) break;
+    WEFT_UNROLL for (uint r = 0; r < kRows; ++r) {
+      uvec4 halves[2];
+      float scale_of_x;
+      if (kHasCodes) {
+        uint64_t place = uint64_t(min(row + r, rows - 1)) * blocks + block;
+        WordQuads q = WordQuads(x + place * 32ul);
+        halves = uvec4[2](q.at[0], q.at[1]);
+        scale_of_x = Floats(x_scales + place * 4ul).at[0];
+      } else {
+        halves = uvec4[2](row_codes[block * 2], row_codes[block * 2 + 1]);
+        scale_of_x = row_scales[block];
+      }
+      sum[r] = with_block(sum[r], block_sum(of.codes[b], halves, of.zero_of[b]), unit(), scale_of_x, of.scales_of[b]);
+    }
+  }
 }
 
 void main() {
@@ -39,30 +115,51 @@ void main() {
   uint quad = gl_LocalInvocationID.x & 3, unit = gl_LocalInvocationID.x >> 2;
   uint slot = unit % SLOTS, panels = (outputs + 15) / 16;
   const uint kPanels = 32 / SLOTS;
-  for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y)
+  for (uint row = gl_WorkGroupID.y * kRows; row < rows; row += gl_NumWorkGroups.y * kRows) {
+    // The first turn's codes are under way while the row is prepared.
+    uint first_of_both = gl_WorkGroupID.x * kPanels + unit / SLOTS;
+    bool asks_ahead = !kHasCodes && first_of_both / kMatrices < panels;
+    ChunkCodes codes;
+    if (asks_ahead) codes = ask_codes(first_of_both % kMatrices, first_of_both / kMatrices, quad, slot * kChunk);
+    if (!kHasCodes) {
+      subgroupMemoryBarrierBuffer();
+      prepare(row);
+    }
     for (uint first = gl_WorkGroupID.x * kPanels; first < panels * kMatrices; first += gl_NumWorkGroups.x * kPanels) {
-      uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices;
-      vec4 total = vec4(0.0);
+      uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices, o = p * 16 + quad * 4;
+      vec4 total[kRows], sum[kRows];
+      for (uint r = 0; r < kRows; ++r) total[r] = vec4(0.0);
       for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
         uint k = base + slot * kChunk;
-        vec4 sum = vec4(0.0);
-        if (p < panels && k < inputs) sum = chunk_sum(m, p, row, quad, k);
+        for (uint r = 0; r < kRows; ++r) sum[r] = vec4(0.0);
+        if (p < panels && k < inputs) {
+          if (!asks_ahead) {
+            codes = ask_codes(m, p, quad, k);
+            subgroupMemoryBarrierBuffer();  // all of these are under way before one is waited for (linear_row.comp)
+          }
+          chunk_sums(codes, row, k, sum);
+        }
+        asks_ahead = false;
         barrier();
-        sums[unit][quad] = sum;
+        for (uint r = 0; r < kRows; ++r) sums[r][unit][quad] = sum[r];
         barrier();
-        if (slot == 0)
-          for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s) total = add(total, sums[unit + s][quad]);
+        for (uint r = 0; r < kRows && slot == 0; ++r)
+          for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s)
+            total[r] = add(total[r], sums[r][unit + s][quad]);
       }
-      bool finishes = slot == 0 && p < panels;
-      uint o = p * 16 + quad * 4;
-      if (finishes && GRANULARITY != kBlock32) total = each_mul(total, scale_quad(weight(m), p, 0, quad));
+      for (uint r = 0; r < kRows; ++r) {
+        bool finishes = slot == 0 && p < panels && row + r < rows;
+        if (finishes && GRANULARITY != kBlock32) total[r] = each_mul(total[r], scale_quad(weight(m), p, 0, quad));
 #ifdef WEFT_GATED
-      barrier();
-      if (finishes && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total, bias_quad(m, o), row, o);
-      barrier();
-      if (finishes && m == 1) finish_up(total, bias_quad(m, o), gates[gl_LocalInvocationID.x - 4 * SLOTS], row, o);
+        barrier();
+        if (finishes && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total[r], bias_quad(m, o), row + r, o);
+        barrier();
+        if (finishes && m == 1)
+          finish_up(total[r], bias_quad(m, o), gates[gl_LocalInvocationID.x - 4 * SLOTS], row + r, o);
 #else
-      if (finishes) finish(total, bias_quad(m, o), row, o);
+        if (finishes) finish(total[r], bias_quad(m, o), row + r, o);
 #endif
+      }
     }
+  }
 }

@@ -21,6 +21,17 @@ const uint kMatrices = 1;
 #endif
 #include "operands.glsl"
 layout(constant_id = 3) const bool ALIGNED = false;  // bias, x, z and y, every row, stand at multiples of 16 bytes
+#ifdef WEFT_JOINED
+// Of few rows: what stands before the layer and behind it, done by each group. Bits: 1: x is normed (root mean square;
+// x_scales: its gains, beside: the bits of its epsilon); 2: z is the sum of y and of what x_scales holds, rows `beside`
+// apart; 4: codes of a row have one scale; 8: x holds codes already; from 256 on: rows that a thread sums at once, each
+// weight for all.
+layout(constant_id = 4) const uint JOINED = 0;
+const bool kNorms = (JOINED & 1u) != 0u, kAdds = (JOINED & 2u) != 0u, kHasRowScale = (JOINED & 4u) != 0u,
+           kHasCodes = (JOINED & 8u) != 0u;
+const uint kRows = JOINED < 512u ? 1 : JOINED / 256u;
+layout(constant_id = 7) const uint ROW_QUADS = 1;  // 16 bytes each: of the row that a group keeps
+#endif
 const uint kChunk = 64;
 
 #ifdef WEFT_GATED
@@ -86,6 +97,12 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
   WEFT_UNROLL for (uint i = 0; i < 4; ++i) activated[i] = activate(total[i]);
   if (ALIGNED && output_ + 4 <= outputs) {
     flag_not_finite(activated);
+#ifdef WEFT_JOINED
+    if (kAdds) {
+      vec4 other = Quads(x_scales + uint64_t(row) * beside * 4ul).at[output_ / 4];
+      WEFT_UNROLL for (uint i = 0; i < 4; ++i) total[i] = add(flushed(other[i]), flushed(activated[i]));
+    }
+#endif
     if (z != 0ul) Quads(z + uint64_t(row) * z_stride * 4ul).at[output_ / 4] = total;
     Quads(y + uint64_t(row) * y_stride * 4ul).at[output_ / 4] = activated;
     return;
@@ -94,11 +111,45 @@ void finish(vec4 total, vec4 biases, uint row, uint output_) {
     uint o = output_ + i;
     if (o >= outputs) break;
     flag_not_finite(vec4(activated[i], 0.0, 0.0, 0.0));
+#ifdef WEFT_JOINED
+    if (kAdds) total[i] = add(flushed(row_at(x_scales, row, beside).at[o]), flushed(activated[i]));
+#endif
     if (z != 0ul) row_at(z, row, z_stride).at[o] = total[i];
     row_at(y, row, y_stride).at[o] = activated[i];
   }
 }
 
+#endif
+
+#ifdef WEFT_JOINED
+shared float norm_lanes[64];
+
+// Factor of a row's elements, norm.comp's, by rule R2.
+float norm_factor(uint row) {
+  const uint kAtOnce = 8;
+  uint id = gl_LocalInvocationID.x;
+  Floats from = row_at(x, row, x_stride);
+  float sum = 0.0;
+  for (uint first = id; id < 64 && first < inputs; first += kAtOnce * 64) {
+    float v[kAtOnce];
+    WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) v[i] = from.at[min(first + i * 64, inputs - 1)];
+    WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i)
+      if (first + i * 64 < inputs) sum = fused(flushed(v[i]), flushed(v[i]), sum);
+  }
+  barrier();
+  if (id < 64) norm_lanes[id] = sum;
+  for (uint reach = 32; reach > 0; reach /= 2) {
+    barrier();
+    if (id < reach) norm_lanes[id] = add(norm_lanes[id], norm_lanes[id + reach]);
+  }
+  barrier();
+  return inverse_root(add(divide(norm_lanes[0], float(inputs)), flushed(from_bits(beside))));
+}
+// Element k of the row as the layer takes it.
+float prepared(Floats from, uint k, float factor) {
+  float own = flushed(from.at[k]);
+  return kNorms ? mul(mul(own, factor), flushed(Floats(x_scales).at[k])) : own;
+}
 #endif
 
 #endif  // WEFT_LINEAR_SUMS

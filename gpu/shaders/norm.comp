@@ -20,10 +20,15 @@ void forward(uint i, bool stores) {
     centre = divide(fold_lanes(sum), count);
     sum = 0.0;
   }
-  for (uint j = lane(); j < cols; j += 64) {
-    float v = flushed(from.at[j]);
-    if (LAYER) v = sub(v, centre);
-    sum = fused(v, v, sum);
+  const uint kAtOnce = 8;  // loads that are under way together
+  for (uint first = lane(); first < cols; first += kAtOnce * 64) {
+    float loaded[kAtOnce];
+    WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) loaded[k] = from.at[min(first + k * 64, cols - 1)];
+    WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) {
+      float v = flushed(loaded[k]);
+      if (LAYER) v = sub(v, centre);
+      if (first + k * 64 < cols) sum = fused(v, v, sum);
+    }
   }
   float factor = inverse_root(add(divide(fold_lanes(sum), count), flushed(epsilon)));
   if (!stores) return;

@@ -7,14 +7,17 @@
 #include "mesh/device/run_counts.hpp"
 
 #include "gpu/device.hpp"
+#include "gpu/memory.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <utility>
 
 namespace weft::mesh {
 namespace {
 
-constexpr std::size_t kMostRecorded = 64;
+constexpr std::size_t kMostRecorded = 256;
 
 void* place(std::uint64_t device) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(device)); }
 
@@ -35,6 +38,9 @@ struct DeviceProgram::Parts {
   RunCounts counts{};
   std::unique_ptr<GraphRecorder> recorder{};
   std::map<std::uint64_t, std::shared_ptr<gpu::CommandGraph>> graphs{};
+  gpu::Buffer gathered{};  // parts side by side on their way to the host
+  Work work{};
+  std::vector<gpu::MemoryAccess> unread{};
 };
 
 DeviceProgram::DeviceProgram(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -62,13 +68,24 @@ Status DeviceProgram::run(std::uint64_t key, const Record& record) {
   auto found = p.graphs.find(key);
   if (found == p.graphs.end()) {
     WEFT_CHECK(p.stream->begin_capture());
+    if (!p.unread.empty()) p.stream->leave_out_unread(p.unread);
     record(*p.recorder);
     WEFT_TRY(std::shared_ptr<gpu::CommandGraph> graph, p.stream->end_capture());
     WEFT_CHECK(p.recorder->status());
     if (p.graphs.size() >= kMostRecorded) p.graphs.clear();
     found = p.graphs.emplace(key, std::move(graph)).first;
   }
+  p.work.levels += found->second->levels();
+  p.work.dispatches += found->second->dispatches();
   return p.stream->run(found->second);
+}
+
+void DeviceProgram::leave_out_unread(std::vector<std::span<const float>> memory) {
+  for (const std::span<const float> each : memory) {
+    if (each.empty()) continue;
+    const std::uint64_t begin = parts_->buffers.to_device(each.data());
+    parts_->unread.push_back({begin, begin + each.size_bytes(), true});
+  }
 }
 
 Status DeviceProgram::run_once(const Record& record) {
@@ -88,6 +105,33 @@ Status DeviceProgram::download(void* host, std::size_t bytes) {
   WEFT_CHECK(parts_->buffers.status());
   return parts_->stream->download(place(from), bytes, host);
 }
+
+Status DeviceProgram::download(std::span<const std::span<float>> host) {
+  Parts& p = *parts_;
+  std::size_t bytes = 0;
+  for (const std::span<float> each : host) bytes += each.size_bytes();
+  if (bytes == 0) return p.stream->status();
+  if (p.gathered.bytes() < bytes) {
+    WEFT_CHECK(p.stream->finish());
+    WEFT_TRY(p.gathered, p.device->memory().allocate(bytes, "parts on their way to the host"));
+  }
+  std::size_t at = 0;
+  for (const std::span<float> each : host) {
+    p.stream->transfer(place(p.buffers.to_device(each.data())), each.size_bytes(), p.gathered.data<std::byte>() + at);
+    at += each.size_bytes();
+  }
+  WEFT_CHECK(p.buffers.status());
+  std::vector<float> values(bytes / sizeof(float));
+  WEFT_CHECK(p.stream->download(p.gathered.data(), bytes, values.data()));
+  const float* from = values.data();
+  for (const std::span<float> each : host) {
+    std::copy_n(from, each.size(), each.data());
+    from += each.size();
+  }
+  return {};
+}
+
+DeviceProgram::Work DeviceProgram::take_work() noexcept { return std::exchange(parts_->work, {}); }
 
 std::uint64_t DeviceProgram::bytes() const noexcept {
   std::uint64_t bytes = parts_->buffers.bytes();

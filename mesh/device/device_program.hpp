@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace weft::mesh {
@@ -34,6 +35,9 @@ class DeviceProgram {
   DeviceProgram& operator=(DeviceProgram&&) noexcept;
   ~DeviceProgram();
 
+  /// Parts of regions that nobody reads after a run of what is recorded from here on: what only leaves results there
+  /// that are not read in the same run is left out.
+  void leave_out_unread(std::vector<std::span<const float>> memory);
   /// Runs what `record` does to a stream; recorded if the key is new. The device may still be at work afterwards.
   /// @error of the device; unsupported: an operation without a shader; internal: memory outside of the regions
   Status run(std::uint64_t key, const Record& record);
@@ -43,6 +47,13 @@ class DeviceProgram {
   Status upload(const void* host, std::size_t bytes);
   /// Brings a part of a region to the host: all that was run is done.
   Status download(void* host, std::size_t bytes);
+  /// The same of several parts, in one go.
+  Status download(std::span<const std::span<float>> host);
+  /// Levels and dispatches of the command graphs that ran since the last call of this.
+  struct Work {
+    std::uint64_t levels = 0, dispatches = 0;
+  };
+  Work take_work() noexcept;
   /// Device memory that it holds.
   std::uint64_t bytes() const noexcept;
 

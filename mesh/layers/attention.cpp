@@ -80,6 +80,12 @@ class Attention final : public Layer, public TokenwiseState {
   void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept override {
     kernels::attention_load(shape_, from, first, tokens, state);
   }
+  void add_places(std::size_t first, std::size_t tokens, std::size_t offset,
+                  std::vector<StatePlace>& to) const override {
+    kernels::attention_places(shape_, first, tokens, [&](std::size_t at, std::size_t count) {
+      to.push_back({offset + at, count});
+    });
+  }
   std::size_t cache_size() const noexcept override { return place(kEnd); }
   // Errors of the heads' results, q, k and v, and what one of the three sends to the input.
   std::size_t scratch_size() const noexcept override {

@@ -415,6 +415,11 @@ void Container::load(const float* from, std::size_t first, std::size_t tokens, f
   });
 }
 
+void Container::add_places(std::size_t first, std::size_t tokens, std::size_t offset,
+                           std::vector<StatePlace>& to) const {
+  for_states([&](const TokenwiseState& inner, std::size_t own) { inner.add_places(first, tokens, offset + own, to); });
+}
+
 double Container::multiply_adds() const noexcept {
   double sum = 0;
   for (std::size_t i = 0; i < steps_.size(); ++i) sum += part_of(i, 1) * steps_[i].layer->multiply_adds();

@@ -44,6 +44,7 @@ class Container : public Layer, public TokenwiseState {
   std::size_t saved_size(std::size_t tokens) const noexcept final;
   void save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept final;
   void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept final;
+  void add_places(std::size_t first, std::size_t tokens, std::size_t offset, std::vector<StatePlace>& to) const final;
   std::size_t workspace_size() const noexcept final { return workspace_size_; }
   std::size_t vocabulary_size() const noexcept final { return vocabulary_size_; }
   double multiply_adds() const noexcept final;

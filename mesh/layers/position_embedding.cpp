@@ -34,6 +34,9 @@ class PositionEmbedding final : public Layer, public TokenwiseState {
     if (is_stateful_) stream.fill({static_cast<float>(tokens), {state, 1, 1, 1}});
   }
   std::size_t saved_size(std::size_t) const noexcept override { return 0; }
+  void add_places(std::size_t, std::size_t, std::size_t offset, std::vector<StatePlace>& to) const override {
+    to.push_back({offset, state_size()});
+  }
   void save(const float*, std::size_t, std::size_t, float*) const noexcept override {}
   void load(const float*, std::size_t, std::size_t, float*) const noexcept override {}
   // The tokens' positions, then how many tokens there are, and their entries.

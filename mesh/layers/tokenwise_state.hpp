@@ -5,10 +5,16 @@
 #include "kernels/fwd.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace weft::mesh {
 
 class Layer;
+
+/// Floats of a state that stand together.
+struct StatePlace {
+  std::size_t first = 0, count = 0;
+};
 
 /// Hidden state that is what each token left, so that a sequence can be rolled back and its parts be copied: keys and
 /// values of attention, positions. A state that mixes tokens, as that of a recurrent layer does, is none.
@@ -29,6 +35,9 @@ class TokenwiseState {
   /// it has. @pre `first` is a multiple of 16; the context holds first + tokens
   virtual void save(const float* state, std::size_t first, std::size_t tokens, float* to) const noexcept = 0;
   virtual void load(const float* from, std::size_t first, std::size_t tokens, float* state) const noexcept = 0;
+  /// Adds where in a state, `offset` counted in, such tokens left something, and where their count stands.
+  virtual void add_places(std::size_t first, std::size_t tokens, std::size_t offset,
+                          std::vector<StatePlace>& to) const = 0;
 };
 
 /// That of a layer; null where it has a state of another kind.

@@ -74,9 +74,10 @@ void combine_sources(kernels::OpStream& stream, const Junction& junction, const 
     stream.binary({kernels::BinaryOp::mul, source_of(0), x, x});
     return;
   }
-  stream.copy({source_of(0), x});
   const auto op = junction.combine == Combine::max ? kernels::BinaryOp::max : kernels::BinaryOp::add;
-  for (std::size_t i = 1; i < junction.sources; ++i) stream.binary({op, x, source_of(i), x});
+  if (junction.sources == 1) stream.copy({source_of(0), x});
+  for (std::size_t i = 1; i < junction.sources; ++i)
+    stream.binary({op, i == 1 ? kernels::ConstMatrixView(source_of(0)) : x, source_of(i), x});
   if (junction.combine == Combine::avg) stream.scale({1.0f / static_cast<float>(junction.sources), x, x});
 }
 

@@ -31,11 +31,11 @@ std::vector<mesh::NodeId> head_of(const mesh::Graph& graph) {
 
 }  // namespace
 
-void SharedRows::allocate() { memory_ = AlignedBuffer<float>(rows_ * whole_lines(widest_)); }
+void SharedRows::allocate() { memory_ = ZeroedPages(rows_ * whole_lines(widest_) * sizeof(float)); }
 
 kernels::MatrixView SharedRows::view(std::size_t first, std::size_t rows, std::size_t width) noexcept {
   const std::size_t stride = whole_lines(width);
-  return {width ? memory_.data() + first * stride : nullptr, rows, width, stride};
+  return {width ? static_cast<float*>(memory_.data()) + first * stride : nullptr, rows, width, stride};
 }
 
 LazyRows::LazyRows(std::size_t rows, std::size_t width)
@@ -82,12 +82,21 @@ void SequenceStates::clear(std::size_t side, std::size_t sequence) noexcept {
 
 void SequenceStates::cut(std::size_t sequence, std::size_t tokens) {
   kernels::CpuStream stream;
-  cut(stream, sequence, tokens);
-}
-
-void SequenceStates::cut(kernels::OpStream& stream, std::size_t sequence, std::size_t tokens) {
   for (std::size_t node = 0; node < tokenwise_.size(); ++node)
     if (tokenwise_[node]) tokenwise_[node]->cut(stream, tokens, sides_[0][node].row(sequence).data());
+}
+
+std::vector<std::span<float>> SequenceStates::places(std::size_t sequence, std::size_t first, std::size_t tokens) {
+  std::vector<std::span<float>> all;
+  std::vector<mesh::StatePlace> found;
+  for (std::size_t node = 0; node < tokenwise_.size(); ++node) {
+    if (!tokenwise_[node]) continue;
+    found.clear();
+    tokenwise_[node]->add_places(first, tokens, 0, found);
+    for (const mesh::StatePlace& each : found)
+      all.push_back(sides_[0][node].row(sequence).subspan(each.first, each.count));
+  }
+  return all;
 }
 
 void SequenceStates::release(std::size_t sequence) noexcept {

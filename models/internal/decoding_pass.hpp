@@ -29,7 +29,8 @@
 namespace weft::models::internal {
 
 /// Rows of binary32 numbers, each of which begins at a cache line, of several widths, one width at a time: what a layer
-/// computes, until another may overwrite it. 0 at first.
+/// computes, until another may overwrite it. 0 at first. Memory is taken when it is written: of passes on a device it
+/// never is.
 class SharedRows {
  public:
   explicit SharedRows(std::size_t rows = 0) noexcept : rows_(rows) {}
@@ -38,10 +39,12 @@ class SharedRows {
   void allocate();
   /// Rows `first` to `first` + `rows`; of no width a view without data.
   kernels::MatrixView view(std::size_t first, std::size_t rows, std::size_t width) noexcept;
-  std::span<const float> memory() const noexcept { return {memory_.data(), memory_.size()}; }
+  std::span<const float> memory() const noexcept {
+    return {static_cast<const float*>(memory_.data()), memory_.bytes() / sizeof(float)};
+  }
 
  private:
-  AlignedBuffer<float> memory_;
+  ZeroedPages memory_;
   std::size_t rows_, widest_ = 0;
 };
 
@@ -82,16 +85,11 @@ class SequenceStates {
   bool are_tokenwise() const noexcept { return not_tokenwise_.empty(); }
   /// The type of a layer whose state is of another kind; empty where there is none.
   const std::string& not_tokenwise() const noexcept { return not_tokenwise_; }
-  /// A sequence's states as they are after its first `tokens` tokens, by operations of `stream`.
-  void cut(kernels::OpStream& stream, std::size_t sequence, std::size_t tokens);
-  /// The same on the host.
+  /// Places of what tokens `first` to `first` + `tokens` of a sequence left in all layers, and of the counts of tokens.
+  /// @pre are_tokenwise()
+  std::vector<std::span<float>> places(std::size_t sequence, std::size_t first, std::size_t tokens);
+  /// A sequence's states as they are after its first `tokens` tokens.
   void cut(std::size_t sequence, std::size_t tokens);
-  /// Visits a sequence's state of each node that has one. @pre are_tokenwise()
-  template <class Visit>
-  void each_row(std::size_t sequence, const Visit& visit) {
-    for (std::size_t node = 0; node < tokenwise_.size(); ++node)
-      if (tokenwise_[node]) visit(sides_[0][node].row(sequence));
-  }
   /// Visits the memory of all sequences. @pre are_tokenwise()
   template <class Visit>
   void each_memory(const Visit& visit) const {
@@ -140,8 +138,10 @@ class DecodingPass {
   std::span<float> ids(std::size_t row) noexcept { return y(0, row); }
   /// Logits after each token of a row, [tokens, vocabulary], until the next run.
   std::span<const float> logits(std::size_t row) const noexcept;
+  std::span<float> logits(std::size_t row) noexcept { return y(graph_->outputs().front(), row); }
   /// Input of the layer that makes them, [tokens, width], until the next run.
   std::span<const float> features(std::size_t row) const noexcept;
+  std::span<float> features(std::size_t row) noexcept { return y(head_input_, row); }
 
   /// Memory of sequences: the states of `rows` of them, from `first` on, on `side` before a run and on the other after
   /// it; and the row of the pass that the first of them has.
@@ -159,12 +159,14 @@ class DecodingPass {
   void run(scheduler::Team* team, const mesh::WeightStore& weights, const Memory& memory, Layers layers = Layers::all);
   /// The same by a stream, such as one that records.
   void run(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory, Layers layers);
-  /// Visits all memory that a run touches, but for weights and states; the threads' last.
+  /// Visits all memory that a run touches, but for weights and states, and tells whether it holds features or logits;
+  /// the threads' last.
   template <class Visit>
   void each_memory(const Visit& visit) const {
-    for (const SharedRows& each : y_) visit(each.memory());
-    for (const SharedRows* const each : {&x_, &z_, &cache_}) visit(each->memory());
-    visit(std::span<const float>(workspace_.data(), workspace_.size()));
+    const std::size_t features = place_[head_input_], logits = place_[graph_->outputs().front()];
+    for (std::size_t i = 0; i < y_.size(); ++i) visit(y_[i].memory(), i == features || i == logits);
+    for (const SharedRows* const each : {&x_, &z_, &cache_}) visit(each->memory(), false);
+    visit(std::span<const float>(workspace_.data(), workspace_.size()), false);
   }
   /// Input of the layer that makes the logits, to be written: row 0. @pre tokens() == 1
   std::span<float> head_input() noexcept { return y(head_input_, 0); }

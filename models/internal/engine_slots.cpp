@@ -61,7 +61,7 @@ void TextEngine::Parts::go_on(EngineSlot& place) {
                             : std::vector<const float*>();
     constexpr std::size_t kCached = PrefixCache::kBlock;
     for (std::size_t i = known / kCached; i < blocks.size() && i * kCached < text->most_reused(); ++i) {
-      batch.load_part(blocks[i], at, i * kCached, kCached);
+      batch.load_part(blocks[i], at, std::span(tokens).subspan(i * kCached, kCached), i * kCached);
       known = std::min((i + 1) * kCached, text->most_reused());
     }
     cut(at, known);
@@ -151,11 +151,6 @@ Status TextEngine::Parts::bound_states() {
 }
 
 Status TextEngine::Parts::make_cache() {
-  if (batch.is_on_device()) {
-    if (options.prefix_cache.value_or(0) == 0) return {};
-    return fail(Errc::unsupported, "a prefix cache of " + std::to_string(*options.prefix_cache) +
-                                       " bytes: keys and values of a model on a device stay there; give it 0");
-  }
   const std::size_t size = batch.part_size(PrefixCache::kBlock);
   const std::uint64_t block = size * sizeof(float);
   const std::uint64_t most =

@@ -98,7 +98,8 @@ void TextEngine::Parts::read(std::size_t at, bool is_alone, const Give& give) {
   const bool is_again = request.scores_prompt && taken < text.read;
   const bool scores = request.scores_prompt && !is_again && taken < all;
   std::size_t end =
-      std::min(taken + options.block.value_or(is_alone ? kWideBlock : kBlock), is_again ? text.read : text.to_take());
+      std::min(taken + options.block.value_or(is_alone ? std::max(kWideBlock, batch.widest_pass()) : kBlock),
+               is_again ? text.read : text.to_take());
   if (scores) end = std::min(end, taken + DecodingBatch::kMostEach);
   const std::vector<text::TokenId> tokens = text.tokens(end);
   const auto now = std::span(tokens).subspan(taken);

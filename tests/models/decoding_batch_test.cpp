@@ -368,7 +368,7 @@ TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
     for (const auto& [first, tokens] : {std::pair<std::size_t, std::size_t>{0, 32}, {32, 16}}) {
       std::vector<float> part(batch->part_size(tokens));
       batch->save_part(0, first, tokens, part.data());
-      batch->load_part(part.data(), 1, first, tokens);
+      batch->load_part(part.data(), 1, std::span(ids).subspan(first, tokens), first);
       EXPECT_EQ(batch->position(1), first + tokens);
     }
     ASSERT_TRUE(batch->roll_back(0, 48));

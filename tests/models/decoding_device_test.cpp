@@ -34,6 +34,26 @@ Bits bits_of(std::span<const float> values) {
   return bits;
 }
 
+/// Two blocks as language models have them, wide enough that a layer's groups share its sums: norms that each layer of
+/// few rows makes itself, and sums behind them.
+std::string wide_network(const std::string& dtype, const std::string& activations = "int8") {
+  const auto block = [&](const std::string& at, const std::string& more) {
+    return R"({"at": [0, 0, )" + at + R"(, 0], "type": "sequential", "dtype": ")" + dtype + R"(", "activations": ")" +
+           activations + R"(", "layers": [
+      {"type": "rms_norm"},
+      {"type": "attention", "heads": 6, "kv_heads": 2, "causal": true, "rope": "half", "name": "a")" +
+           more + R"(},
+      {"type": "residual", "from": ["input", "a"], "name": "m"}, {"type": "rms_norm"},
+      {"type": "swiglu", "hidden": 200, "name": "f"}, {"type": "residual", "from": ["m", "f"]}]}, )";
+  };
+  return R"({"weft": 2, "name": "texts", "seed": 3, "grid": {"z": 1, "y": 1, "x": 5, "layers": 1},
+    "inputs": {"tokens": [4]}, "layers": [
+    {"at": [0, 0, 0, 0], "type": "embedding", "out": 168, "vocabulary": 50, "from": ["tokens"]}, )" +
+         block("1", "") + block("2", R"(, "window": 24, "qk_norm": "rms", "rope_dims": 12, "bias": true)") + R"(
+    {"at": [0, 0, 3, 0], "type": "rms_norm"}, {"at": [0, 0, 4, 0], "type": "dense", "out": 50}],
+    "outputs": {"logits": [0, 0, 4, 0]}})";
+}
+
 /// Two blocks as language models have them; the second one's attention has a window.
 std::string network(const std::string& dtype) {
   const auto block = [&](const std::string& at, const std::string& window) {
@@ -86,13 +106,24 @@ std::vector<Bits> use(DecodingBatch& batch, const std::function<void()>& in_the_
     EXPECT_TRUE(batch.step(now));
     for (const DecodingBatch::Step& each : now) all.push_back(bits_of(each.logits));
   }
-  note(batch.accept_each(1, ids_of(4, 7)));
+  note(batch.accept_each(1, ids_of(4, 7)));  // on a device in a pass of 8
+  all.push_back(bits_of(batch.features()));
   EXPECT_TRUE(batch.roll_back(1, 20));
-  note(batch.accept_each(1, ids_of(5, 4)));
+  for (const std::size_t tokens : {4, 1, 2, 11, 32}) note(batch.accept_each(1, ids_of(5, tokens)));
   batch.restart(0);
-  note(batch.accept(0, ids_of(6, 50)));
+  const auto prompt = ids_of(6, 50);
+  note(batch.accept(0, prompt));
   batch.release(2);
   note(batch.accept(2, ids_of(7, 12)));
+  std::vector<float> part(batch.part_size(32));
+  batch.save_part(0, 16, 32, part.data());
+  all.push_back(bits_of(part));
+  EXPECT_TRUE(batch.roll_back(2, 0));
+  note(batch.accept(2, std::span(prompt).first(16)));
+  batch.load_part(part.data(), 2, std::span(prompt).subspan(16, 32), 16);
+  note(batch.accept(2, ids_of(8, 5)));
+  note(batch.accept(2, ids_of(9, kContext - 2 - batch.position(2))));
+  note(batch.accept_each(2, ids_of(10, 2)));  // no room for what a wider pass would take
   for (std::size_t i = 0; i < 3; ++i) {
     const Hash128 hash = batch.state_hash(i);
     all.push_back({static_cast<std::uint32_t>(hash.high), static_cast<std::uint32_t>(hash.low),
@@ -106,33 +137,39 @@ void expect_equal(const std::vector<Bits>& got, const std::vector<Bits>& wanted,
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i] == wanted[i]) << what << ", result " << i;
 }
 
+void expect_cpus_bits(const std::string& text, const std::string& what) {
+  const auto here = mesh_of(text, "cpu"), there = mesh_of(text, mesh::testing_support::device_name());
+  ASSERT_TRUE(here) << here.error().text();
+  ASSERT_TRUE(there) << there.error().text();
+  auto cpu = DecodingBatch::begin(*here, 3, kContext), device = DecodingBatch::begin(*there, 3, kContext);
+  ASSERT_TRUE(cpu) << cpu.error().text();
+  ASSERT_TRUE(device) << device.error().text();
+  EXPECT_FALSE(cpu->is_on_device());
+  EXPECT_TRUE(device->is_on_device());
+  expect_equal(use(*device), use(*cpu), what);
+  EXPECT_TRUE(device->is_on_device());
+}
+
 TEST(DecodingDevice, HasTheCpusBits) {
   const auto held = mesh::testing_support::open_device(mesh::testing_support::device_options());
-  for (const std::string dtype : {"float32", "bfloat16", "int8", "int4", "ternary"}) {
-    const auto here = mesh_of(network(dtype), "cpu"),
-               there = mesh_of(network(dtype), mesh::testing_support::device_name());
-    ASSERT_TRUE(here) << here.error().text();
-    ASSERT_TRUE(there) << there.error().text();
-    auto cpu = DecodingBatch::begin(*here, 3, kContext), device = DecodingBatch::begin(*there, 3, kContext);
-    ASSERT_TRUE(cpu) << cpu.error().text();
-    ASSERT_TRUE(device) << device.error().text();
-    EXPECT_FALSE(cpu->is_on_device());
-    EXPECT_TRUE(device->is_on_device());
-    expect_equal(use(*device), use(*cpu), dtype);
-    EXPECT_TRUE(device->is_on_device());
-  }
+  for (const std::string dtype : {"bfloat16", "ternary"}) expect_cpus_bits(network(dtype), dtype);
+  for (const std::string dtype : {"float32", "int8"}) expect_cpus_bits(wide_network(dtype), "wide " + dtype);
+  if (held->info().kind == "cpu") return;  // which compiles the shaders of each type for seconds
+  for (const std::string dtype : {"float32", "int8", "int4"}) expect_cpus_bits(network(dtype), dtype);
+  for (const std::string dtype : {"bfloat16", "uint4"}) expect_cpus_bits(wide_network(dtype), "wide " + dtype);
+  expect_cpus_bits(wide_network("ternary", "int8_row"), "wide ternary");
 }
 
 // In the middle of a step, of a prompt, and where states come back: what was taken is computed again.
 TEST(DecodingDevice, LosesNothingWithTheDevice) {
-  const std::string text = network("float32");
+  const std::string text = wide_network("float32");
   const auto here = mesh_of(text, "cpu");
   ASSERT_TRUE(here) << here.error().text();
   auto cpu = DecodingBatch::begin(*here, 3, kContext);
   ASSERT_TRUE(cpu) << cpu.error().text();
   const std::vector<Bits> wanted = use(*cpu);
   if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
-  for (const std::uint64_t after : {0u, 3u, 14u, 30u}) {
+  for (const std::uint64_t after : {0u, 3u, 9u, 16u}) {
     const auto faults = std::make_shared<gpu::FaultInjection>();
     const auto there = mesh_of(text, mesh::testing_support::device_name(), faults);
     ASSERT_TRUE(there) << there.error().text();

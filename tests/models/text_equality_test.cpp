@@ -5,10 +5,16 @@
 #include "models/text_engine.hpp"
 #include "models/token_constraint.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+
 #include "text/token_stream.hpp"
+
+#include "gpu/fault_injection.hpp"
 
 #include "kernels/isa.hpp"
 
+#include "tests/mesh/on_device.hpp"
 #include "tests/models/imported.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <algorithm>
@@ -262,8 +268,9 @@ class TextEquality : public ::testing::Test {
     expect_wanted(written, "one after the other");
   }
 
-  static Result<LanguageModel> model_on(std::size_t threads) {
+  static Result<LanguageModel> model_on(std::size_t threads, const std::string& device = {}) {
     mesh::MeshOptions options{.threads = threads, .grain_bytes = 0, .wide = threads > 1, .wide_from = 0};
+    options.device = device;
     return load_language_model(storage::real_file_system(), shared_data("stories260K/derived"), {}, options);
   }
 
@@ -289,12 +296,13 @@ class TextEquality : public ::testing::Test {
     }
   }
 
-  Counts write(const LanguageModel& model, const Way& way, const std::string& how) {
+  Counts write(const LanguageModel& model, const Way& way, const std::string& how, bool ends_on_device = false) {
     auto engine = TextEngine::make(model, way.engine);
     EXPECT_TRUE(engine) << engine.error().text();
     if (!engine) return {};
     Company company(*engine, *requests_, way);
     expect_wanted(company.write(), how);
+    EXPECT_EQ(engine->is_on_device(), ends_on_device) << how;
     return company.counts;
   }
 
@@ -319,8 +327,9 @@ TEST_F(TextEquality, HoldsWhateverIsSharedGuessedSuspendedOrEnded) {
       way.engine.drafts.model = guesses == 2 ? &*draft : nullptr;
       way.engine.drafts.most = 1 + 3 * (seed % 5);
       const std::string how = std::to_string(way.engine.slots) + " slots, blocks of " +
-                              std::to_string(way.engine.block.value_or(0)) + ", cache of " + std::to_string(cache) + ", guesses " +
-                              std::to_string(guesses) + " up to " + std::to_string(way.engine.drafts.most);
+                              std::to_string(way.engine.block.value_or(0)) + ", cache of " + std::to_string(cache) +
+                              ", guesses " + std::to_string(guesses) + " up to " +
+                              std::to_string(way.engine.drafts.most);
       const Counts counts = write(*model_, way, how);
       EXPECT_GT(counts.suspended, 100u) << how;
       EXPECT_GT(counts.dropped, 5u) << how;
@@ -365,6 +374,33 @@ TEST_F(TextEquality, HoldsOnAnyThreadsAndInstructionSet) {
       write(*model, way, std::to_string(threads) + " threads on " + std::string(kernels::name(isa)));
     }
   ASSERT_TRUE(kernels::set_active_isa(before));
+}
+
+// On a device, with a prefix cache and guesses; the second time it is lost in the middle.
+TEST_F(TextEquality, HoldsOnADevice) {
+  if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
+  const auto faults = std::make_shared<gpu::FaultInjection>();
+  // Holds the device, and so its faults, while models share it.
+  const auto spec = mesh::read_network(R"({"weft": 2, "grid": {"z": 1, "y": 1, "x": 1, "layers": 1},
+      "inputs": {"in": [1]}, "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 1, "from": ["in"]}],
+      "outputs": {"out": [0, 0, 0, 0]}})",
+                                       "test");
+  ASSERT_TRUE(spec) << spec.error().text();
+  mesh::MeshOptions options;
+  options.device = mesh::testing_support::device_name();
+  const auto held = mesh::MeshAccess::build(*spec, options, faults);
+  ASSERT_TRUE(held) << held.error().text();
+  for (const bool is_lost : {false, true}) {
+    const auto model = model_on(1, mesh::testing_support::device_name());
+    ASSERT_TRUE(model) << model.error().text();
+    Way way{.requests = 10, .seed = is_lost ? 61u : 60u};
+    way.engine = {.slots = 3, .context = kContext, .block = 48};
+    way.engine.prefix_cache = std::uint64_t{1} << 20;
+    way.engine.drafts.looks_up = true;
+    if (is_lost) faults->fail(gpu::DriverFault::lost_at_submit, 60, 1000);
+    write(*model, way, is_lost ? "a device that is lost" : "a device", !is_lost);
+  }
+  EXPECT_GT(faults->failed(), 0u);
 }
 
 }  // namespace
