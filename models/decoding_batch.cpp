@@ -264,9 +264,9 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   parts->context = context;
   parts->sequences.resize(sequences);
   const std::size_t block = std::min(kBlock, context);
-  const DecodingPass::Sharing sharing =
-      parts->sharing = {mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from};
   const bool may_have_device = mesh::MeshAccess::copies_on_device(mesh);
+  const DecodingPass::Sharing sharing =
+      parts->sharing = {mesh::MeshAccess::executor(mesh).concurrency(), mesh.options().wide_from, !may_have_device};
   // The logits of all tokens of a pass are one layer's values.
   const std::size_t fits = std::max<std::size_t>(mesh::kMaxWidth / vocabulary_of(mesh), 1),
                     most = fits < kTile ? fits : fits / kTile * kTile;

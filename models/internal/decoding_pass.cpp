@@ -155,9 +155,6 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
       workspace_stride_(whole_lines(graph_->workspace_size())),
       sharing_(sharing),
       place_(graph_->nodes().size()),
-      x_(rows),
-      z_(rows),
-      cache_(rows),
       workspace_(workspace_stride_ * sharing.threads) {
   const std::vector<mesh::NodeId> head = head_of(*graph_);
   head_input_ = head.front();
@@ -173,14 +170,18 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
                               [&](const mesh::Edge& edge) { return is_head_[edge.from] && !is_head_[edge.to]; });
   if (!splits_head_) is_head_.assign(place_.size(), false);
   place_outputs(rows, logits);
+  while (inner_.size() < (sharing.reuses_memory ? 1 : place_.size()))
+    inner_.push_back({SharedRows(rows), SharedRows(rows), SharedRows(rows)});
   for (std::size_t id = 0; id < place_.size(); ++id) {
     const mesh::Node& node = graph_->nodes()[id];
     if (node.is_port() || (logits == Logits::none_apart && is_head_[id])) continue;
-    if (!node.reads_directly()) x_.reserve(node.in);
-    if (node.layer->needs_preactivation()) z_.reserve(node.width);
-    cache_.reserve(node.layer->cache_size());
+    Inner& own = inner(static_cast<mesh::NodeId>(id));
+    if (!node.reads_directly()) own.x.reserve(node.in);
+    if (node.layer->needs_preactivation()) own.z.reserve(node.width);
+    own.cache.reserve(node.layer->cache_size());
   }
-  for (SharedRows* const each : {&x_, &z_, &cache_}) each->allocate();
+  for (Inner& each : inner_)
+    for (SharedRows* const rows_of : {&each.x, &each.z, &each.cache}) rows_of->allocate();
 }
 
 // A place that nobody reads after a node's forward is given to a later one; the caller's keep their own.
@@ -210,7 +211,7 @@ void DecodingPass::place_outputs(std::size_t rows, Logits logits) {
     take(id);
     for (const auto source : nodes[id].sources) {
       const mesh::NodeId from = graph_->edges()[source].from;
-      if (--reads_left[from] == 0 && !is_kept(from)) free.push_back(place_[from]);
+      if (--reads_left[from] == 0 && !is_kept(from) && sharing_.reuses_memory) free.push_back(place_[from]);
     }
   }
   for (SharedRows& each : y_) each.allocate();
@@ -272,12 +273,13 @@ void DecodingPass::run_layers(kernels::OpStream& stream, const mesh::WeightStore
     if (node.reads_directly()) {
       args.x = source(graph_->edges()[node.sources[0]]);
     } else {
-      const kernels::MatrixView x = x_.view(row, rows, node.in);
+      const kernels::MatrixView x = inner(id).x.view(row, rows, node.in);
       mesh::combine_sources(stream, *graph_, node, source, x);
       args.x = x;
     }
-    args.y = y_view(id, row, rows), args.z = z_.view(row, rows, node.layer->needs_preactivation() ? node.width : 0);
-    args.cache = cache_.view(row, rows, node.layer->cache_size());
+    Inner& own = inner(id);
+    args.y = y_view(id, row, rows), args.z = own.z.view(row, rows, node.layer->needs_preactivation() ? node.width : 0);
+    args.cache = own.cache.view(row, rows, node.layer->cache_size());
     args.state = memory.states.at(memory.side, id).view(memory.first, rows);
     args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
     args.workspace = workspace_.data();

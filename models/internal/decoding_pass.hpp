@@ -124,6 +124,9 @@ class DecodingPass {
   struct Sharing {
     std::size_t threads = 1;
     double grain_size = kernels::ParallelOptions::kGrainSize;
+    /// Layers compute where earlier ones did whose results are read no more, so that it stays in the caches. False for
+    /// a device, which then sees what nobody reads.
+    bool reuses_memory = true;
   };
   /// Tokens whose logits there is memory for: each, or none where their layers can be run apart (splits_head), so that
   /// the body alone may be run.
@@ -165,7 +168,8 @@ class DecodingPass {
   void each_memory(const Visit& visit) const {
     const std::size_t features = place_[head_input_], logits = place_[graph_->outputs().front()];
     for (std::size_t i = 0; i < y_.size(); ++i) visit(y_[i].memory(), i == features || i == logits);
-    for (const SharedRows* const each : {&x_, &z_, &cache_}) visit(each->memory(), false);
+    for (const Inner& each : inner_)
+      for (const SharedRows* const rows : {&each.x, &each.z, &each.cache}) visit(rows->memory(), false);
     visit(std::span<const float>(workspace_.data(), workspace_.size()), false);
   }
   /// Input of the layer that makes the logits, to be written: row 0. @pre tokens() == 1
@@ -182,6 +186,10 @@ class DecodingPass {
     const kernels::MatrixView all = y_view(id, row, 1);
     return {all.data, all.cols};
   }
+  struct Inner {
+    SharedRows x, z, cache;
+  };
+  Inner& inner(mesh::NodeId id) noexcept { return inner_[sharing_.reuses_memory ? 0 : id]; }
   kernels::MatrixView y_view(mesh::NodeId id, std::size_t row, std::size_t rows) noexcept {
     return y_[place_[id]].view(row, rows, graph_->nodes()[id].width);
   }
@@ -195,7 +203,7 @@ class DecodingPass {
   bool splits_head_ = false;
   std::vector<std::size_t> place_;  // by node: of its y in y_
   std::vector<SharedRows> y_;
-  SharedRows x_, z_, cache_;
+  std::vector<Inner> inner_;        // of all nodes, or by node
   AlignedBuffer<float> workspace_;  // a part of workspace_stride_ for each thread
 };
 
