@@ -105,15 +105,20 @@ HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, 
   }
 }
 
-/// Asks for the words of P panels kAhead words behind block t: past the panels' ends those of the P panels that come
-/// next, which short panels would else wait for at each beginning.
+/// Asks for the words of P panels kAhead words behind block t, and for that block's scales (null: none): past the
+/// panels' ends for those of the P panels that come next, which short panels would else wait for at each beginning.
 template <int kBits, std::size_t P>
-HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], std::size_t t, std::size_t words) {
+HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], const float* const (*scale)[P], std::size_t t,
+                               std::size_t words, std::size_t blocks) {
   const std::size_t at = t * kBits * kPanelWidth + kAhead, panel = words * kPanelWidth;
   const std::size_t ahead = at < panel ? at : at + (P - 1) * panel;
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i) __builtin_prefetch(code[p] + ahead + i * kPanelWidth);
   }
+  if (!scale) return;
+  const std::size_t block = t + kAhead / (kBits * kPanelWidth);
+  const std::size_t group = block < blocks ? block : block + (P - 1) * blocks;
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) __builtin_prefetch((*scale)[p] + group * kPanelWidth);
 }
 
 template <std::size_t P>
@@ -180,7 +185,8 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
     const Ints zero_term = hn::Set(IntTag(), zero_terms[t]);
     const V x_scale = hn::Set(d, xs[t]);
     if constexpr (kLaneZero && kBlockScale) load_group<kBits>(zero, t, zero_points);
-    if (decltype(whole)::value && prefetches) prefetch_block<kBits>(code, t, words);
+    if (decltype(whole)::value && prefetches)
+      prefetch_block<kBits>(code, kBlockScale ? &scale : nullptr, t, words, blocks);
     row_block<kBits, P, decltype(whole)::value, kFlips>(
         code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
         [&](std::size_t p, std::size_t v)

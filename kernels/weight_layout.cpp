@@ -147,6 +147,16 @@ Status check_length(std::string_view what, std::size_t given, std::size_t wanted
                                  " bytes, not " + std::to_string(wanted));
 }
 
+/// A number to be told: made by integers where it is subnormal, as FTZ and DAZ would make it 0.
+template <class Scale>
+double told(Scale scale) noexcept {
+  if constexpr (sizeof(Scale) == sizeof(std::uint32_t)) {
+    const auto word = std::bit_cast<std::uint32_t>(scale);
+    if ((word & 0x7f800000u) == 0) return (word >> 31 ? -0x1p-149 : 0x1p-149) * static_cast<double>(word & 0x7fffffu);
+  }
+  return static_cast<double>(scale);
+}
+
 template <class T>
 Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
   using Scale = typename T::Scale;
@@ -167,7 +177,7 @@ Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
       Scale scale;
       std::memcpy(&scale, from.scales.data() + i * sizeof scale, sizeof scale);
       char number[32];
-      std::snprintf(number, sizeof number, "%g", static_cast<double>(scale));
+      std::snprintf(number, sizeof number, "%g", told(scale));
       return fail(Errc::corrupt, "scale " + std::to_string(i) + " of " + describe(w) + " is " + number +
                                      ", not a positive normal number");
     }

@@ -4,6 +4,7 @@
 
 #include "mesh/layers/init.hpp"
 
+#include "kernels/finite.hpp"
 #include "kernels/linear.hpp"
 
 #include <algorithm>
@@ -18,6 +19,7 @@ constexpr std::size_t kFilledAtOnce = std::size_t{1} << 18;  // floats
 /// `first`: index of the first of `values` in the parameter.
 Status check_finite(const ParameterSpec& spec, std::size_t first, std::span<const float> values,
                     std::string_view object) {
+  if (kernels::is_finite({values.data(), 1, values.size(), values.size()})) return {};
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
       return fail(Errc::not_finite, std::string(object) + " '" + spec.name + "': value " + std::to_string(first + i) +
