@@ -30,7 +30,7 @@ constexpr std::size_t kMostInput = std::size_t{64} << 20;
 
 struct TokenizeRequest {
   std::string model, text;
-  bool ids = false, json = false, decode = false, no_special = false, literal = false;
+  bool ids = false, json = false, decode = false, no_special = false, literal = false, batch = false;
   std::size_t samples = 0;  // tokens of a row; 0: no rows
 };
 
@@ -111,9 +111,36 @@ Json described(const text::Tokenizer& tokenizer, const std::vector<text::TokenId
   return {{"ids", ids}, {"tokens", std::move(tokens)}, {"bytes", bytes}, {"decoded", tokenizer.decode(ids)}};
 }
 
+void print_ids(const std::vector<text::TokenId>& ids) {
+  for (std::size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%u" : " %u", ids[i]);
+  std::putchar('\n');
+}
+
+/// A text of JSON on each line of standard input, and a line of numbers for each.
+Status tokenize_lines(const text::Tokenizer& tokenizer, const text::EncodeOptions& options) {
+  WEFT_TRY(const std::string input, read_standard_input());
+  std::string_view rest = input;
+  for (std::size_t line = 1; !rest.empty(); ++line) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string object = "standard input, line " + std::to_string(line);
+    WEFT_TRY(const Json json, parse_json(rest.substr(0, end), object));
+    if (!json.is_string()) return fail(Errc::parse_failed, object + ": expected a JSON text, such as \"a b\"");
+    WEFT_TRY(const auto ids, tokenizer.encode(json.text(), options));
+    print_ids(ids);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return {};
+}
+
 Status tokenize(const TokenizeRequest& request) {
   auto tokenizer = text::load_tokenizer(storage::real_file_system(), request.model);
   if (!tokenizer) return fail(std::move(tokenizer).error());
+  const text::EncodeOptions options{.add_special = !request.no_special, .parse_special = !request.literal};
+  if (request.batch && (request.decode || request.json || request.samples != 0 || !request.text.empty()))
+    return fail(Errc::invalid_argument,
+                "--batch: takes texts from standard input and prints their tokens' numbers; without TEXT, --decode, "
+                "--json and --samples");
+  if (request.batch) return tokenize_lines(*tokenizer, options);
   std::string text = request.text;
   if (text.empty() || text == "-") {
     WEFT_TRY(text, read_standard_input());
@@ -126,14 +153,11 @@ Status tokenize(const TokenizeRequest& request) {
       print_text(tokenizer->decode(ids, request.no_special));
     return {};
   }
-  WEFT_TRY(const auto ids,
-           tokenizer->encode(text, {.add_special = !request.no_special, .parse_special = !request.literal}));
+  WEFT_TRY(const auto ids, tokenizer->encode(text, options));
   if (request.samples != 0) return print_samples(ids, request.samples);
   if (request.json) return print_json(described(*tokenizer, ids, text.size())), Status();
   if (!request.ids) return print_tokens(*tokenizer, ids, text.size()), Status();
-  for (std::size_t i = 0; i < ids.size(); ++i) std::printf(i == 0 ? "%u" : " %u", ids[i]);
-  std::putchar('\n');
-  return {};
+  return print_ids(ids), Status();
 }
 
 }  // namespace
@@ -147,6 +171,8 @@ Verb add_tokenize(CLI::App& program) {
   add_option(*app, "samples", request->samples,
              "A table for weft run: rows of so many tokens t0, t1, ... and of those after each, n0, n1, ...")
       .within(std::uint64_t{1}, std::uint64_t{65536});
+  add_flag(*app, "batch", request->batch,
+           "Each line of standard input is a text of JSON, and gets a line of its tokens' numbers");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   add_flag(*app, "decode", request->decode, "TEXT is tokens' numbers; print what they say");
   add_flag(*app, "no-special", request->no_special,

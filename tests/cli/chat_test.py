@@ -47,6 +47,20 @@ def chat(text, *arguments):
 
 
 @unittest.skipUnless(MODEL.is_dir(), "no ../shared/data")
+class Tokenize(unittest.TestCase):
+    def test_takes_a_text_a_line(self):
+        texts = ["Once upon a time", "a\nb\tc", "", "na\u00efve \U0001f600 <|start_story|>"]
+        lines = "\n".join(json.dumps(each) for each in texts)
+        for flags in ((), ("--no-special",), ("--literal",)):
+            alone = [run("tokenize", MODEL, "--ids", *flags, text=each).stdout for each in texts]
+            self.assertEqual(run("tokenize", MODEL, "--batch", *flags, text=lines).stdout, "".join(alone))
+            self.assertEqual(run("tokenize", MODEL, "--batch", *flags, text=lines + "\n").stdout, "".join(alone))
+        self.assertIn("line 2", run("tokenize", MODEL, "--batch", text='"a"\nb\n', code=3).stderr)
+        self.assertIn("line 1: expected a JSON text", run("tokenize", MODEL, "--batch", text="[1]\n", code=3).stderr)
+        self.assertIn("--batch", run("tokenize", MODEL, "words", "--batch", code=2).stderr)
+
+
+@unittest.skipUnless(MODEL.is_dir(), "no ../shared/data")
 class Chat(unittest.TestCase):
     def test_keeps_what_was_said(self):
         first, second, third, fourth = chat("Hello!\n\nMore.\n/reset\nHello!\nMore.\n")
