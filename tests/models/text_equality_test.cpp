@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -376,9 +377,11 @@ TEST_F(TextEquality, HoldsOnAnyThreadsAndInstructionSet) {
   ASSERT_TRUE(kernels::set_active_isa(before));
 }
 
-// On a device, with a prefix cache and guesses; the second time it is lost in the middle.
+// On a device, with a prefix cache and guesses; the second time it is lost in the middle. A software device compiles its
+// shaders for a minute.
 TEST_F(TextEquality, HoldsOnADevice) {
   if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
+  if (!std::getenv("WEFT_TEST_FULL") && !std::getenv("WEFT_TEST_DEVICE")) GTEST_SKIP() << "no WEFT_TEST_FULL";
   const auto faults = std::make_shared<gpu::FaultInjection>();
   // Holds the device, and so its faults, while models share it.
   const auto spec = mesh::read_network(R"({"weft": 2, "grid": {"z": 1, "y": 1, "x": 1, "layers": 1},
