@@ -11,6 +11,10 @@
 
 #include "bench/weft_gpu/gpu_bench.hpp"
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +31,21 @@ const std::vector<DecoderShape> kDecoders{{"135M", 49152, 576, 30, 9, 3, 1536, {
                                           {"1.07B", 32000, 2048, 22, 32, 4, 5632, {32, 1024}, 512}};
 const std::vector<DecoderShape> kSmallDecoders{{"tiny", 96, 64, 2, 4, 2, 128, {32}, 40}};
 
+/// Noise for a billion weights in seconds: words that are floats of 2^-10 to 2^-9, and whose bytes are codes.
+void fill(mesh::WeightStore& weights) {
+  std::vector<std::uint32_t> noise(std::size_t{1} << 18);
+  std::uint32_t state = 1;
+  for (std::uint32_t& each : noise) {
+    state = state * 1664525u + 1013904223u;
+    each = 0x3a800000u | ((state >> 8 | 0x010101u) & 0x7f7f7fu);
+  }
+  for (std::size_t i = 0; i < weights.parameters().size(); ++i)
+    weights.visit_memory(i, [&](const Field&, std::span<std::byte> memory) {
+      for (std::size_t at = 0; at < memory.size(); at += noise.size() * sizeof noise[0])
+        std::memcpy(memory.data() + at, noise.data(), std::min(memory.size() - at, noise.size() * sizeof noise[0]));
+    });
+}
+
 mesh::Mesh mesh_of(const DecoderShape& shape, const Encoding& encoding, const std::string& device) {
   models::Decoder decoder;
   decoder.vocabulary = shape.vocabulary, decoder.width = shape.width, decoder.blocks = shape.blocks;
@@ -40,8 +59,10 @@ mesh::Mesh mesh_of(const DecoderShape& shape, const Encoding& encoding, const st
     if (has_scale(encoding.dtype)) layer.granularity = encoding.granularity;
   }
   mesh::MeshOptions options;
-  options.device = device, options.keeps_masters = false;
-  return must(mesh::Mesh::build(spec, options));
+  options.device = device, options.keeps_masters = options.draws_weights = false;
+  mesh::Mesh mesh = must(mesh::Mesh::build(spec, options));
+  fill(mesh::MeshAccess::weights(mesh));
+  return mesh;
 }
 
 std::vector<text::TokenId> ids_of(std::size_t count, std::size_t vocabulary) {

@@ -71,7 +71,9 @@ void RaggedStream::attend(const ops::Attention& op) {
   to_.split(runs_.size(), ops::attention_cost(op.shape, op.y.rows), [&](OpStream& stream, std::size_t first, std::size_t count) {
     for (const SequenceRun& run : runs_.subspan(first, count))
       for (std::size_t t = 0; t < run.tokens; ++t) {
-        ops::Attention own = ops::part_of(op, one_row(run.row + t), 0);
+        ops::Attention own = op;
+        const ops::Part part = one_row(run.row + t);
+        ops::for_each_operand(own, ops::Cut{part, false, 0});
         own.from.state = of_sequence(op.from.state, run.sequence);
         own.next_state = of_sequence(op.next_state, run.sequence);
         own.workspace = stream.workspace_of(op.workspace);

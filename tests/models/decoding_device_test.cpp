@@ -109,7 +109,7 @@ std::vector<Bits> use(DecodingBatch& batch, const std::function<void()>& in_the_
   note(batch.accept_each(1, ids_of(4, 7)));  // on a device in a pass of 8
   all.push_back(bits_of(batch.features()));
   EXPECT_TRUE(batch.roll_back(1, 20));
-  for (const std::size_t tokens : {4, 1, 2, 11, 32}) note(batch.accept_each(1, ids_of(5, tokens)));
+  for (const std::size_t tokens : {2, 11}) note(batch.accept_each(1, ids_of(5, tokens)));
   batch.restart(0);
   const auto prompt = ids_of(6, 50);
   note(batch.accept(0, prompt));
@@ -152,24 +152,24 @@ void expect_cpus_bits(const std::string& text, const std::string& what) {
 
 TEST(DecodingDevice, HasTheCpusBits) {
   const auto held = mesh::testing_support::open_device(mesh::testing_support::device_options());
-  for (const std::string dtype : {"bfloat16", "ternary"}) expect_cpus_bits(network(dtype), dtype);
   for (const std::string dtype : {"float32", "int8"}) expect_cpus_bits(wide_network(dtype), "wide " + dtype);
   if (held->info().kind == "cpu") return;  // which compiles the shaders of each type for seconds
-  for (const std::string dtype : {"float32", "int8", "int4"}) expect_cpus_bits(network(dtype), dtype);
+  for (const std::string dtype : {"float32", "bfloat16", "int8", "int4", "ternary"})
+    expect_cpus_bits(network(dtype), dtype);
   for (const std::string dtype : {"bfloat16", "uint4"}) expect_cpus_bits(wide_network(dtype), "wide " + dtype);
   expect_cpus_bits(wide_network("ternary", "int8_row"), "wide ternary");
 }
 
 // In the middle of a step, of a prompt, and where states come back: what was taken is computed again.
 TEST(DecodingDevice, LosesNothingWithTheDevice) {
-  const std::string text = wide_network("float32");
+  const std::string text = network("float32");
   const auto here = mesh_of(text, "cpu");
   ASSERT_TRUE(here) << here.error().text();
   auto cpu = DecodingBatch::begin(*here, 3, kContext);
   ASSERT_TRUE(cpu) << cpu.error().text();
   const std::vector<Bits> wanted = use(*cpu);
   if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
-  for (const std::uint64_t after : {0u, 3u, 9u, 16u}) {
+  for (const std::uint64_t after : {3u, 9u}) {
     const auto faults = std::make_shared<gpu::FaultInjection>();
     const auto there = mesh_of(text, mesh::testing_support::device_name(), faults);
     ASSERT_TRUE(there) << there.error().text();

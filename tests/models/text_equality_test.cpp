@@ -17,9 +17,11 @@
 #include "tests/mesh/on_device.hpp"
 #include "tests/models/imported.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/thorough.hpp"
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -312,6 +314,16 @@ class TextEquality : public ::testing::Test {
   std::vector<Outcome> wanted_;
 };
 
+/// A software device compiles its shaders for a minute: it is for tests that WEFT_TEST_FULL asks for.
+class TextEqualityOnDevice : public TextEquality {
+ protected:
+  void SetUp() override {
+    if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
+    if (!is_thorough() && !std::getenv("WEFT_TEST_DEVICE")) GTEST_SKIP() << "WEFT_TEST_FULL=1 asks for it";
+    TextEquality::SetUp();
+  }
+};
+
 TEST_F(TextEquality, HoldsWhateverIsSharedGuessedSuspendedOrEnded) {
   const auto draft = rounded(Dtype::int4);
   ASSERT_TRUE(draft) << draft.error().text();
@@ -376,9 +388,8 @@ TEST_F(TextEquality, HoldsOnAnyThreadsAndInstructionSet) {
   ASSERT_TRUE(kernels::set_active_isa(before));
 }
 
-// On a device, with a prefix cache and guesses; the second time it is lost in the middle.
-TEST_F(TextEquality, HoldsOnADevice) {
-  if (mesh::testing_support::is_device_absent()) GTEST_SKIP() << "no Vulkan device";
+// With a prefix cache and guesses; the second time the device is lost in the middle.
+TEST_F(TextEqualityOnDevice, HoldsAndLosesNothing) {
   const auto faults = std::make_shared<gpu::FaultInjection>();
   // Holds the device, and so its faults, while models share it.
   const auto spec = mesh::read_network(R"({"weft": 2, "grid": {"z": 1, "y": 1, "x": 1, "layers": 1},
