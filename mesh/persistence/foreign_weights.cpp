@@ -167,7 +167,10 @@ Result<ByteSource> entity_of(std::shared_ptr<const Graph> graph, ReadParameter r
     for (std::size_t i = 0; i < node.layer->parameters().size(); ++i) {
       const ForeignParameter parameter{graph, id, i, shared, shared_codes};
       const Encoding encoding = node.encoding_of(parameter.spec());
-      if (encoding.dtype == Dtype::float32) {
+      // A layer that learns through its stored weights begins
+      // with the masters of the file, not with what codes decode to.
+      const bool has_codes = parameter.codes->has && parameter.codes->has(node, parameter.spec());
+      if (encoding.dtype == Dtype::float32 || (node.trains_stored(parameter.spec()) && !has_codes)) {
         tensors.push_back(values_tensor(parameter, weight_name(node, parameter.spec())));
         continue;
       }

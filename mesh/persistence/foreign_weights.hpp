@@ -49,9 +49,10 @@ struct ReadCodes {
   std::function<Status(const ParameterCodes&)> read;           // called as ReadParameter is
 };
 
-/// Content of an .entity file of a network whose weights `read` and `codes` give, in the types that its layers state:
-/// no mesh is made, and no more than about 1 MiB of a matrix is in memory at once (types with one scale a matrix: all
-/// of it). `tensors` and `meta_json`, an object, go into the file too.
+/// Content of an .entity file of a network whose weights `read` and `codes` give, in the types that its layers state,
+/// or as the float32 masters of those that learn through theirs ("qat") and have no codes: no mesh is made, and no more
+/// than about 1 MiB of a matrix is in memory at once (types with one scale a matrix: all of it). `tensors` and
+/// `meta_json`, an object, go into the file too.
 /// @error as Graph::build and what `read` and `codes` fail with; not_finite: a weight that is no finite number, or that
 ///        its type cannot hold
 Result<ByteSource> entity_of(std::shared_ptr<const Graph> graph, ReadParameter read,

@@ -6,6 +6,7 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "formats/entity/entity.hpp"
 #include "formats/safetensors/safetensors.hpp"
 #include "storage/durable.hpp"
 
@@ -105,6 +106,11 @@ TEST_F(Bitnet, OfFloatWeightsIsWrittenAsItsCodes) {
   for (const mesh::LayerSpec& layer : model->graph->spec().layers)
     EXPECT_EQ(layer.quantization_aware, layer.type == "sequential") << layer.type;
   ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, model->content));
+  const auto learning = formats::load_entity(storage::real_file_system(), entity);
+  ASSERT_TRUE(learning) << learning.error().text();
+  const auto query = learning->find("weights/1,0,0,0/layers[1].query");
+  ASSERT_TRUE(query) << query.error().text();
+  EXPECT_EQ(query->type, "float32") << "the file's values are the masters";
   const auto made = export_model(storage::real_file_system(), entity, ExportFormat::hugging_face, out);
   ASSERT_TRUE(made) << made.error().text();
   const auto written = formats::load_safetensors(storage::real_file_system(), out + "/model.safetensors");
