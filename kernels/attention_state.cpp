@@ -39,7 +39,7 @@ std::size_t attention_saved_size(const AttentionShape& shape, std::size_t tokens
 
 void attention_save(const AttentionShape& shape, const float* state, std::size_t first, std::size_t tokens,
                     float* to) noexcept {
-  if (shape.context == 0) return;
+  if (shape.context == 0 || tokens == 0) return;
   const detail::Ring ring(shape);
   const HeadPart part(ring, tokens);
   for (std::size_t kv = 0; kv < shape.kv_heads; ++kv, to += part.size()) {

@@ -13,7 +13,7 @@ import sys
 
 import rooms
 
-MOST = 4
+MOST = 5
 ROW = re.compile(r"^WEFT_OP\((\w+), (\w+)\)", re.MULTILINE)
 
 

@@ -6,7 +6,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-layout(local_size_x = 256, local_size_x_id = 3) in;
+layout(local_size_x = 64, local_size_x_id = 3) in;  // always set, by what the device has
 #include "attention.glsl"
 
 layout(constant_id = 1) const uint FEATURES = 1;  // of a lane: head_dim / 64, rounded up

@@ -25,7 +25,7 @@ class RopeRows {
     turns_.assign(rope.turns, rope.turns + rope.dims() / 2);
     pairs_ = rope.pairs, gain_ = rope.gain;
     if (rows_.size() < kKeptPositions * 2 * rope.dims()) rows_ = AlignedBuffer<float>(kKeptPositions * 2 * rope.dims());
-    next_.fill(0);
+    next_.assign(kKeptPositions, 0);
   }
   const float* row(const Rope& rope, std::uint64_t position) noexcept {
     const std::size_t slot = position % kKeptPositions;
@@ -39,7 +39,7 @@ class RopeRows {
   RopePairs pairs_ = RopePairs::half;
   double gain_ = 1;
   AlignedBuffer<float> rows_{};
-  std::array<std::uint64_t, kKeptPositions> next_{};  // of each slot: 1 + its position; 0: none
+  std::vector<std::uint64_t> next_{};  // of each slot: 1 + its position; 0: none
 };
 
 }  // namespace

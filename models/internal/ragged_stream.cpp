@@ -44,21 +44,18 @@ bool RaggedStream::is_state(const ConstMatrixView& operand) const noexcept {
   return !before(operand.data, states_.data) && before(operand.data, states_.data + sequences_ * states_.stride);
 }
 
+// Operations are told by what they have: attention a state before and after it, rope one that it reads, and what counts
+// tokens two operands.
 template <class Op>
 ops::Answer<Op> RaggedStream::accept(const Op& op) {
-  if constexpr (std::is_same_v<Op, ops::Attention>) {
-    return is_state(op.from.state) ? attend(op) : to_.run(op);
-  } else if constexpr (std::is_same_v<Op, ops::Rope>) {
-    if (!is_state(op.state)) return to_.run(op);
-    ops::Rope own = op;
-    own.state.data = headers_.data();
-    own.state.stride = kHeader;
-    return to_.run(own);
-  } else if constexpr (std::is_same_v<Op, ops::Binary>) {
-    return is_state(op.a) || is_state(op.b) || is_state(op.y) ? count(op) : to_.run(op);
-  } else {
-    return to_.run(op);
+  if constexpr (requires { op.from.state, op.next_state; }) {
+    if (is_state(op.from.state)) return attend(op);
+  } else if constexpr (requires { op.rope, op.state; }) {
+    if (is_state(op.state)) return turn(op);
+  } else if constexpr (requires { op.a, op.b, op.y; }) {
+    if (is_state(op.a) || is_state(op.b) || is_state(op.y)) return count(op);
   }
+  return to_.run(op);
 }
 
 void RaggedStream::split_units(std::size_t units, double work, Body body, void* context) {
@@ -67,28 +64,39 @@ void RaggedStream::split_units(std::size_t units, double work, Body body, void* 
 }
 
 /// Sequences side by side, the tokens of each in order.
-void RaggedStream::attend(const ops::Attention& op) {
-  to_.split(runs_.size(), ops::attention_cost(op.shape, op.y.rows), [&](OpStream& stream, std::size_t first, std::size_t count) {
-    for (const SequenceRun& run : runs_.subspan(first, count))
-      for (std::size_t t = 0; t < run.tokens; ++t) {
-        ops::Attention own = op;
-        const ops::Part part = one_row(run.row + t);
-        ops::for_each_operand(own, ops::Cut{part, false, 0});
-        own.from.state = of_sequence(op.from.state, run.sequence);
-        own.next_state = of_sequence(op.next_state, run.sequence);
-        own.workspace = stream.workspace_of(op.workspace);
-        stream.run(own);
-      }
-  });
+template <class Op>
+void RaggedStream::attend(const Op& op) {
+  to_.split(runs_.size(), ops::attention_cost(op.shape, op.y.rows),
+            [&](OpStream& stream, std::size_t first, std::size_t count) {
+              for (const SequenceRun& run : runs_.subspan(first, count))
+                for (std::size_t t = 0; t < run.tokens; ++t) {
+                  Op own = op;
+                  const ops::Part part = one_row(run.row + t);
+                  ops::for_each_operand(own, ops::Cut{part, false, 0});
+                  own.from.state = of_sequence(op.from.state, run.sequence);
+                  own.next_state = of_sequence(op.next_state, run.sequence);
+                  own.workspace = stream.workspace_of(op.workspace);
+                  stream.run(own);
+                }
+            });
+}
+
+/// Positions alone are read of a state.
+template <class Op>
+void RaggedStream::turn(const Op& op) {
+  Op own = op;
+  own.state = {headers_.data(), op.state.rows, kHeader, kHeader};
+  to_.run(own);
 }
 
 /// States that are a count of tokens: it is known of each row.
-void RaggedStream::count(const ops::Binary& op) {
+template <class Op>
+void RaggedStream::count(const Op& op) {
   WEFT_ASSERT(op.y.cols == 1, "a state that is read is a count of tokens");
   for (const SequenceRun& run : runs_)
     for (std::size_t t = 0; t < run.tokens; ++t) {
       const std::size_t row = run.row + t;
-      ops::Binary own = ops::part_of(op, one_row(row, 1), 0);
+      Op own = ops::part_of(op, one_row(row, 1), 0);
       for (ConstMatrixView* const each : {&own.a, &own.b})
         if (is_state(each == &own.a ? op.a : op.b)) each->data = &positions_[row];
       if (is_state(op.y)) own.y = of_sequence(op.y, run.sequence);

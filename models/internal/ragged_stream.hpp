@@ -38,8 +38,12 @@ class RaggedStream final : public kernels::OpStream {
 
  private:
   void split_units(std::size_t units, double work, Body body, void* context) override;
-  void attend(const kernels::ops::Attention& op);
-  void count(const kernels::ops::Binary& op);
+  template <class Op>
+  void attend(const Op& op);
+  template <class Op>
+  void turn(const Op& op);
+  template <class Op>
+  void count(const Op& op);
   bool is_state(const kernels::ConstMatrixView& operand) const noexcept;
   template <class View>
   View of_sequence(const View& states, std::size_t sequence) const noexcept {

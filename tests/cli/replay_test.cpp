@@ -155,7 +155,7 @@ TEST(Replay, SaysWhatIsWrong) {
   expect_refused({"replay", folder / "missing"}, 3, folder / "missing");
   std::filesystem::create_directory(folder / "empty");
   expect_refused({"replay", folder / "empty"}, 3, "no agent is there");
-  expect_refused({"replay", kDigits}, 5, kDigits);
+  expect_refused({"replay", kDigits}, 2, "a request log needs --model");
   expect_refused({"replay", folder / "agent", "--until", "tick=-1"}, 2, "give tick=N");
   expect_refused({"replay", folder / "agent", "--from", "noon"}, 2, "give tick=N");
   expect_refused({"replay", folder / "agent", "--from", "tick=9000000", "--until", "tick=3"}, 2, "--until tick=3");

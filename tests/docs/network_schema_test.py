@@ -213,7 +213,6 @@ class NetworkSchema(unittest.TestCase):
             "a place inside a container": lambda n: inner(n, 0).update(at=[0, 0, 0, 0]),
             "a shared layer without a place": lambda n: inner(n, 1, 1).pop("at"),
             "a place as a source inside": lambda n: inner(n, 2).update({"from": [[0, 0, 0, 0], "p"]}),
-            "a dtype inside a container": lambda n: inner(n, 0).update(dtype="int8"),
             "an activation_dtype inside a container": lambda n: inner(n, 0).update(activation_dtype="int8"),
             "an unknown key inside": lambda n: inner(n, 0).update(epsilom=1e-5),
             "an option of another type inside": lambda n: inner(n, 1, 0).update(rate=0.5),

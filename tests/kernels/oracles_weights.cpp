@@ -118,7 +118,8 @@ WEFT_ORACLE(WeightedSum) {
   const auto p = numbers<T>(op.p), x = numbers<T>(op.x);
   each_element(op.y, [&](std::size_t b, std::size_t j) {
     T sum = 0.0f;
-    for (std::size_t e = 0; e < op.p.cols; ++e) sum = fused(p(b, e), x(b, e * op.y.cols + j), sum);
+    for (std::size_t e = 0; e < op.p.cols; ++e)
+      if (op.p.row(b)[e] != 0.0f) sum = fused(p(b, e), x(b, e * op.y.cols + j), sum);
     to(op.y, b, j, sum);
   });
 }
@@ -126,6 +127,11 @@ WEFT_ORACLE(WeightedSumBackward) {
   const auto p = numbers<T>(op.p), x = numbers<T>(op.x), dy = numbers<T>(op.dy);
   const std::size_t n = op.dy.cols;
   each_element(op.p, [&](std::size_t b, std::size_t e) {
+    if (op.p.row(b)[e] == 0.0f) {
+      to(op.dp, b, e, T(0.0f));
+      for (std::size_t j = 0; j < n; ++j) to(op.dx, b, e * n + j, T(0.0f));
+      return;
+    }
     to(op.dp, b, e, lanes<T>(n, [&](T s, std::size_t j) { return fused(dy(b, j), x(b, e * n + j), s); }));
     for (std::size_t j = 0; j < n; ++j) to(op.dx, b, e * n + j, p(b, e) * dy(b, j));
   });
