@@ -38,7 +38,9 @@ def main():
     root = pathlib.Path(__file__).resolve().parent.parent
     wanted = sys.argv[sys.argv.index("--list") + 1] if "--list" in sys.argv else None
     rows = ROW.findall((root / "kernels/ops.def").read_text())
-    named = [(str(path), names(path, text)) for path, text in rooms.sources(root, (".cpp", ".hpp", ".def", ".h"))]
+    # The room below all others knows no operation; json.cpp has functions of such names.
+    named = [(str(path), names(path, text)) for path, text in rooms.sources(root, (".cpp", ".hpp", ".def", ".h"))
+             if path.parts[0] != "core"]
     failures, total = [], 0
     for name, kind in rows:
         found = [path for path, words in named if name in words or kind in words]
