@@ -24,6 +24,17 @@ using Bits = std::vector<std::uint32_t>;
 
 const char* const kFamilies[] = {"llama", "llama-yarn", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "gpt2", "bitnet"};
 
+/// Calls body(mesh, vocabulary, family) with the small model of each family. @pre they are there
+template <class Body>
+void for_each_family(const Body& body) {
+  for (const char* family : kFamilies) {
+    const std::string folder = shared_data("language/families/" + std::string(family));
+    const auto mesh = imported_mesh(folder, {.tokens = 12});
+    ASSERT_TRUE(mesh) << mesh.error().text();
+    body(*mesh, read_golden(folder + "/golden.json").logits[0].size(), std::string(family));
+  }
+}
+
 Bits bits_of(std::span<const float> logits) {
   Bits bits;
   for (const float logit : logits) bits.push_back(std::bit_cast<std::uint32_t>(logit));
@@ -150,13 +161,9 @@ void expect_same_bits(const mesh::Mesh& mesh, std::size_t vocabulary, std::size_
 
 TEST(DecodingBatch, GivesEachSequenceTheBitsThatItHasAlone) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : kFamilies) {
-    const std::string folder = shared_data("language/families/" + std::string(family));
-    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
-    const auto mesh = imported_mesh(folder, {.tokens = 12});
-    ASSERT_TRUE(mesh) << mesh.error().text();
-    expect_same_bits(*mesh, vocabulary, 12, family);
-  }
+  for_each_family([](const mesh::Mesh& mesh, std::size_t vocabulary, const std::string& family) {
+    expect_same_bits(mesh, vocabulary, 12, family);
+  });
 }
 
 TEST(DecodingBatch, GivesTheseBitsWithPromptsOfBlocksToo) {
@@ -246,23 +253,13 @@ void expect_roll_back(const mesh::Mesh& mesh, std::size_t vocabulary, const std:
 
 TEST(DecodingBatch, RollsBackToTheBitsOfTokensThatWereNeverTaken) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : kFamilies) {
-    const std::string folder = shared_data("language/families/" + std::string(family));
-    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
-    const auto mesh = imported_mesh(folder, {.tokens = 12});
-    ASSERT_TRUE(mesh) << mesh.error().text();
-    expect_roll_back(*mesh, vocabulary, family);
-  }
+  for_each_family(expect_roll_back);
 }
 
 TEST(DecodingBatch, GivesTheLogitsAfterEachTokenOfAPass) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : kFamilies) {
-    const std::string folder = shared_data("language/families/" + std::string(family));
-    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
-    const auto mesh = imported_mesh(folder, {.tokens = 12});
-    ASSERT_TRUE(mesh) << mesh.error().text();
-    auto batch = DecodingBatch::begin(*mesh, 2, 60), plain = DecodingBatch::begin(*mesh, 1, 60);
+  for_each_family([](const mesh::Mesh& mesh, std::size_t vocabulary, const std::string& family) {
+    auto batch = DecodingBatch::begin(mesh, 2, 60), plain = DecodingBatch::begin(mesh, 1, 60);
     ASSERT_TRUE(batch && plain);
     const auto ids = ids_of(4, 59, vocabulary);
     const std::vector<Bits> wanted = one_by_one(*plain, 0, ids);
@@ -278,7 +275,7 @@ TEST(DecodingBatch, GivesTheLogitsAfterEachTokenOfAPass) {
     }
     EXPECT_EQ(batch->accept_each(1, std::span(ids).first(2)).error().code(), Errc::full);
     EXPECT_EQ(batch->accept_each(0, std::span(ids).first(33)).error().code(), Errc::invalid_argument);
-  }
+  });
 }
 
 /// Four sequences take tokens in passes of runs of any lengths, with sequences left out and rolled back between them.
@@ -332,13 +329,7 @@ void expect_runs(const mesh::Mesh& mesh, std::size_t vocabulary, const std::stri
 
 TEST(DecodingBatch, TakesRunsOfSeveralSequencesInOnePass) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : kFamilies) {
-    const std::string folder = shared_data("language/families/" + std::string(family));
-    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
-    const auto mesh = imported_mesh(folder, {.tokens = 12});
-    ASSERT_TRUE(mesh) << mesh.error().text();
-    expect_runs(*mesh, vocabulary, family);
-  }
+  for_each_family(expect_runs);
 }
 
 TEST(DecodingBatch, TakesRunsOnAnyNumberOfThreads) {
@@ -354,12 +345,8 @@ TEST(DecodingBatch, TakesRunsOnAnyNumberOfThreads) {
 
 TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";
-  for (const char* family : kFamilies) {
-    const std::string folder = shared_data("language/families/" + std::string(family));
-    const std::size_t vocabulary = read_golden(folder + "/golden.json").logits[0].size();
-    const auto mesh = imported_mesh(folder, {.tokens = 12});
-    ASSERT_TRUE(mesh) << mesh.error().text();
-    auto batch = DecodingBatch::begin(*mesh, 2, 60);
+  for_each_family([](const mesh::Mesh& mesh, std::size_t vocabulary, const std::string& family) {
+    auto batch = DecodingBatch::begin(mesh, 2, 60);
     ASSERT_TRUE(batch);
     const auto ids = ids_of(5, 60, vocabulary);
     ASSERT_TRUE(batch->accept(0, std::span(ids).first(50)));
@@ -375,7 +362,7 @@ TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
     EXPECT_EQ(to_string(batch->state_hash(1)), to_string(batch->state_hash(0))) << family;
     const auto rest = std::span(ids).subspan(48);
     EXPECT_TRUE(one_by_one(*batch, 1, rest) == one_by_one(*batch, 0, rest)) << family;
-  }
+  });
 }
 
 TEST(DecodingBatch, SaysThatARecurrentLayerCannotBeRolledBack) {
