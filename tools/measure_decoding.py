@@ -7,7 +7,7 @@
 BIN: the folder with weft and models_decode_bench. LIBRARIES: that of npm's @node-llama-cpp/linux-x64
 (bench/peers/llama_texts.py). Of each pair of types both programs run in turn, --rounds times; a row has the medians,
 Weft's over llama.cpp's better setting, and of decoding the share of the speed at which as many threads read the
-weights' bytes in the same run. A type "-" leaves that program out.
+weights' bytes in the same run; then that of all bytes that a token reads, keys and values too. A type "-" leaves that program out.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ def weft_figures(args, entity):
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     rows = {row["name"].split("/")[0]: row for row in json.loads(told)["benchmarks"]}
     found = {name: rows[name]["tokens_s"] for name in FIGURES}
-    return {**found, **{name: rows["decode"][name] for name in ("of_reading", "weights_MB", "memory_GB_s")},
+    return {**found, **{name: rows["decode"][name] for name in ("of_reading", "of_bytes", "weights_MB", "memory_GB_s")},
             **{name: rows["load_and_begin"][name] for name in ("load_s", "first_token_s")}}
 
 
@@ -59,7 +59,7 @@ def main():
     if not (folder / "model.safetensors").exists():
         subprocess.run([sys.executable, ROOT / "tools/make_synthetic_model.py", folder, args.shape], check=True)
     print(f"{args.shape}, {args.threads} threads, {args.rounds} rounds in turn\n"
-          "| types | MB | decode | of reading (GB/s) | llama.cpp | times | 16 together | llama.cpp | times | of one text |"
+          "| types | MB | decode | of reading; of all bytes (GB/s) | llama.cpp | times | 16 together | llama.cpp | times | of one text |"
           " prompt of 512 | llama.cpp | times | load, first token |\n|" + "---|" * 14, flush=True)
     for pair in args.pairs.split(","):
         ours, theirs = pair.split(":")
@@ -81,7 +81,8 @@ def main():
             peer = median(llama, name) if llama else None
             cells.append(f"{mine:.1f}" if weft else "")
             if name == "decode":
-                cells.append(f"{median(weft, 'of_reading'):.2f} ({median(weft, 'memory_GB_s'):.1f})" if weft else "")
+                cells.append("{:.2f}; {:.2f} ({:.1f})".format(*(median(weft, key) for key in
+                                                                ("of_reading", "of_bytes", "memory_GB_s"))) if weft else "")
             cells += [f"{peer:.1f}" if llama else "", f"{mine / peer:.2f}" if weft and llama else ""]
             if name == "together":
                 cells.append(f"{mine / median(weft, 'decode'):.1f}" if weft else "")

@@ -2,7 +2,8 @@
 // A language model's speed by itself: tokens a second of one text (decode), of 16 that go on together, of a prompt of
 // 512 tokens (prefill), and the time to load the model and to its first token. Beside decode stands its floor: as many
 // threads read as many bytes as the weights take, after every few tokens, and `of_reading` is the floor's time over
-// the token's, medians. As at the peer, what choosing a token takes is not counted. The model is the file or folder
+// the token's, medians; `of_bytes` counts the keys and values of earlier tokens too, which a token reads as well. As at
+// the peer, what choosing a token takes is not counted, and texts begin anew at kLast. The model is the file or folder
 // that WEFT_BENCH_MODEL names (see server/chat_bench.cpp), WEFT_BENCH_THREADS the threads (2).
 // bench/peers/llama_texts.py is the peer, tools/measure_decoding.py runs both.
 
@@ -33,7 +34,7 @@ namespace weft::models {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kPrompt = 512, kBefore = 32, kTexts = 16, kContext = 1024;
+constexpr std::size_t kPrompt = 512, kBefore = 32, kLast = 250, kTexts = 16, kContext = 1024;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -74,6 +75,7 @@ struct Loaded {
   static std::size_t context(const LanguageModel& of) {
     return of.context != 0 && of.context < kContext ? of.context : kContext;
   }
+  std::size_t last() const { return std::min(kLast, one.context()); }
   std::size_t prompt_tokens() const { return std::min(kPrompt, one.context() - 1); }
 };
 Loaded& loaded() {
@@ -87,7 +89,7 @@ void decode(benchmark::State& state) {
   const std::uint64_t bytes = mesh::MeshAccess::weights(*of.model.mesh).bytes();
   const std::size_t threads = mesh_options().threads;
   bench::HugeArray memory(bytes / sizeof(float));
-  std::vector<double> token, floor;
+  std::vector<double> token, floor, positions;
   const auto restart = [&] {
     of.one.restart(0);
     return likeliest(of.one.accept(0, prompt(kBefore, 0, of.one.vocabulary())).value());
@@ -112,7 +114,8 @@ void decode(benchmark::State& state) {
     for (const float sum : sums) sink += sum;
   };
   for (auto _ : state) {
-    if (of.one.position(0) == of.one.context()) last = restart();
+    if (of.one.position(0) >= of.last()) last = restart();
+    positions.push_back(static_cast<double>(of.one.position(0)));
     const auto begin = Clock::now();
     const auto logits = of.one.accept(0, {&last, 1});
     token.push_back(seconds_since(begin));
@@ -125,6 +128,9 @@ void decode(benchmark::State& state) {
   const double token_s = bench::median(token), floor_s = bench::median(floor);
   state.counters["tokens_s"] = 1 / token_s;
   state.counters["of_reading"] = floor_s / token_s;
+  const double kept =
+      static_cast<double>(of.one.part_size(16)) / 16 * sizeof(float) * bench::median(positions);  // keys and values
+  state.counters["of_bytes"] = floor_s / token_s * (1 + kept / static_cast<double>(bytes));
   state.counters["weights_MB"] = static_cast<double>(bytes) * 1e-6;
   state.counters["memory_GB_s"] = static_cast<double>(bytes) * 1e-9 / floor_s;
 }
@@ -144,7 +150,7 @@ void together(benchmark::State& state) {
   restart();
   std::vector<double> took;
   for (auto _ : state) {
-    if (batch.position(0) == batch.context()) restart();
+    if (batch.position(0) >= std::min(kLast, batch.context())) restart();
     const auto begin = Clock::now();
     WEFT_ASSERT(batch.step(steps), "a step failed");
     took.push_back(seconds_since(begin));
