@@ -63,7 +63,7 @@ std::vector<Setting> settings_of(const Case& row) {
           // One thread has no graph.
           if (threads > 1 || executor != ExecutorKind::graph)
             settings.push_back({threads, sessions, executor, at_once});
-  return in_slice(settings, 5);
+  return in_slice(settings, 7);
 }
 
 class Exactness : public ::testing::TestWithParam<Case> {
