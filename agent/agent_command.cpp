@@ -71,6 +71,7 @@ Status read_encoding(JsonReader& reader, AgentCommand& command) {
   const auto granularity = parse_granularity(granularity_name);
   if (!granularity_name.empty() && (!granularity || !has_scale(*dtype)))
     return fail(Errc::invalid_argument, "granularity '" + granularity_name + "': is none that " + dtype_name + " has");
+  if (granularity) WEFT_CHECK(check_granularity(*dtype, *granularity));
   command.encoding = Encoding(*dtype, granularity);
   return {};
 }

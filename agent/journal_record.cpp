@@ -200,8 +200,8 @@ std::optional<CommandRecord> read_command(Reader& in) {
   const auto dtype = in.number<std::uint8_t>(), granularity = in.number<std::uint8_t>();
   control.not_before = in.number<std::uint64_t>();
   control.values = in.floats();
-  if (kind >= mesh::kCommandKindCount || dtype >= kDtypeCount ||
-      granularity > static_cast<std::uint8_t>(Granularity::block32))
+  if (kind >= mesh::kCommandKindCount || dtype >= kDtypeCount || granularity >= std::size(kGranularities) ||
+      !check_granularity(static_cast<Dtype>(dtype), static_cast<Granularity>(granularity)))
     return std::nullopt;
   control.kind = static_cast<mesh::CommandKind>(kind);
   control.encoding = Encoding(static_cast<Dtype>(dtype), static_cast<Granularity>(granularity));

@@ -22,10 +22,12 @@ Result<Encoding> encoding_of(const char* dtype, const char* granularity) {
   if (!granularity) return Encoding(*type);
   const auto wanted = parse_granularity(granularity);
   if (!wanted)
-    return fail(Errc::unknown_name, "granularity " + in_quotes(granularity) + " is none of tensor, channel, block32");
+    return fail(Errc::unknown_name,
+                "granularity " + in_quotes(granularity) + " is none of tensor, channel, block32, block32_f16");
   if (!has_scale(*type))
     return fail(Errc::invalid_argument,
                 "granularity " + in_quotes(granularity) + " of " + std::string(text) + ", which has no scales");
+  WEFT_CHECK(check_granularity(*type, *wanted));
   return Encoding(*type, *wanted);
 }
 

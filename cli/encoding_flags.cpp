@@ -10,12 +10,18 @@
 
 namespace weft::cli {
 
+std::vector<std::string> granularity_names() {
+  std::vector<std::string> names;
+  for (const Granularity granularity : kGranularities) names.emplace_back(name(granularity));
+  return names;
+}
+
 Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags) {
   std::vector<std::string> dtypes;
   for (int i = 0; i < kDtypeCount; ++i) dtypes.emplace_back(name(static_cast<Dtype>(i)));
   const Flag dtype = one_of(add_option(verb, "dtype", flags.dtype, "Numeric type of the weights"), dtypes);
   one_of(add_option(verb, "granularity", flags.granularity, "How many weights share a scale; the type's default else"),
-         {"tensor", "channel", "block32"});
+         granularity_names());
   return dtype;
 }
 
@@ -34,7 +40,11 @@ Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags) {
     return fail(Errc::invalid_argument,
                 "--granularity " + *flags.granularity + ": " + *flags.dtype + " has no scales; leave it away");
   std::optional<Granularity> granularity;
-  if (flags.granularity) granularity = parse_granularity(*flags.granularity);
+  if (flags.granularity) {
+    granularity = parse_granularity(*flags.granularity);
+    if (auto fits = check_granularity(dtype, *granularity); !fits)
+      return fail(std::move(fits).error().within("--granularity " + *flags.granularity));
+  }
   return std::optional(Encoding(dtype, granularity));
 }
 

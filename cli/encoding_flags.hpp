@@ -19,9 +19,11 @@ namespace weft::cli {
 struct EncodingFlags {
   std::optional<std::string> dtype, granularity;
 };
+/// The names that `--granularity` takes.
+std::vector<std::string> granularity_names();
 /// Returns `--dtype`.
 Flag add_encoding_flags(CLI::App& verb, EncodingFlags& flags);
-/// @error invalid_argument: a granularity without a type, or for a type without scales
+/// @error invalid_argument: a granularity without a type, or that the type cannot have
 Result<std::optional<Encoding>> read_encoding(const EncodingFlags& flags);
 
 /// `--qat`: learn through the stored weights.

@@ -207,11 +207,11 @@ Result<Json> Sweep::row(const Encoding& encoding) {
 
 Status sweep(const SweepRequest& request) {
   WEFT_TRY(auto opened, Sweep::open(request));
+  const auto wanted = request.encoding.granularity ? parse_granularity(*request.encoding.granularity) : std::nullopt;
   std::vector<Encoding> encodings{Encoding(Dtype::float32)};
   for (int i = 0; i < kDtypeCount; ++i)
     if (const auto dtype = static_cast<Dtype>(i); dtype != Dtype::float32)
-      encodings.emplace_back(
-          dtype, request.encoding.granularity ? parse_granularity(*request.encoding.granularity) : std::nullopt);
+      encodings.emplace_back(dtype, wanted && check_granularity(dtype, *wanted) ? wanted : std::nullopt);
   using Align = Table::Align;
   Table table({{"dtype"},
                {"scales"},
@@ -251,8 +251,8 @@ Verb add_sweep(CLI::App& program) {
       .type_name("FILE.csv");
   add_table_flags(*app, request->table);
   one_of(add_option(*app, "granularity", request->encoding.granularity,
-                    "Of all types with scales; each one's default else"),
-         {"tensor", "channel", "block32"});
+                    "Of all types that can have it; each one's default else"),
+         granularity_names());
   add_option(*app, "seconds", request->seconds, "Time that ticks are counted for each type").within(0.001, 60.0);
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "A JSON object a row");

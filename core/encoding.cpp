@@ -12,12 +12,14 @@ std::string_view name(Granularity granularity) noexcept {
       return "channel";
     case Granularity::block32:
       return "block32";
+    case Granularity::block32_f16:
+      return "block32_f16";
   }
   return "?";
 }
 
 std::optional<Granularity> parse_granularity(std::string_view text) noexcept {
-  for (Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32})
+  for (Granularity g : kGranularities)
     if (name(g) == text) return g;
   return std::nullopt;
 }
@@ -62,6 +64,16 @@ bool has_integer_kernel(Dtype dtype) noexcept {
     default:
       return false;
   }
+}
+
+bool has_double_scale(Dtype dtype) noexcept {
+  return dtype == Dtype::int64 || dtype == Dtype::int32 || dtype == Dtype::uint64 || dtype == Dtype::uint32;
+}
+
+Status check_granularity(Dtype dtype, Granularity granularity) {
+  if (granularity != Granularity::block32_f16 || !has_double_scale(dtype)) return {};
+  return fail(Errc::invalid_argument, std::string(name(dtype)) + " weights have float64 scales, which granularity " +
+                                          std::string(name(granularity)) + " cannot hold: use block32");
 }
 
 Granularity default_granularity(Dtype dtype) noexcept {

@@ -37,7 +37,7 @@ static_assert(static_cast<int>(Dtype::float64) == 0 && static_cast<int>(Dtype::i
               static_cast<int>(Dtype::fp4) == 6 && static_cast<int>(Dtype::int16) == 9 &&
               static_cast<int>(Dtype::int2) == 12 && static_cast<int>(Dtype::uint16) == 15 &&
               static_cast<int>(Dtype::binary) == 20 && static_cast<int>(Granularity::channel) == 1 &&
-              static_cast<int>(Granularity::block32) == 2);
+              static_cast<int>(Granularity::block32) == 2 && static_cast<int>(Granularity::block32_f16) == 3);
 static_assert(kernels::kPanelWidth == 16 && kernels::kChunk == 64 && kScaleBlock == 32);
 
 // Rows from which a tile of 64 rows is better. Fewer have their threads' sums side by side, each weight for all.
@@ -286,7 +286,7 @@ bool Stream::add_in_last_linear(const ops::Binary& op) {
 void Stream::lower(const ops::GatedLinear& op) {
   if (op.x.rows == 0 || op.w.gate.out == 0) return;
   ConstWeight gate = op.w.gate, up = op.w.up;
-  if (kernels::has_double_scale(gate.dtype) && gate.dtype != Dtype::float64) {
+  if (has_double_scale(gate.dtype) && gate.dtype != Dtype::float64) {
     const std::size_t bytes = kernels::panels_size(gate.out, gate.in) * sizeof(float);
     const std::uint64_t at = scratch(2 * bytes);
     gate = dequantized(gate, at), up = dequantized(up, at + bytes);

@@ -24,7 +24,7 @@ constexpr std::size_t kQuantizeThreads = 64, kPair = 2 * sizeof(float);
 
 void Stream::lower(const ops::Quantize& op) {
   static const Shader &scales = shader("quantize_scales"), &codes = shader("quantize_codes");
-  const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = op.to.granularity == Granularity::block32;
+  const bool is_tensor = op.to.granularity == Granularity::tensor, is_block = weft::is_block(op.to.granularity);
   const std::size_t panels = kernels::panel_count(op.master.out), all = panels * kernels::kPanelWidth,
                     chunks = groups_of(op.master.in, is_block ? kScaleBlock : kernels::kChunk);
   QuantizeWeightPush push{address(op.master.data),
@@ -64,7 +64,7 @@ void Stream::lower(const ops::Quantize& op) {
 }
 
 ConstWeight Stream::dequantized(const ConstWeight& w) {
-  if (w.dtype != Dtype::float64 && !kernels::has_double_scale(w.dtype)) return w;
+  if (w.dtype != Dtype::float64 && !has_double_scale(w.dtype)) return w;
   return dequantized(w, scratch(kernels::panels_size(w.out, w.in) * sizeof(float)));
 }
 

@@ -59,10 +59,8 @@ std::int32_t weight_at(const ConstWeight& w, std::size_t o, std::size_t k) noexc
 }
 
 float total_of(const ConstWeight& w, std::size_t o, const std::int8_t* q, const float* x_scales) noexcept {
-  const auto scale = [&](std::size_t k) {
-    return static_cast<const float*>(w.scales)[scale_index(w.granularity, w.in, o, k)];
-  };
-  const bool block_scale = w.granularity == Granularity::block32;
+  const auto scale = [&](std::size_t k) { return w.scale(scale_index(w.granularity, w.in, o, k)); };
+  const bool block_scale = is_block(w.granularity);
   float total = 0.0f;
   for (std::size_t chunk = 0; chunk < w.in; chunk += kChunk) {
     float sum = 0.0f;

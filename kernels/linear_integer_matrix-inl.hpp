@@ -35,12 +35,13 @@ inline bool has_matrix_kernels(const CodeForm& form, std::size_t rows) noexcept 
 /// True when the matrix unit can read the codes where they are: bytes of whole blocks.
 inline bool is_matrix_layout(const ConstWeight& w, int bits) noexcept { return bits == 8 && w.in % kScaleBlock == 0; }
 
-/// Block t and those after it of a panel whose codes the matrix unit can read.
+/// `count` blocks from t on of a panel whose codes the matrix unit can read. Scales of binary16 go to `room`.
 template <bool kBlockScale>
-MatrixWeights stored_blocks(const ConstWeight& w, std::size_t panel, std::size_t t) noexcept {
+MatrixWeights stored_blocks(const ConstWeight& w, std::size_t panel, std::size_t t, std::size_t count,
+                            float* room) noexcept {
   const std::size_t block = panel * (w.in / kScaleBlock) + t;
   return {static_cast<const std::uint32_t*>(w.codes) + block * kBlockWords * kPanelWidth,
-          kBlockScale ? static_cast<const float*>(w.scales) + block * kPanelWidth : nullptr};
+          kBlockScale ? float_scales(w, block, count, room) : nullptr};
 }
 
 /// Packed parts against all panels of `w`.
@@ -86,8 +87,8 @@ class MatrixRun {
     return scratch_ + kMatrixPanels * (kCodes + kLanes) + p * most_rows_ * kPanelWidth;
   }
   MatrixWeights weights_of(std::size_t p, std::size_t panel, std::size_t t, std::size_t blocks) noexcept {
-    if (is_matrix_layout(w_, kBits)) return stored_blocks<kBlockScale>(w_, panel, t);
     float* const to = scratch_ + p * (kCodes + kLanes);
+    if (is_matrix_layout(w_, kBits)) return stored_blocks<kBlockScale>(w_, panel, t, blocks, to + kCodes);
     const TileWeights unpacked{reinterpret_cast<std::uint32_t*>(to), kBlockScale ? to + kCodes : nullptr, nullptr};
     unpack<kBits, kBlockScale, false>(w_, form_, panel, 1, t, blocks, unpacked, hn::Set(WordTag(), lowered_));
     return {unpacked.codes, unpacked.scales};

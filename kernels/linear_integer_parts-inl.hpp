@@ -13,6 +13,7 @@
 #include "kernels/linear_outputs-inl.hpp"
 #include "kernels/quantize-inl.hpp"
 #include "kernels/simd/dot-inl.hpp"
+#include "kernels/simd/scales-inl.hpp"
 
 #include <algorithm>
 #include <cstddef>

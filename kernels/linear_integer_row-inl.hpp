@@ -105,33 +105,33 @@ HWY_INLINE void row_block(const std::uint32_t* const (&code)[P], std::size_t t, 
   }
 }
 
-/// Asks for the words of P panels kAhead words behind block t, and for that block's scales (null: none): past the
+/// Asks for the words of P panels kAhead words behind block t, and for that block's scales if there are any: past the
 /// panels' ends for those of the P panels that come next, which short panels would else wait for at each beginning.
 template <int kBits, std::size_t P>
-HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], const float* const (*scale)[P], std::size_t t,
+HWY_INLINE void prefetch_block(const std::uint32_t* const (&code)[P], const detail::ScaleArray& scales, std::size_t t,
                                std::size_t words, std::size_t blocks) {
   const std::size_t at = t * kBits * kPanelWidth + kAhead, panel = words * kPanelWidth;
   const std::size_t ahead = at < panel ? at : at + (P - 1) * panel;
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     WEFT_UNROLL for (std::size_t i = 0; i < kBits; ++i) __builtin_prefetch(code[p] + ahead + i * kPanelWidth);
   }
-  if (!scale) return;
+  if (!scales.data) return;
   const std::size_t block = t + kAhead / (kBits * kPanelWidth);
   const std::size_t group = block < blocks ? block : block + (P - 1) * blocks;
-  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) __builtin_prefetch((*scale)[p] + group * kPanelWidth);
+  const auto* const from = static_cast<const char*>(scales.data);
+  const std::size_t bytes = kPanelWidth * scales.bytes();
+  WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) __builtin_prefetch(from + (p * blocks + group) * bytes);
 }
 
 template <std::size_t P>
 using PanelSums = V[P][kPanelVectors];
 
-/// Words, scales and zero points of P panels of a weight, from `first` on. `groups`: scales of an output.
+/// Words and zero points of P panels of a weight, from `first` on. `groups`: scales of an output.
 template <bool kLaneZero, std::size_t P>
 HWY_INLINE void point_at_panels(const ConstWeight& w, std::size_t first, std::size_t words, std::size_t groups,
-                                const std::uint32_t* (&code)[P], const float* (&scale)[P],
-                                const std::uint8_t* (&zero)[P]) {
+                                const std::uint32_t* (&code)[P], const std::uint8_t* (&zero)[P]) {
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     code[p] = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
-    scale[p] = static_cast<const float*>(w.scales) + (first + p) * groups * kPanelWidth;
     zero[p] = static_cast<const std::uint8_t*>(w.zero_points) + (kLaneZero ? (first + p) * groups * kPanelWidth : 0);
   }
 }
@@ -173,28 +173,28 @@ void row_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const std::int32_t* const zero_terms = x.zero_terms_of(part);
   const Words flip = hn::Set(WordTag(), form.flip);
   const std::uint32_t* code[P];
-  const float* scale[P];
   const std::uint8_t* zero[P];
   const std::size_t groups = kBlockScale ? blocks : 1;
+  // Of blocks alone: other scales meet the totals.
+  const detail::ScaleArray scales =
+      kBlockScale ? detail::scale_array(w).from(first * blocks * kPanelWidth) : detail::ScaleArray();
   PanelSums<P> total, sum;
   Ints zero_points[P][kPanelVectors];
-  point_at_panels<kLaneZero>(w, first, words, groups, code, scale, zero);
+  point_at_panels<kLaneZero>(w, first, words, groups, code, zero);
   set_zero<P>(total);
   if constexpr (kLaneZero && !kBlockScale) load_group<kBits>(zero, 0, zero_points);
   const auto block = [&](auto whole, std::size_t t, const auto& take) HWY_ATTR {
     const Ints zero_term = hn::Set(IntTag(), zero_terms[t]);
     const V x_scale = hn::Set(d, xs[t]);
     if constexpr (kLaneZero && kBlockScale) load_group<kBits>(zero, t, zero_points);
-    if (decltype(whole)::value && prefetches)
-      prefetch_block<kBits>(code, kBlockScale ? &scale : nullptr, t, words, blocks);
+    if (decltype(whole)::value && prefetches) prefetch_block<kBits>(code, scales, t, words, blocks);
     row_block<kBits, P, decltype(whole)::value, kFlips>(
         code, t, std::min<std::size_t>(kBits, words - t * kBits), flip, q + t * x.block_bytes,
         [&](std::size_t p, std::size_t v)
             HWY_ATTR { return kLaneZero ? zero_product(zero_points[p][v], zero_term) : zero_term; },
         [&](std::size_t p, std::size_t v, Ints exact) HWY_ATTR {
-          const V scales =
-              kBlockScale ? hn::Mul(x_scale, hn::Load(d, scale[p] + t * kPanelWidth + v * kPanelLanes)) : x_scale;
-          take(p, v, hn::ConvertTo(d, exact), scales);
+          const std::size_t at = (p * blocks + t) * kPanelWidth + v * kPanelLanes;
+          take(p, v, hn::ConvertTo(d, exact), kBlockScale ? hn::Mul(x_scale, load_scales(scales, at)) : x_scale);
         });
   };
   std::size_t t = 0;
@@ -240,14 +240,14 @@ inline std::size_t run_row_by_tables(const ConstWeight& w, const PackedRows& x, 
   std::memset(totals, 0, panels * kPanelWidth * sizeof(float));
   const std::size_t stride = x.blocks * kPanelWidth;
   const auto* const codes = static_cast<const std::uint32_t*>(w.codes);
-  const auto* const scales = w.granularity == Granularity::block32 ? static_cast<const float*>(w.scales) : nullptr;
+  const detail::ScaleArray scales = is_block(w.granularity) ? detail::scale_array(w) : detail::ScaleArray();
   // Panels are short streams, too short for CPUs to run ahead of: each group asks for the next one's words.
   for (std::size_t t = 0; t < x.blocks; t += kTableBlocks) {
     const std::size_t count = std::min(kTableBlocks, x.blocks - t);
     tables->build(x.codes_of(part) + t * x.block_bytes, count, sums);
     for (std::size_t p = 0; p < panels; p += kPanels) {
       const std::size_t at = p * stride + t * kPanelWidth;
-      tables->add(codes + at, scales ? scales + at : nullptr, stride, sums, x.scales_of(part) + t,
+      tables->add(codes + at, scales.data ? scales.from(at) : scales, stride, sums, x.scales_of(part) + t,
                   x.zero_terms_of(part) + t, count, p + kPanels < panels ? kPanels * stride : 0,
                   totals + p * kPanelWidth);
     }

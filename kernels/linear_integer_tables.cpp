@@ -8,6 +8,7 @@
 #include "kernels/internal/binary_tables.hpp"
 #if WEFT_ISA_IS_VNNI
 #include "kernels/simd/dot-inl.hpp"
+#include "kernels/simd/scales-inl.hpp"
 // Not part of avx512_vnni: binary_tables() looks whether the CPU has it.
 #undef HWY_TARGET_STR
 #define HWY_TARGET_STR HWY_TARGET_STR_AVX3 ",avx512vnni,avx512vbmi"
@@ -91,7 +92,7 @@ struct BlockSums {
 };
 
 template <bool kBlockScale>
-HWY_INLINE void add_blocks(const std::uint32_t* codes, const float* scales, std::size_t stride,
+HWY_INLINE void add_blocks(const std::uint32_t* codes, const detail::ScaleArray& scales, std::size_t stride,
                            const std::uint8_t* tables, const float* x_scales, const std::int32_t* zero_terms,
                            std::size_t count, std::size_t ahead, float* totals) {
   const PanelTag d;
@@ -108,7 +109,7 @@ HWY_INLINE void add_blocks(const std::uint32_t* codes, const float* scales, std:
     sums(codes + t * kPanelWidth, stride, tables + t * BinaryTables::kBlockBytes, zero_terms[t],
          [&](std::size_t p, Ints exact) HWY_ATTR {
            const PanelVector scale =
-               kBlockScale ? hn::Mul(x_scale, hn::Load(d, scales + p * stride + t * kPanelWidth)) : x_scale;
+               kBlockScale ? hn::Mul(x_scale, load_scales(scales, p * stride + t * kPanelWidth)) : x_scale;
            take(p, hn::ConvertTo(d, exact), scale);
          });
   };
@@ -127,10 +128,10 @@ HWY_INLINE void add_blocks(const std::uint32_t* codes, const float* scales, std:
   WEFT_UNROLL for (std::size_t p = 0; p < kPanels; ++p) hn::Store(total[p], d, totals + p * kPanelWidth);
 }
 
-void add(const std::uint32_t* codes, const float* scales, std::size_t stride, const std::uint8_t* tables,
+void add(const std::uint32_t* codes, const detail::ScaleArray& scales, std::size_t stride, const std::uint8_t* tables,
          const float* x_scales, const std::int32_t* zero_terms, std::size_t count, std::size_t ahead,
          float* totals) noexcept {
-  if (scales)
+  if (scales.data)
     add_blocks<true>(codes, scales, stride, tables, x_scales, zero_terms, count, ahead, totals);
   else
     add_blocks<false>(codes, scales, stride, tables, x_scales, zero_terms, count, ahead, totals);

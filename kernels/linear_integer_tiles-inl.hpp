@@ -50,6 +50,7 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
   constexpr std::size_t kWordStep = kSubWords<kBits> * DotOf<kBits>::kWords;
   const std::size_t words = panel_words(kBits, w.in), blocks = (w.in + kScaleBlock - 1) / kScaleBlock;
   const Words flip = hn::Set(d, form.flip);
+  [[maybe_unused]] const detail::ScaleArray scales = detail::scale_array(w);
   for (std::size_t p = 0; p < P; ++p) {
     const std::uint32_t* const from = static_cast<const std::uint32_t*>(w.codes) + (first + p) * words * kPanelWidth;
     std::uint32_t* const codes = to.codes + p * kPanelWidth;
@@ -66,8 +67,7 @@ HWY_NOINLINE void unpack(const ConstWeight& w, const CodeForm& form, std::size_t
       const std::size_t group = kBlockScale ? (first + p) * blocks + t + i : first + p, at = (i * P + p) * kPanelWidth;
       for (std::size_t v = 0; v < kPanelWidth; v += kPanelLanes) {
         if constexpr (kBlockScale)
-          hn::Store(hn::Load(PanelTag(), static_cast<const float*>(w.scales) + group * kPanelWidth + v), PanelTag(),
-                    to.scales + at + v);
+          hn::Store(load_scales(scales, group * kPanelWidth + v), PanelTag(), to.scales + at + v);
         if constexpr (kLaneZero)
           hn::Store(load_zero_points<kBits>(static_cast<const std::uint8_t*>(w.zero_points) + group * kPanelWidth + v),
                     IntTag(), to.zero_points + at + v);
@@ -82,13 +82,29 @@ bool reads_stored(const ConstWeight& w, std::size_t parts) noexcept {
   return (kBits == 8 || kBits == 4) && !kLaneZero && parts <= kStoredParts && w.in % kScaleBlock == 0;
 }
 
-/// Panels from `first` on, their blocks from t on.
+/// Scales of blocks [at, at + count) of `w`, counted over its panels, as floats: where they are, or widened into
+/// `room`.
+inline const float* float_scales(const ConstWeight& w, std::size_t at, std::size_t count, float* room) noexcept {
+  const detail::ScaleArray scales = detail::scale_array(w).from(at * kPanelWidth);
+  if (!scales.is_half) return static_cast<const float*>(scales.data);
+  widen_scales(static_cast<const std::uint16_t*>(scales.data), count * kPanelWidth, room);
+  return room;
+}
+
+/// Panels first .. first + P - 1, their blocks t .. t + count - 1. Scales of binary16 go to `room`.
 template <int kBits, bool kBlockScale>
-detail::StoredWeights stored_weights(const ConstWeight& w, const CodeForm& form, std::size_t first,
-                                     std::size_t t) noexcept {
+detail::StoredWeights stored_weights(const ConstWeight& w, const CodeForm& form, std::size_t first, std::size_t P,
+                                     std::size_t t, std::size_t count, float* room) noexcept {
   const std::size_t blocks = w.in / kScaleBlock, at = first * blocks + t;
-  return {static_cast<const std::uint32_t*>(w.codes) + at * kBits * kPanelWidth,
-          kBlockScale ? static_cast<const float*>(w.scales) + at * kPanelWidth : nullptr, blocks, form.flip};
+  detail::StoredWeights stored{static_cast<const std::uint32_t*>(w.codes) + at * kBits * kPanelWidth, nullptr, blocks,
+                               blocks, form.flip};
+  if constexpr (kBlockScale) {
+    stored.scales = float_scales(w, at, count, room);
+    for (std::size_t p = 1; stored.scales == room && p < P; ++p)
+      float_scales(w, at + p * blocks, count, room + p * count * kPanelWidth);
+    if (stored.scales == room) stored.scale_blocks = count;
+  }
+  return stored;
 }
 
 /// Memory's lines of the blocks that will be read next, of P panels side by side: asked for while rows meet those
@@ -143,7 +159,7 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   for (std::size_t t = 0; t < x.blocks; t += blocks) {
     const std::size_t count = std::min(blocks, x.blocks - t);
     if (stored) {
-      pass(stored, stored_weights<kBits, kBlockScale>(w, form, first, t), t, count);
+      pass(stored, stored_weights<kBits, kBlockScale>(w, form, first, P, t, count, unpacked.scales), t, count);
     } else {
       unpack<kBits, kBlockScale, kLaneZero>(w, form, first, P, t, count, unpacked, hn::Zero(WordTag()));
       pass(detail::integer_tiles(kBits == 8, kLaneZero, P), unpacked, t, count);

@@ -70,6 +70,7 @@ class StoredBlocks {
       : codes_(w.codes + t * kBits * kPanelWidth),
         scales_(w.scales ? w.scales + t * kPanelWidth : nullptr),
         blocks_(w.panel_blocks),
+        scale_blocks_(w.scale_blocks),
         flip_(hn::Set(WordTag(), w.flip)) {}
   HWY_INLINE Words word(std::size_t block, std::size_t i, std::size_t p) const {
     constexpr std::size_t kSub = kSubWords<kBits>;
@@ -80,13 +81,13 @@ class StoredBlocks {
     return word;
   }
   HWY_INLINE V scale(std::size_t block, std::size_t p) const {
-    return hn::Load(PanelTag(), scales_ + (p * blocks_ + block) * kPanelWidth);
+    return hn::Load(PanelTag(), scales_ + (p * scale_blocks_ + block) * kPanelWidth);
   }
 
  private:
   const std::uint32_t* const codes_;
   const float* const scales_;
-  const std::size_t blocks_;
+  const std::size_t blocks_, scale_blocks_;
   const Words flip_;
 };
 

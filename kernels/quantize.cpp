@@ -129,15 +129,24 @@ struct PanelEncoder {
         if (HWY_UNLIKELY(!hn::AllFalse(kTag, is_huge))) mean = mend(mean, master, first + v * kPanelLanes, k, n);
       }
       V scale = hn::Zero(kTag);
-      groups[v] = lane_groups<T>(statistics.of[v], scale);
+      const bool in_half = to.granularity == Granularity::block32_f16;
+      groups[v] = lane_groups<T>(statistics.of[v], in_half, scale);
       const auto here = lanes_below(master.out, first, v);
-      hn::StoreU(hn::IfThenElseZero(here, scale), kTag, static_cast<float*>(to.scales) + at + v * kPanelLanes);
+      store_scales(hn::IfThenElseZero(here, scale), in_half, at + v * kPanelLanes);
       if constexpr (T::scale_rule == numeric::ScaleRule::range) {
         const hn::Rebind<Code, PanelTag> narrow;
         const IntVector zero = hn::IfThenElseZero(hn::RebindMask(kIntTag, here), groups[v].zero);
         hn::StoreU(hn::DemoteTo(narrow, zero), narrow, static_cast<Code*>(to.zero_points) + at + v * kPanelLanes);
       }
     }
+  }
+
+  HWY_INLINE void store_scales(V scale, bool in_half, std::size_t at) {
+    const hn::Rebind<std::uint16_t, PanelTag> narrow;
+    if (in_half)
+      hn::StoreU(hn::DemoteTo(narrow, half_code(scale)), narrow, static_cast<std::uint16_t*>(to.scales) + at);
+    else
+      hn::StoreU(scale, kTag, static_cast<float*>(to.scales) + at);
   }
 
   /// Codes of inputs [k, end); k at the start of a word.
@@ -215,7 +224,7 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
     Statistics all;
     gather_tensor<T>(master, all);
     V scale = hn::Zero(kTag);
-    const LaneGroups groups = lane_groups<T>(all.of[0], scale);
+    const LaneGroups groups = lane_groups<T>(all.of[0], false, scale);
     *static_cast<float*>(to.scales) = hn::GetLane(scale);
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
       *static_cast<typename T::Code*>(to.zero_points) = static_cast<typename T::Code>(hn::GetLane(groups.zero));
@@ -231,7 +240,7 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
       std::size_t at = scale_index(to.granularity, in, o, 0), k = 0;
       do {  // a channel has its scale though it be empty
         const std::size_t end = std::min(in, k + step);
-        if (end == k && to.granularity == Granularity::block32) break;
+        if (end == k && is_block(to.granularity)) break;
         Statistics group;
         gather<T>(panel.rows + k * kPanelWidth, end - k, group);
         panel.make_groups(group, k, end - k, at);
@@ -275,8 +284,8 @@ void quantize_wide_as(const ConstPanels& master, const Weight& to) noexcept {
     gather_tensor<T>(master, all);
     if (out == 0) wide_groups<T>(all, to, 1, 0);
   }
-  const std::size_t step = to.granularity == Granularity::block32 ? kScaleBlock : std::max<std::size_t>(in, 1);
-  const std::size_t groups = to.granularity == Granularity::block32 ? (in + step - 1) / step : 1;
+  const std::size_t step = is_block(to.granularity) ? kScaleBlock : std::max<std::size_t>(in, 1);
+  const std::size_t groups = is_block(to.granularity) ? (in + step - 1) / step : 1;
   for (std::size_t o = 0; o < out; o += kPanelWidth)
     for (std::size_t group = 0; group < groups; ++group) {
       const std::size_t k = group * step, n = std::min(in - k, step), lanes = std::min(out - o, kPanelWidth);

@@ -2,13 +2,14 @@
 
 #include "kernels/weight.hpp"
 
+#include "kernels/internal/dequantize_reference.hpp"
+
 #include <algorithm>
 
 namespace weft::kernels {
 namespace {
 
 std::size_t scale_blocks(std::size_t in) noexcept { return (in + kScaleBlock - 1) / kScaleBlock; }
-std::size_t scale_size(Dtype dtype) noexcept { return has_double_scale(dtype) ? sizeof(double) : sizeof(float); }
 std::size_t zero_size(Dtype dtype) noexcept {
   return has_zero_point(dtype) ? static_cast<std::size_t>(std::max(bits(dtype), 8)) / 8 : 0;
 }
@@ -25,8 +26,9 @@ CodeLayout code_layout(Dtype dtype) noexcept {
   return dtype == Dtype::fp4 || has_integer_kernel(dtype) ? CodeLayout::words : CodeLayout::elements;
 }
 
-bool has_double_scale(Dtype dtype) noexcept {
-  return dtype == Dtype::int64 || dtype == Dtype::int32 || dtype == Dtype::uint64 || dtype == Dtype::uint32;
+std::size_t scale_bytes(const Encoding& encoding) noexcept {
+  if (has_double_scale(encoding.dtype)) return sizeof(double);
+  return encoding.granularity == Granularity::block32_f16 ? sizeof(std::uint16_t) : sizeof(float);
 }
 
 std::size_t scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
@@ -37,6 +39,7 @@ std::size_t scale_count(const Encoding& encoding, std::size_t out, std::size_t i
     case Granularity::channel:
       return panel_count(out) * kPanelWidth;
     case Granularity::block32:
+    case Granularity::block32_f16:
       return panel_count(out) * scale_blocks(in) * kPanelWidth;
   }
   return 0;
@@ -49,6 +52,7 @@ std::size_t scale_index(Granularity granularity, std::size_t in, std::size_t o, 
     case Granularity::channel:
       return o;
     case Granularity::block32:
+    case Granularity::block32_f16:
       return (o / kPanelWidth * scale_blocks(in) + k / kScaleBlock) * kPanelWidth + o % kPanelWidth;
   }
   return 0;
@@ -56,8 +60,13 @@ std::size_t scale_index(Granularity granularity, std::size_t in, std::size_t o, 
 
 WeightBytes weight_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept {
   const std::size_t scales = scale_count(encoding, out, in);
-  return {panel_count(out) * panel_bytes(encoding.dtype, in), scales * scale_size(encoding.dtype),
+  return {panel_count(out) * panel_bytes(encoding.dtype, in), scales * scale_bytes(encoding),
           scales * zero_size(encoding.dtype)};
+}
+
+float ConstWeight::scale(std::size_t i) const noexcept {
+  if (!has_half_scales()) return static_cast<const float*>(scales)[i];
+  return detail::half_number(static_cast<const std::uint16_t*>(scales)[i]);
 }
 
 Weight::operator ConstWeight() const noexcept {
@@ -82,7 +91,7 @@ ConstWeight panel_range(const ConstWeight& weight, std::size_t first, std::size_
   part.codes = from(weight.codes, first * panel_bytes(weight.dtype, weight.in));
   if (weight.granularity != Granularity::tensor) {
     const std::size_t groups = scale_count(weight.encoding(), o, weight.in);
-    part.scales = from(weight.scales, groups * scale_size(weight.dtype));
+    part.scales = from(weight.scales, groups * scale_bytes(weight.encoding()));
     part.zero_points = from(weight.zero_points, groups * zero_size(weight.dtype));
   }
   return part;

@@ -30,19 +30,20 @@ struct WeightBytes {
 };
 WeightBytes weight_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
 
-/// Scales of a weight [out, in]: tensor 1, channel ceil(out/16) * 16, block32 ceil(out/16) * ceil(in/32) * 16.
+/// Scales of a weight [out, in]: tensor 1, channel ceil(out/16) * 16, blocks ceil(out/16) * ceil(in/32) * 16.
 std::size_t scale_count(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;
-/// Index of the scale of element (o, k): tensor 0, channel o, block32 (o/16 * ceil(in/32) + k/32) * 16 + o%16.
+/// Index of the scale of element (o, k): tensor 0, channel o, blocks (o/16 * ceil(in/32) + k/32) * 16 + o%16.
 std::size_t scale_index(Granularity granularity, std::size_t in, std::size_t o, std::size_t k) noexcept;
-/// Scales are float64 for integers of 32 and 64 bits, else float32.
-bool has_double_scale(Dtype dtype) noexcept;
+/// Bytes of one scale: 8 (float64) for integers of 32 and 64 bits, else 2 (binary16) for block32_f16, else 4 (float32).
+std::size_t scale_bytes(const Encoding& encoding) noexcept;
 
 /// A weight matrix [out, in] as stored. The value of a code q is
 ///   float types without scale   its number
 ///   fp8, fp4                    scale * number(q), rounded once
 ///   integers to 16 bits         scale * float(q - zero), rounded once (ternary: q in -1 0 1; binary: -1 or +1)
 ///   integers of 32, 64 bits     float(scale * double(q - zero)), the difference taken exactly
-/// `scales` (float or double, never 0, never subnormal for lanes below `out`) and `zero_points` (unsigned integers as
+/// `scales` (float, double, or of block32_f16 binary16, which stands for the same float; never 0, floats and doubles
+/// never subnormal, for lanes below `out`) and `zero_points` (unsigned integers as
 /// wide as the codes, at least 8 bits) have one element a scale group; null where the type has none. All 64-byte
 /// aligned.
 struct ConstWeight {
@@ -60,6 +61,10 @@ struct ConstWeight {
   ConstWeight() = default;
   ConstWeight(const ConstPanels& panels) noexcept : codes(panels.data), out(panels.out), in(panels.in) {}
   Encoding encoding() const noexcept { return Encoding(dtype, granularity); }
+  /// True when scales are binary16.
+  bool has_half_scales() const noexcept { return granularity == Granularity::block32_f16 && !has_double_scale(dtype); }
+  /// Scale `i` as a float; never of integers of 32 and 64 bits. Exact also where subnormals count as zeros.
+  float scale(std::size_t i) const noexcept;
   /// As float32 panels. Only for dtype float32.
   ConstPanels panels() const noexcept { return {static_cast<const float*>(codes), out, in}; }
 };

@@ -129,12 +129,20 @@ void copy_groups(const ConstWeight& w, const void* elements, std::byte* to) noex
 }
 template <class Element>
 void place_groups(const std::byte* from, const Weight& w, void* elements) noexcept {
-  if (w.granularity == Granularity::block32)
+  if (is_block(w.granularity))
     return import_units(from, w.out, row_scales(w.granularity, w.in), static_cast<Element*>(elements));
   for_each_group(w, [&](std::size_t o, std::size_t k) {
     std::memcpy(static_cast<Element*>(elements) + scale_index(w.granularity, w.in, o, k), from, sizeof(Element));
     from += sizeof(Element);
   });
+}
+
+/// f.operator()<Scale>() with the type of T's scales in that weight; of binary16 their bits.
+template <class T, class F>
+void visit_scale(const ConstWeight& w, const F& f) {
+  if constexpr (sizeof(typename T::Scale) == sizeof(float))
+    if (w.has_half_scales()) return f.template operator()<std::uint16_t>();
+  f.template operator()<typename T::Scale>();
 }
 
 std::string describe(const Weight& w) {
@@ -147,41 +155,53 @@ Status check_length(std::string_view what, std::size_t given, std::size_t wanted
                                  " bytes, not " + std::to_string(wanted));
 }
 
-/// A number to be told: made by integers where it is subnormal, as FTZ and DAZ would make it 0.
-template <class Scale>
-double told(Scale scale) noexcept {
-  if constexpr (sizeof(Scale) == sizeof(std::uint32_t)) {
-    const auto word = std::bit_cast<std::uint32_t>(scale);
-    if ((word & 0x7f800000u) == 0) return (word >> 31 ? -0x1p-149 : 0x1p-149) * static_cast<double>(word & 0x7fffffu);
+/// A number to be told, of its bits: made by integers where it is subnormal, as FTZ and DAZ would make it 0.
+double told(std::uint16_t word) noexcept { return static_cast<double>(numeric::Float16::decode(word)); }
+double told(std::uint32_t word) noexcept {
+  if ((word & 0x7f800000u) == 0) return (word >> 31 ? -0x1p-149 : 0x1p-149) * static_cast<double>(word & 0x7fffffu);
+  return static_cast<double>(std::bit_cast<float>(word));
+}
+double told(std::uint64_t word) noexcept { return std::bit_cast<double>(word); }
+
+/// Scales whose bits lie within [kSmallest, kInfinity): by bits, as FTZ and DAZ would make subnormals zeros.
+template <class Word, Word kSmallest, Word kInfinity>
+Status check_scales(std::span<const std::byte> scales, const Weight& w, const char* wanted) {
+  const auto word_at = [&](std::size_t i) {
+    Word word;
+    std::memcpy(&word, scales.data() + i * sizeof word, sizeof word);
+    return word;
+  };
+  const auto is_bad = [&](std::size_t i) {
+    return static_cast<Word>(word_at(i) - kSmallest) >= static_cast<Word>(kInfinity - kSmallest);
+  };
+  const std::size_t count = scales.size() / sizeof(Word);
+  unsigned bad = 0;
+  for (std::size_t i = 0; i < count; ++i) bad |= is_bad(i);
+  for (std::size_t i = 0; bad != 0 && i < count; ++i) {
+    if (is_bad(i)) {
+      char number[32];
+      std::snprintf(number, sizeof number, "%g", told(word_at(i)));
+      return fail(Errc::corrupt,
+                  "scale " + std::to_string(i) + " of " + describe(w) + " is " + number + ", not a " + wanted);
+    }
   }
-  return static_cast<double>(scale);
+  return {};
+}
+Status check_scales(std::span<const std::byte> scales, const Weight& w) {
+  constexpr auto kNormal = "positive normal number";
+  switch (scale_bytes(ConstWeight(w).encoding())) {
+    case sizeof(std::uint16_t):
+      return check_scales<std::uint16_t, 1, 0x7c00>(scales, w, "positive binary16 number");
+    case sizeof(float):
+      return check_scales<std::uint32_t, 0x00800000, 0x7f800000>(scales, w, kNormal);
+    default:
+      return check_scales<std::uint64_t, 0x0010000000000000, 0x7ff0000000000000>(scales, w, kNormal);
+  }
 }
 
 template <class T>
 Status check_groups(const ConstOrderedWeight& from, const Weight& w) {
-  using Scale = typename T::Scale;
-  // By bits, as FTZ and DAZ would make subnormals zeros.
-  using Word = std::conditional_t<sizeof(Scale) == 8, std::uint64_t, std::uint32_t>;
-  constexpr Word kSmallest = Word{1} << (std::numeric_limits<Scale>::digits - 1);
-  constexpr Word kInfinity = std::bit_cast<Word>(std::numeric_limits<Scale>::infinity());
-  const auto is_bad = [&](std::size_t i) {
-    Word word;
-    std::memcpy(&word, from.scales.data() + i * sizeof word, sizeof word);
-    return word - kSmallest >= kInfinity - kSmallest;
-  };
-  const std::size_t scales = from.scales.size() / sizeof(Scale);
-  unsigned bad = 0;
-  for (std::size_t i = 0; i < scales; ++i) bad |= is_bad(i);
-  for (std::size_t i = 0; bad != 0 && i < scales; ++i) {
-    if (is_bad(i)) {
-      Scale scale;
-      std::memcpy(&scale, from.scales.data() + i * sizeof scale, sizeof scale);
-      char number[32];
-      std::snprintf(number, sizeof number, "%g", told(scale));
-      return fail(Errc::corrupt, "scale " + std::to_string(i) + " of " + describe(w) + " is " + number +
-                                     ", not a positive normal number");
-    }
-  }
+  WEFT_CHECK(check_scales(from.scales, w));
   if constexpr (T::scale_rule == numeric::ScaleRule::range)
     for (std::size_t i = 0; i < from.zero_points.size() / sizeof(typename T::Code); ++i) {
       typename T::Code zero;
@@ -239,7 +259,7 @@ WeightBytes ordered_bytes(const Encoding& encoding, std::size_t out, std::size_t
   return visit(encoding.dtype, [&](auto type) {
     using T = decltype(type);
     const std::size_t scales = ordered_scale_count(encoding, out, in);
-    return WeightBytes{code_bytes(out * in, T::bits), scales * sizeof(typename T::Scale),
+    return WeightBytes{code_bytes(out * in, T::bits), scales * scale_bytes(encoding),
                        T::scale_rule == numeric::ScaleRule::range ? scales * sizeof(typename T::Code) : 0};
   });
 }
@@ -255,7 +275,8 @@ void export_weight(const ConstWeight& weight, const OrderedWeight& to) noexcept 
     using T = decltype(type);
     if (!to.codes.empty()) export_codes<T>(weight, to.codes.data());
     if constexpr (T::scale_rule != numeric::ScaleRule::none)
-      if (!to.scales.empty()) copy_groups<typename T::Scale>(weight, weight.scales, to.scales.data());
+      if (!to.scales.empty())
+        visit_scale<T>(weight, [&]<class Scale>() { copy_groups<Scale>(weight, weight.scales, to.scales.data()); });
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
       if (!to.zero_points.empty()) copy_groups<typename T::Code>(weight, weight.zero_points, to.zero_points.data());
   });
@@ -275,7 +296,7 @@ Status import_weight(const ConstOrderedWeight& from, const Weight& to) {
     if (stored.zero_points != 0) std::memset(to.zero_points, 0, stored.zero_points);
     import_codes<T>(from.codes.data(), to);
     if constexpr (T::scale_rule != numeric::ScaleRule::none)
-      place_groups<typename T::Scale>(from.scales.data(), to, to.scales);
+      visit_scale<T>(to, [&]<class Scale>() { place_groups<Scale>(from.scales.data(), to, to.scales); });
     if constexpr (T::scale_rule == numeric::ScaleRule::range)
       place_groups<typename T::Code>(from.zero_points.data(), to, to.zero_points);
     return {};

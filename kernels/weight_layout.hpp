@@ -14,7 +14,7 @@ namespace weft::kernels {
 /// Bytes of a weight [out, in] in file order, which holds no lane padding (docs/numerics.md, section 8):
 ///   codes   row-major [out][in], packed little-endian one after the other, the first in the low bits of byte 0;
 ///           unused high bits of the last byte are 0
-///   scales  float32, or float64 for integers of 32 and 64 bits: tensor 1; channel [out]; block32 [out][ceil(in/32)]
+///   scales  of scale_bytes() each: tensor 1; channel [out]; blocks [out][ceil(in/32)]
 ///   zero_points  unsigned integers as wide as the codes, at least 8 bits, ordered as scales
 /// out * in must fit std::size_t, as it does for any weight that memory holds.
 WeightBytes ordered_bytes(const Encoding& encoding, std::size_t out, std::size_t in) noexcept;

@@ -297,19 +297,19 @@ const BlockWriter* find_block_writer(const Encoding& encoding) noexcept {
                                                     {Encoding(Dtype::uint2, kBlocks), "q2_0", write_q2_0},
                                                     {Encoding(Dtype::fp4, kBlocks), "mxfp4", write_mxfp4}}};
   for (const BlockWriter& writer : kWriters)
-    if (writer.encoding == encoding) return &writer;
+    if (writer.encoding.dtype == encoding.dtype && is_block(encoding.granularity)) return &writer;
   return nullptr;
 }
 
 const Carrier* find_carrier(std::string_view type) noexcept {
-  constexpr Granularity kBlocks = Granularity::block32;
-  static const std::array<Carrier, 9> kCarriers{{{"q8_0", Encoding(Dtype::int8, kBlocks), read_q8_0},
-                                                 {"q5_0", Encoding(Dtype::int8, kBlocks), read_q5_0},
-                                                 {"q4_0", Encoding(Dtype::uint4, kBlocks), read_q4_0},
-                                                 {"tq1_0", Encoding(Dtype::int2, kBlocks), read_tq1_0},
-                                                 {"tq2_0", Encoding(Dtype::int2, kBlocks), read_tq2_0},
-                                                 {"q1_0", Encoding(Dtype::binary, kBlocks), read_q1_0},
-                                                 {"q2_0", Encoding(Dtype::uint2, kBlocks), read_q2_0},
+  constexpr Granularity kBlocks = Granularity::block32, kHalfBlocks = Granularity::block32_f16;
+  static const std::array<Carrier, 9> kCarriers{{{"q8_0", Encoding(Dtype::int8, kHalfBlocks), read_q8_0},
+                                                 {"q5_0", Encoding(Dtype::int8, kHalfBlocks), read_q5_0},
+                                                 {"q4_0", Encoding(Dtype::uint4, kHalfBlocks), read_q4_0},
+                                                 {"tq1_0", Encoding(Dtype::int2, kHalfBlocks), read_tq1_0},
+                                                 {"tq2_0", Encoding(Dtype::int2, kHalfBlocks), read_tq2_0},
+                                                 {"q1_0", Encoding(Dtype::binary, kHalfBlocks), read_q1_0},
+                                                 {"q2_0", Encoding(Dtype::uint2, kHalfBlocks), read_q2_0},
                                                  {"mxfp4", Encoding(Dtype::fp4, kBlocks), read_mxfp4},
                                                  {kLoomBlocks, Encoding(Dtype::int4, kBlocks), read_loom_blocks}}};
   for (const Carrier& carrier : kCarriers)

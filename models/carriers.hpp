@@ -27,10 +27,11 @@ struct CodeRow {
 
 /// A type of GGUF, or kLoomBlocks, whose blocks hold the codes and scales of one of Weft's types, so that neither way
 /// is anything rounded.
-///   q8_0, q5_0 int8/block32; q4_0 uint4/block32; tq1_0, tq2_0 int2/block32; q1_0 binary/block32; q2_0 uint2/block32;
-///   mxfp4 fp4/block32; kLoomBlocks int4/block32
-/// Blocks longer than 32 repeat their scale. A block of zeros has the scale 2^-126; a negative scale becomes positive,
-/// its codes the others.
+///   block32_f16: q8_0, q5_0 int8; q4_0 uint4; tq1_0, tq2_0 int2; q1_0 binary; q2_0 uint2
+///   block32: mxfp4 fp4; kLoomBlocks int4
+/// Those of block32_f16 can have block32 too, as scales of binary16 are floats. Blocks longer than 32 repeat their
+/// scale. A block of zeros has the scale 2^-126 (of binary16: 2^-24); a negative scale becomes positive, its codes the
+/// others.
 struct Carrier {
   std::string_view type;  // as Tensor::type has it
   Encoding encoding;
@@ -52,8 +53,8 @@ struct BlockWriter {
   /// two), scales that differ within a block, a zero point of no block.
   bool (*write)(const CodeRow& row, std::span<std::byte> bytes);
 };
-/// int8/block32 q8_0; int4/block32, uint4/block32 q4_0; int2/block32, ternary/block32 tq2_0; binary/block32 q1_0;
-/// uint2/block32 q2_0; fp4/block32 mxfp4. Null where an encoding has none.
+/// By blocks of either scale: int8 q8_0; int4, uint4 q4_0; int2, ternary tq2_0; binary q1_0; uint2 q2_0; fp4 mxfp4.
+/// Null where an encoding has none.
 const BlockWriter* find_block_writer(const Encoding& encoding) noexcept;
 
 /// Adds rows of codes to the bytes of a matrix in file order (kernels/weight_layout.hpp): packed, the first in the low

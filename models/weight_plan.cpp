@@ -5,7 +5,10 @@
 #include "models/carriers.hpp"
 #include "models/tensor_values.hpp"
 
+#include "kernels/weight.hpp"
+
 #include "core/aligned_buffer.hpp"
+#include "core/numeric.hpp"
 
 #include <algorithm>
 #include <array>
@@ -176,7 +179,13 @@ class ParameterReader {
 
   bool has_codes(const mesh::Node& node, const mesh::ParameterSpec& spec) const {
     const auto found = plan_.origins.find(std::pair(node.at.z, spec.name));
-    return found != plan_.origins.end() && carried_encoding(found->second) == node.encoding_of(spec);
+    if (found == plan_.origins.end()) return false;
+    const auto carried = carried_encoding(found->second);
+    if (!carried) return false;
+    const Encoding wanted = node.encoding_of(spec);
+    // Scales of binary16 are floats too.
+    return wanted == *carried || (carried->granularity == Granularity::block32_f16 &&
+                                  wanted == Encoding(carried->dtype, Granularity::block32));
   }
 
   Status read_codes(const mesh::ParameterCodes& wanted) {
@@ -194,7 +203,7 @@ class ParameterReader {
         return fail(std::move(read).error().within("tensor '" + held_.name + "', row " + std::to_string(row)));
       pack_codes(codes, bits(encoding.dtype), i * in, wanted.to.codes);
       if (encoding.granularity == Granularity::tensor) continue;
-      std::memcpy(wanted.to.scales.data() + i * groups * sizeof(float), scales.data(), groups * sizeof(float));
+      put_scales(encoding, scales, wanted.to.scales.subspan(i * groups * kernels::scale_bytes(encoding)));
       if (has_zeros) std::memcpy(wanted.to.zero_points.data() + i * groups, zero_points.data(), groups);
     }
     if (encoding.granularity != Granularity::tensor) return tensors_->intact();
@@ -204,6 +213,17 @@ class ParameterReader {
   }
 
  private:
+  /// A row's scales, which are binary16 numbers where the encoding has these; of blocks of zeros they are its least.
+  static void put_scales(const Encoding& encoding, std::span<const float> scales, std::span<std::byte> to) {
+    if (encoding.granularity != Granularity::block32_f16) {
+      std::memcpy(to.data(), scales.data(), scales.size_bytes());
+      return;
+    }
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      const std::uint16_t code = std::max<std::uint16_t>(numeric::Float16::encode(scales[i]), 1);
+      std::memcpy(to.data() + i * sizeof code, &code, sizeof code);
+    }
+  }
   /// Row `row` of what is held. Of a packed matrix without its scale.
   Status read_code_row(const Origin& origin, std::size_t row, const CodeRow& to) const {
     const std::size_t rows = held_.shape[0], bytes = held_.bytes.size() / rows;

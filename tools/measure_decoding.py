@@ -7,7 +7,8 @@
 BIN: the folder with weft and models_decode_bench. LIBRARIES: that of npm's @node-llama-cpp/linux-x64
 (bench/peers/llama_texts.py). Of each pair of types both programs run in turn, --rounds times; a row has the medians,
 Weft's over llama.cpp's better setting, and of decoding the share of the speed at which as many threads read the
-weights' bytes in the same run; then that of all bytes that a token reads, keys and values too. A type "-" leaves that program out.
+weights' bytes in the same run; then that of all bytes that a token reads, keys and values too. A type "-" leaves that
+program out; one of Weft's may name its granularity ("int4/block32_f16:q4_0").
 """
 import argparse
 import json
@@ -63,10 +64,12 @@ def main():
           " prompt of 512 | llama.cpp | times | load, first token |\n|" + "---|" * 14, flush=True)
     for pair in args.pairs.split(","):
         ours, theirs = pair.split(":")
-        entity = scratch / f"{args.shape}-{ours}.entity"
+        dtype, _, granularity = ours.partition("/")
+        entity = scratch / f"{args.shape}-{dtype}-{granularity}.entity"
         if ours != "-":
-            subprocess.run([args.bin / "weft", "import", folder, "-o", entity, "--dtype", ours, "--tokens", "1"],
-                           check=True, stdout=subprocess.DEVNULL)
+            flags = ["--dtype", dtype, "--tokens", "1"] + (["--granularity", granularity] if granularity else [])
+            subprocess.run([args.bin / "weft", "import", folder, "-o", entity] + flags, check=True,
+                           stdout=subprocess.DEVNULL)
         weft, llama = [], []
         for _ in range(args.rounds):
             if ours != "-":

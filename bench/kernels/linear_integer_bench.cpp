@@ -93,6 +93,11 @@ class Weights {
       base_.in = in;
       auto* const floats = reinterpret_cast<float*>(reinterpret_cast<char*>(memory_.data()) + c * stride_ +
                                                     (has_scale(encoding.dtype) ? aligned(bytes_.codes) : 0));
+      if (encoding.granularity == Granularity::block32_f16) {
+        auto* const halves = reinterpret_cast<std::uint16_t*>(floats);
+        for (Size i = 0; i < bytes_.scales / 2; ++i) halves[i] = static_cast<std::uint16_t>(0x211f + i % 7);  // 0.01
+        continue;
+      }
       const Size n = has_scale(encoding.dtype) ? bytes_.scales / 4 : bytes_.codes / 4;
       for (Size i = 0; i < n; ++i) floats[i] = 0.01f + static_cast<float>(i % 7) * 0.001f;
     }
@@ -197,7 +202,7 @@ const bool kRegistered = [] {
   constexpr Size kFromMemory = Size{640} << 20;
   for (const Dtype dtype :
        {Dtype::int8, Dtype::uint8, Dtype::int4, Dtype::uint4, Dtype::int2, Dtype::uint2, Dtype::ternary, Dtype::binary})
-    for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
+    for (const Granularity granularity : kGranularities) {
       const Encoding encoding(dtype, granularity);
       add("memory/" + to_string(encoding), encoding, Size{1}, Size{4096}, Size{4096}, kFromMemory, true);
       for (const Size n : {64, 512})

@@ -48,9 +48,9 @@ void quantize_weight(benchmark::State& state, Encoding encoding) {
 
 const int kRegistered = [] {
   for (int i = 0; i < kDtypeCount; ++i)
-    for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
+    for (const Granularity g : kGranularities) {
       const Encoding encoding(static_cast<Dtype>(i), g);
-      if (encoding.granularity != g) continue;
+      if (encoding.granularity != g || !check_granularity(encoding.dtype, g)) continue;
       benchmark::RegisterBenchmark(("quantize/" + to_string(encoding)).c_str(), quantize_weight, encoding)
           ->Args({256, 256})
           ->Args({4096, 4096})

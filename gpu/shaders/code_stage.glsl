@@ -25,7 +25,7 @@ Place place_of(uint tile, uint quad) {
 // Words that a thread has fetched.
 uvec4 asked_codes[kLoads], asked_zero_points[kLoads], asked_values[kLoads];
 float asked_row_scale;
-vec4 asked_output_scale;
+uvec4 asked_output_scale;
 ivec4 asked_output_zero;
 
 void ask(uint tile, uint row, uint chunk) {
@@ -48,11 +48,11 @@ void ask(uint tile, uint row, uint chunk) {
   uint block = chunk * 2 + id / kTile, r = row + id % kTile;
   asked_row_scale = id < 2 * kTile && r < rows && block < blocks ? Floats(x_scales).at[r * blocks + block] : 0.0;
   block = chunk * 2 + id / kQuads;
-  asked_output_scale = vec4(0.0);
+  asked_output_scale = uvec4(0);
   asked_output_zero = ivec4(0);
   Place at = place_of(tile, id % kQuads);
   if (id < 2 * kQuads && at.panel * 16 < outputs && block < blocks) {
-    if (GRANULARITY == kBlock32) asked_output_scale = scale_quad(weight(at.matrix), at.panel, block * 32, at.quad);
+    if (kHasBlocks) asked_output_scale = scale_words(weight(at.matrix), at.panel, block * 32, at.quad);
     if (DTYPE == kUint8) asked_output_zero = ivec4(128) - ivec4(zero_quad(weight(at.matrix), at.panel, block * 32, at.quad));
   }
 }
@@ -77,7 +77,7 @@ void keep() {
   }
   if (id < 2 * kTile) row_scales[id / kTile][id % kTile] = asked_row_scale;
   if (id < 2 * kQuads) {
-    if (GRANULARITY == kBlock32) output_scales[id / kQuads][id % kQuads] = asked_output_scale;
+    if (kHasBlocks) output_scales[id / kQuads][id % kQuads] = scales_in(asked_output_scale);
     if (DTYPE == kUint8) output_zero_points[id / kQuads][id % kQuads] = asked_output_zero;
   }
 }

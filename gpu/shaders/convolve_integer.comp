@@ -82,14 +82,14 @@ float total_of(Geometry g, Floats image, uint group, uvec3 p, uint o) {
   uint of_window = ROW_SCALE ? largest_of_window(g, image, group, p, columns) : 0;
   for (uint block = 0; block * 32 < columns; ++block) {
     float x_scale = quantise(g, image, group, p, block, columns, of_window);
-    if (GRANULARITY == kBlock32) x_scale = mul(x_scale, scale_at(weights, o, block * 32));
+    if (kHasBlocks) x_scale = mul(x_scale, scale_at(weights, o, block * 32));
     sum = fused(number_of_block(weights, o, block), x_scale, sum);
     if (block % 2 == 1 || block * 32 + 32 >= columns) {
       total = add(total, sum);
       sum = 0.0;
     }
   }
-  if (GRANULARITY != kBlock32) total = mul(total, scale_at(weights, o, 0));
+  if (!kHasBlocks) total = mul(total, scale_at(weights, o, 0));
   return bias != 0ul ? add(total, operand(Floats(bias).at[o])) : total;
 }
 

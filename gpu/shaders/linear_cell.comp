@@ -70,8 +70,8 @@ void main() {
   ivec4 zero_of[2] = ivec4[2](ivec4(0), ivec4(0));
   if (computes) {
     biases = bias_quad(m, o);
-    [[unroll]] for (uint b = 0; b < (GRANULARITY == kBlock32 ? 2 : 1); ++b) {
-      if (GRANULARITY == kBlock32 && b >= blocks) break;
+    [[unroll]] for (uint b = 0; b < (kHasBlocks ? 2 : 1); ++b) {
+      if (kHasBlocks && b >= blocks) break;
       scales_of[b] = scale_quad(weight(m), p, b * 32, quad);
       if (kHasZero) zero_of[b] = ivec4(zero_quad(weight(m), p, b * 32, quad));
     }
@@ -83,7 +83,7 @@ void main() {
 #endif
   vec4 sum = vec4(0.0);
   [[unroll]] for (uint b = 0; b < 2; ++b) {
-    uint at = GRANULARITY == kBlock32 ? b : 0;
+    uint at = kHasBlocks ? b : 0;
     if (b >= blocks) break;
     uvec4 of_block[8];
     [[unroll]] for (uint i = 0; i < kBits; ++i) of_block[i] = codes[b * kBits + i];
@@ -91,7 +91,7 @@ void main() {
     sum = with_block(sum, block_sum(of_block, halves, zero_of[at]), unit(), q_scales[share() * 2 + b], scales_of[at]);
   }
   vec4 total = add(vec4(0.0), sum);
-  if (GRANULARITY != kBlock32) total = each_mul(total, scales_of[0]);
+  if (!kHasBlocks) total = each_mul(total, scales_of[0]);
 #ifdef WEFT_GATED
   if (computes && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total, biases, row, o);
   barrier();

@@ -11,7 +11,7 @@ vec4 each_mul(vec4 a, vec4 b) { return vec4(mul(a.x, b.x), mul(a.y, b.y), mul(a.
 // belong to blocks.
 vec4 with_block(vec4 sum, vec4 numbers, float unit, float x_scale, vec4 scales_of) {
   vec4 factor = vec4(x_scale);
-  if (GRANULARITY == kBlock32) {
+  if (kHasBlocks) {
     factor = each_mul(factor, scales_of);
     if (unit != 1.0) numbers = each_mul(numbers, vec4(unit));
   } else if (unit != 1.0) {

@@ -65,7 +65,7 @@ void prepare(uint row) {
 // Codes, scales and zero points of four outputs of a panel over a chunk.
 struct ChunkCodes {
   uvec4 codes[2][8];
-  vec4 scales_of[2];
+  uvec4 scales_of[2];
   ivec4 zero_of[2];
 };
 ChunkCodes ask_codes(uint m, uint p, uint quad, uint k) {
@@ -80,7 +80,7 @@ ChunkCodes ask_codes(uint m, uint p, uint quad, uint k) {
       of.codes[b][i] = uvec4(0);
       if (exists && block * kBits + i < words) of.codes[b][i] = WordQuads(panel + (block * kBits + i) * 64ul).at[0];
     }
-    of.scales_of[b] = GRANULARITY == kBlock32 && exists ? scale_quad(weight(m), p, block * 32, quad) : vec4(0.0);
+    of.scales_of[b] = kHasBlocks && exists ? scale_words(weight(m), p, block * 32, quad) : uvec4(0);
     of.zero_of[b] = kHasZero && exists ? ivec4(zero_quad(weight(m), p, block * 32, quad)) : ivec4(0);
   }
   return of;
@@ -105,7 +105,8 @@ void chunk_sums(ChunkCodes of, uint row, uint k, out vec4 sum[kRows]) {
         halves = uvec4[2](row_codes[block * 2], row_codes[block * 2 + 1]);
         scale_of_x = row_scales[block];
       }
-      sum[r] = with_block(sum[r], block_sum(of.codes[b], halves, of.zero_of[b]), unit(), scale_of_x, of.scales_of[b]);
+      sum[r] = with_block(sum[r], block_sum(of.codes[b], halves, of.zero_of[b]), unit(), scale_of_x,
+                          scales_in(of.scales_of[b]));
     }
   }
 }
@@ -149,7 +150,7 @@ void main() {
       }
       for (uint r = 0; r < kRows; ++r) {
         bool finishes = slot == 0 && p < panels && row + r < rows;
-        if (finishes && GRANULARITY != kBlock32) total[r] = each_mul(total[r], scale_quad(weight(m), p, 0, quad));
+        if (finishes && !kHasBlocks) total[r] = each_mul(total[r], scale_quad(weight(m), p, 0, quad));
 #ifdef WEFT_GATED
         barrier();
         if (finishes && m == 0) gates[gl_LocalInvocationID.x] = finish_gate(total[r], bias_quad(m, o), row + r, o);

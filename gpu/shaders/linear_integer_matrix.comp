@@ -68,7 +68,7 @@ void add_chunk(uint subgroup) {
     vec2 scales_of_outputs[2][kElements / 2];
     [[unroll]] for (uint b = 0; b < 2; ++b) {
       LOAD_CODES(codes[b], code_bytes, o * kStride + b * 2, kStride);
-      if (GRANULARITY == kBlock32)
+      if (kHasBlocks)
         [[unroll]] for (uint i = 0; i < kElements; i += 2)
           scales_of_outputs[b][i / 2] =
               IS_REGULAR && i >= 4 ? scales_of_outputs[b][i / 2 - 2] : output_scales_at(b, o, i);
@@ -87,7 +87,7 @@ void add_chunk(uint subgroup) {
           }
           float number = sub(intBitsToFloat(integer), from_bits(kBaseBits));
           float factor = IS_REGULAR ? scales_of_rows[r][i / 4][b] : row_scales_at(first_row(subgroup, r), i)[b];
-          if (GRANULARITY == kBlock32) factor = mul(factor, scales_of_outputs[b][i / 2][i % 2]);
+          if (kHasBlocks) factor = mul(factor, scales_of_outputs[b][i / 2][i % 2]);
           sum[i] = fused(number, factor, sum[i]);
         }
       }
@@ -121,7 +121,7 @@ void finish_matrix(uint subgroup, uint r, uint n, uint m, uint row, uint tile) {
     uint panel = tile * (kOutputs / 16) + in_matrix / 4, quad = in_matrix % 4, o = panel * 16 + quad * 4;
     if (panel * 16 >= outputs || at_row >= rows) continue;
     vec4 sums = quad_of_totals(subgroup, item), biases = bias_quad(m, o);
-    if (GRANULARITY != kBlock32) sums = each_mul(sums, scale_quad(weight(m), panel, 0, quad));
+    if (!kHasBlocks) sums = each_mul(sums, scale_quad(weight(m), panel, 0, quad));
 #ifdef WEFT_GATED
     if (m == 0)
       gate[l] = finish_gate(sums, biases, at_row, o);

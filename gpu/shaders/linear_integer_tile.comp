@@ -37,7 +37,7 @@ void add_chunk(uint across, uint down, uint blocks, uint q) {
       [[unroll]] for (uint r = 0; r < 4; ++r)
         exact[r] += ivec4(signed_dot(v[r], c.x), signed_dot(v[r], c.y), signed_dot(v[r], c.z), signed_dot(v[r], c.w));
     }
-    vec4 scales_of = GRANULARITY == kBlock32 ? output_scales[b][across] : vec4(0.0);
+    vec4 scales_of = kHasBlocks ? output_scales[b][across] : vec4(0.0);
     [[unroll]] for (uint r = 0; r < 4; ++r) {
       uint row = down * 4 + r;
       if (DTYPE == kUint8) exact[r] += output_zero_points[b][across] * (row_sums[b][0][row] + row_sums[b][1][row]);
@@ -59,9 +59,9 @@ void finish_tile(uint across, uint down, uint row, uint tile) {
   uint o = at.panel * 16 + at.quad * 4;
   vec4 biases = bias_quad(at.matrix, o), scales_of = vec4(0.0);
   bool computes = at.panel * 16 < outputs;
-  if (GRANULARITY != kBlock32 && computes) scales_of = scale_quad(weight(at.matrix), at.panel, 0, at.quad);
+  if (!kHasBlocks && computes) scales_of = scale_quad(weight(at.matrix), at.panel, 0, at.quad);
   [[unroll]] for (uint r = 0; r < 4 * kRowQuads; ++r)
-    if (GRANULARITY != kBlock32) total[r] = each_mul(total[r], scales_of);
+    if (!kHasBlocks) total[r] = each_mul(total[r], scales_of);
   [[unroll]] for (uint q = 0; q < kRowQuads; ++q, row += kQuadRows) {
 #ifdef WEFT_GATED
     barrier();

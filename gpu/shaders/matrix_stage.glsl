@@ -33,8 +33,8 @@ struct Fetched {
 Weight from_panel[2], scales_from;
 uint64_t from_codes[2], from_values[2], from_row_scale, from_output_scale;
 Fetched fetched[2];
-float fetched_row_scale, fetched_output_scale;
-uint fetched_output_zero;
+float fetched_row_scale;
+uint fetched_output_scale, fetched_output_zero;
 
 uint own_output() { return gl_LocalInvocationID.x % 16; }
 uint own_quarter() { return gl_LocalInvocationID.x / 16 % 4; }
@@ -52,9 +52,13 @@ void begin_tile(uint row, uint tile) {
   uint r = min(row + id % kTile, rows - 1);
   from_row_scale = x_scales + (uint64_t(r) * blocks + id / kTile) * 4ul;
   scales_from = panel_at_place(tile, id % kTile / 16);
-  from_output_scale = scales_from.scales + (id / kTile * 16 + id % 16) * 4ul;
+  from_output_scale = scales_from.scales + (id / kTile * 16 + id % 16) * (kHasHalfScales ? 2ul : 4ul);
 }
 
+// Of an output whose number in its panel is `lane`.
+float scale_of(uint word, uint lane) {
+  return kHasHalfScales ? half_scale(word >> lane % 2 * 16 & 0xffffu) : from_bits(word);
+}
 uint zero_word(Weight from, uint block, uint lane) { return zero_words(from, 0, block * 32, lane / 4).x; }
 uint zero_of(uint word, uint lane) { return GRANULARITY == kTensor ? word & 0xffu : word >> lane % 4 * 8 & 0xffu; }
 
@@ -70,9 +74,9 @@ void fetch(uint chunk) {
   }
   fetched_row_scale = Floats(from_row_scale).at[0];
   from_row_scale += 8;
-  if (GRANULARITY == kBlock32) {
-    fetched_output_scale = Floats(from_output_scale).at[0];
-    from_output_scale += 128;
+  if (kHasBlocks) {
+    fetched_output_scale = Words(from_output_scale & ~3ul).at[0];
+    from_output_scale += kHasHalfScales ? 64 : 128;
   }
   if (DTYPE == kUint8) fetched_output_zero = zero_word(scales_from, min(chunk * 2 + id / kTile, last), id % 16);
 }
@@ -101,7 +105,7 @@ void keep(uint chunk) {
   uint b = id / kTile, i = id % kTile;
   bool exists = chunk * 2 + b < blocks;
   row_scales[i][b] = exists ? fetched_row_scale : 0.0;
-  if (GRANULARITY == kBlock32) output_scales[b][i / 2][i % 2] = exists ? fetched_output_scale : 0.0;
+  if (kHasBlocks) output_scales[b][i / 2][i % 2] = exists ? scale_of(fetched_output_scale, i) : 0.0;
   if (DTYPE == kUint8) output_zero_points[b][i] = 128 - int(zero_of(fetched_output_zero, i));
 }
 

@@ -80,7 +80,8 @@ uint code_of(uint word, uint p, uint lane, uint k) {
   if (DTYPE == kBinary) return !is_nan(w) && (bits(w) >> 31 == 0u || bits(w) == kSignBit) ? 1u : 0u;
   uint64_t group = group_at(p, lane, k);
   if (kIsWide) return uint(wide_code(word, group));
-  float scale = Floats(scales + group * 4ul).at[0], x = divide(w, scale);
+  float scale = kHasHalfScales ? half_scale(half_at(scales + group * 2ul)) : Floats(scales + group * 4ul).at[0];
+  float x = divide(w, scale);
   if (DTYPE == kFp8E4m3) return small_code(bits(x), 4, 3, false, true);
   if (DTYPE == kFp8E5m2) return small_code(bits(x), 5, 2, true, true);
   if (DTYPE == kFp4) return small_code(bits(x), 2, 1, false, false);

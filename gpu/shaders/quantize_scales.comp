@@ -10,7 +10,7 @@ layout(local_size_x = 64) in;
 #include "quantize_operands.inc"
 WEFT_QUANTIZE_NUMBERS(WEFT_NUMBER)
 layout(constant_id = 1) const uint STEP = kChunks;
-const uint kChunk = GRANULARITY == kBlock32 ? 32 : 64;
+const uint kChunk = kHasBlocks ? 32 : 64;
 shared vec2 lanes[64];
 
 // Statistics of four outputs.
@@ -47,6 +47,17 @@ Pair extremes_of(uint p, uint chunk, uint quad) {
 float decodable(float scale, float most) {
   return mul(scale, most) > kLargestFloat ? from_bits(bits(scale) - 1u) : scale;
 }
+// The least binary16 number of 2^-24 and more that is not below the scale, at most 65504; and its code.
+float in_half(float scale) {
+  if (scale >= 6.103515625e-05) return from_bits(min(bits(scale) + 0x1fffu & ~0x1fffu, 0x477fe000u));
+  float units = mul(scale, 16777216.0);
+  uint whole = uint(units);
+  return mul(float(whole + (float(whole) < units ? 1u : 0u)), 5.9604644775390625e-08);
+}
+uint half_code(float number) {
+  return number < 6.103515625e-05 ? uint(mul(number, 16777216.0)) : (bits(number) >> 13) - 0x1c000u;
+}
+float stored(float scale) { return kHasHalfScales ? in_half(scale) : scale; }
 float normal(float scale) { return scale > kSmallestNormal ? scale : kSmallestNormal; }
 
 void narrow_scale(vec2 group, float n, out float scale, out uint zero) {
@@ -62,14 +73,16 @@ void narrow_scale(vec2 group, float n, out float scale, out uint zero) {
     } else {
       scale = normal(divide(group.x, n));
     }
+    scale = stored(scale);
   } else if (!kIsRange) {
-    scale = decodable(normal(divide(group.y, most)), most);
+    scale = stored(decodable(normal(divide(group.y, most)), most));
   } else {
     float width = sub(group.y, group.x);
     if (width > kLargestFloat)
       scale = normal(divide(sub(mul(group.y, 0.5), mul(group.x, 0.5)), mul(most, 0.5)));
     else
       scale = decodable(normal(divide(width, most)), most);
+    scale = stored(scale);
     zero = rounded_magnitude(divide(negated(group.x), scale), kMostSteps);
   }
 }
@@ -86,7 +99,7 @@ void wide_scale(vec2 group, out uint64_t scale, out uint64_t zero) {
 
 // The scales of four outputs at `place`; of outputs that do not exist they are 0.
 void give(Pair group, uint o, uint64_t place, float n) {
-  uvec4 zero = uvec4(0);
+  uvec4 zero = uvec4(0), halves = uvec4(0);
   for (uint i = 0; i < 4; ++i) {
     vec2 of_output = vec2(group.low[i], group.high[i]);
     if (kIsWide) {
@@ -98,9 +111,12 @@ void give(Pair group, uint o, uint64_t place, float n) {
     } else {
       float scale = 0.0;
       if (o + i < outputs) narrow_scale(of_output, n, scale, zero[i]);
-      Floats(scales + (place + i) * 4ul).at[0] = scale;
+      halves[i] = half_code(scale);
+      if (!kHasHalfScales) Floats(scales + (place + i) * 4ul).at[0] = scale;
     }
   }
+  if (kHasHalfScales)
+    Pairs(scales + place * 2ul).at[0] = uvec2(halves.x | halves.y << 16, halves.z | halves.w << 16);
   if (DTYPE == kUint32) WordQuads(zero_points + place * 4ul).at[0] = zero;
   if (DTYPE == kUint16) Pairs(zero_points + place * 2ul).at[0] = uvec2(zero.x | zero.y << 16, zero.z | zero.w << 16);
   if (kHasZero && DTYPE != kUint16)
@@ -165,7 +181,7 @@ void main() {
         }
         Pairs4(combined + place * 32ul).at[0] = all;
       } else {
-        bool is_block = GRANULARITY == kBlock32;
+        bool is_block = kHasBlocks;
         Pair group = Pairs4((is_block ? statistics : combined) + place * 32ul).at[0];
         give(group, p * 16 + quad * 4, place * 4ul, is_block ? float(min(32u, inputs - chunk * 32)) : count);
       }

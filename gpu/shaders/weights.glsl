@@ -10,9 +10,11 @@
 const uint kFloat64 = 0, kFloat32 = 1, kFloat16 = 2, kBfloat16 = 3, kFp8E4m3 = 4, kFp8E5m2 = 5, kFp4 = 6, kInt64 = 7,
            kInt32 = 8, kInt16 = 9, kInt8 = 10, kInt4 = 11, kInt2 = 12, kUint64 = 13, kUint32 = 14, kUint16 = 15, kUint8 = 16,
            kUint4 = 17, kUint2 = 18, kTernary = 19, kBinary = 20;
-const uint kTensor = 0, kChannel = 1, kBlock32 = 2;
+const uint kTensor = 0, kChannel = 1, kBlock32 = 2, kBlock32F16 = 3;
 layout(constant_id = 5) const uint DTYPE = kFloat32;
 layout(constant_id = 6) const uint GRANULARITY = kTensor;
+const bool kHasBlocks = GRANULARITY == kBlock32 || GRANULARITY == kBlock32F16;
+const bool kHasHalfScales = GRANULARITY == kBlock32F16;  // never of types with float64 scales
 
 // Bits of a code that lies in words, else 0.
 const uint kWordBits = DTYPE == kInt8 || DTYPE == kUint8                                                     ? 8
@@ -38,10 +40,24 @@ uint64_t scale_place(Weight w, uint p, uint k, uint quad) {
   if (GRANULARITY == kChannel) return uint64_t(p) * 16ul + quad * 4;
   return (uint64_t(p) * ((w.inputs + 31) / 32) + k / 32) * 16ul + quad * 4;
 }
-vec4 scale_quad(Weight w, uint p, uint k, uint quad) {
-  uint64_t from = w.scales + scale_place(w, p, k, quad) * 4ul;
-  return GRANULARITY == kTensor ? vec4(Floats(from).at[0]) : Quads(from).at[0];
+// A binary16 scale: finite, not negative. By integers, as devices may flush its subnormals.
+float half_scale(uint code) {
+  return code < 0x400u ? float(code) * 5.9604644775390625e-08 : from_bits((code << 13) + 0x38000000u);
 }
+uint half_at(uint64_t address) { return Words(address & ~3ul).at[0] >> uint(address & 2ul) * 8u & 0xffffu; }
+// Scales of those outputs as they lie in memory, and as numbers.
+uvec4 scale_words(Weight w, uint p, uint k, uint quad) {
+  uint64_t place = scale_place(w, p, k, quad);
+  if (GRANULARITY == kTensor) return uvec4(Words(w.scales).at[0]);
+  if (kHasHalfScales) return uvec4(Pairs(w.scales + place * 2ul).at[0], 0, 0);
+  return WordQuads(w.scales + place * 4ul).at[0];
+}
+vec4 scales_in(uvec4 words) {
+  if (!kHasHalfScales) return uintBitsToFloat(words);
+  return vec4(half_scale(words.x & 0xffffu), half_scale(words.x >> 16), half_scale(words.y & 0xffffu),
+              half_scale(words.y >> 16));
+}
+vec4 scale_quad(Weight w, uint p, uint k, uint quad) { return scales_in(scale_words(w, p, k, quad)); }
 // Zero points of those outputs as they lie in memory, and as numbers.
 uvec2 zero_words(Weight w, uint p, uint k, uint quad) {
   uint64_t place = scale_place(w, p, k, quad);
@@ -110,13 +126,13 @@ float number_of(uint code) {
 struct StoredQuad {
   uvec4 codes;
   uvec2 zero_points;
-  vec4 scales;
+  uvec4 scales;
 };
 StoredQuad stored_quad(Weight w, uint p, uint k, uint quad) {
   StoredQuad stored;
   stored.codes = code_words(w, p, k, quad);
   if (kHasZero) stored.zero_points = zero_words(w, p, k, quad);
-  if (DTYPE != kFloat32 && DTYPE != kFloat16 && DTYPE != kBfloat16) stored.scales = scale_quad(w, p, k, quad);
+  if (DTYPE != kFloat32 && DTYPE != kFloat16 && DTYPE != kBfloat16) stored.scales = scale_words(w, p, k, quad);
   return stored;
 }
 // As numbers, flushed.
@@ -126,7 +142,7 @@ vec4 quad_of(StoredQuad stored, uint k) {
   vec4 numbers = kHasZero ? vec4(ivec4(codes) - ivec4(zeros_of(stored.zero_points)))
                           : vec4(number_of(codes.x), number_of(codes.y), number_of(codes.z), number_of(codes.w));
   if (DTYPE == kFloat16 || DTYPE == kBfloat16) return operand(numbers);
-  vec4 scales = stored.scales;
+  vec4 scales = scales_in(stored.scales);
   return vec4(mul(scales.x, numbers.x), mul(scales.y, numbers.y), mul(scales.z, numbers.z), mul(scales.w, numbers.w));
 }
 vec4 weight_quad(Weight w, uint p, uint k, uint quad) { return quad_of(stored_quad(w, p, k, quad), k); }
@@ -138,7 +154,7 @@ Weight panel_of(Weight w, uint p) {
                    : DTYPE == kFp8E4m3 || DTYPE == kFp8E5m2 ? w.inputs * 16ul
                                                             : w.inputs * 32ul;
   uint64_t scales = GRANULARITY == kTensor ? 0ul : GRANULARITY == kChannel ? 16ul : (w.inputs + 31) / 32 * 16ul;
-  return Weight(w.codes + p * codes, w.scales + p * scales * 4ul,
+  return Weight(w.codes + p * codes, w.scales + p * scales * (kHasHalfScales ? 2ul : 4ul),
                 w.zero_points + p * scales * (DTYPE == kUint16 ? 2ul : 1ul), w.inputs);
 }
 

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "kernels/internal/scale_array.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +23,7 @@ struct BinaryTables {
   /// Adds `count` blocks of kPanels panels, from an even one on, to totals [kPanels][16]. Words of a panel, and its
   /// scales (null: none of blocks), stand `stride` after those of the panel before it. Words `ahead` further on are
   /// prefetched into the second-level cache (0: none).
-  void (*add)(const std::uint32_t* codes, const float* scales, std::size_t stride, const std::uint8_t* tables,
+  void (*add)(const std::uint32_t* codes, const ScaleArray& scales, std::size_t stride, const std::uint8_t* tables,
               const float* x_scales, const std::int32_t* zero_terms, std::size_t count, std::size_t ahead,
               float* totals) noexcept;
 };

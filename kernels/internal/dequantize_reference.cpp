@@ -89,7 +89,7 @@ float code_number(Dtype dtype, std::uint32_t code) noexcept {
 
 float code_value(const ConstWeight& w, std::size_t o, std::size_t k) noexcept {
   const std::size_t at = panel_index(w.in, o, k), group = scale_index(w.granularity, w.in, o, k);
-  const auto scale = [&] { return element<float>(w.scales, group); };
+  const auto scale = [&] { return w.scale(group); };
   const auto wide_scale = [&] { return element<double>(w.scales, group); };
   switch (w.dtype) {
     case Dtype::float64:

@@ -9,7 +9,7 @@ namespace weft::kernels::detail {
 CodeForm code_form(const ConstWeight& w) noexcept {
   CodeForm form;
   form.bits = bits(w.dtype);
-  form.block_scale = w.granularity == Granularity::block32;
+  form.block_scale = is_block(w.granularity);
   form.has_zero_points = has_zero_point(w.dtype);
   form.row_scale = w.activations == Activations::int8_row;
   switch (w.dtype) {

@@ -58,11 +58,11 @@ using IntegerTile = void (*)(const TileWeights&, std::size_t count, const std::i
 const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels) noexcept;
 
 /// Weights of P panels as they are stored, codes of 8 or 4 bits and whole blocks: `panel_blocks` of a panel's from
-/// `codes` on, words to be flipped by `flip`; scales (null: none) [panel_blocks][16].
+/// `codes` on, words to be flipped by `flip`; scales (null: none) [scale_blocks][16] of each panel.
 struct StoredWeights {
   const std::uint32_t* codes;
   const float* scales;
-  std::size_t panel_blocks;
+  std::size_t panel_blocks, scale_blocks;
   std::uint32_t flip;
 };
 using StoredTile = void (*)(const StoredWeights&, std::size_t count, const std::int8_t* codes, const float* scales,

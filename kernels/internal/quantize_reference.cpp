@@ -2,6 +2,8 @@
 
 #include "kernels/internal/quantize_reference.hpp"
 
+#include "kernels/internal/scale_array.hpp"
+
 #include "core/numeric.hpp"
 
 #include <algorithm>
@@ -66,13 +68,16 @@ float decodable(float scale, float largest) noexcept {
                                                  : scale;
 }
 
+/// Scale and zero point of a group; `in_half`: the scale is stored as binary16.
 template <class T>
-GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const WeightGroup& g) noexcept {
+GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const WeightGroup& g, bool in_half) noexcept {
+  const auto stored = [in_half](float scale) { return in_half ? half_scale(scale).number : scale; };
   const auto at_least = [](float scale) { return scale > kSmallestNormal ? scale : kSmallestNormal; };
   if constexpr (T::scale_rule == numeric::ScaleRule::mean) {
     if (g.outs * g.ins == 0) return {kSmallestNormal};
     const float sum = magnitude_sum(master, g, 1.0f);
-    return {at_least(sum > kLargestFloat ? mean_of_huge(master, g) : sum / static_cast<float>(g.outs * g.ins))};
+    const float mean = sum > kLargestFloat ? mean_of_huge(master, g) : sum / static_cast<float>(g.outs * g.ins);
+    return {stored(at_least(mean))};
   } else {
     float low = 0.0f, high = 0.0f;
     for_each_weight(master, g, [&](float w) {
@@ -83,12 +88,13 @@ GroupScale<typename T::Scale> group_scale(const ConstPanels& master, const Weigh
       const WideScale made = wide_scale(T::dtype, low, high);
       return {made.scale, made.zero};
     } else if constexpr (T::scale_rule == numeric::ScaleRule::largest) {
-      return {decodable(at_least(high / T::largest_number()), T::largest_number())};
+      return {stored(decodable(at_least(high / T::largest_number()), T::largest_number()))};
     } else {
       constexpr float kSteps = T::largest_number();
       // A range past the largest float is halved, and so are the steps.
-      const float scale = is_past_floats(double{high} - low) ? at_least((high * 0.5f - low * 0.5f) / (kSteps * 0.5f))
-                                                             : decodable(at_least((high - low) / kSteps), kSteps);
+      const float scale =
+          stored(is_past_floats(double{high} - low) ? at_least((high * 0.5f - low * 0.5f) / (kSteps * 0.5f))
+                                                    : decodable(at_least((high - low) / kSteps), kSteps));
       return {scale, T::encode(static_cast<double>(-low / scale))};
     }
   }
@@ -114,8 +120,13 @@ typename T::Code code_of(float w, [[maybe_unused]] typename T::Scale scale, [[ma
 
 template <class T>
 void write_scale(const ConstPanels& master, const Weight& to, const WeightGroup& g, std::size_t at) noexcept {
-  const auto made = group_scale<T>(master, g);
-  static_cast<typename T::Scale*>(to.scales)[at] = made.scale;
+  using Scale = typename T::Scale;
+  const bool in_half = ConstWeight(to).has_half_scales();
+  const auto made = group_scale<T>(master, g, in_half);
+  if (in_half)
+    static_cast<std::uint16_t*>(to.scales)[at] = half_scale(static_cast<float>(made.scale)).code;
+  else
+    static_cast<Scale*>(to.scales)[at] = made.scale;
   if constexpr (T::scale_rule == numeric::ScaleRule::range)
     static_cast<typename T::Code*>(to.zero_points)[at] = static_cast<typename T::Code>(made.zero);
 }
@@ -150,7 +161,12 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
         [[maybe_unused]] const std::size_t group = scale_index(to.granularity, in, o, k);
         Scale scale = 1;
         std::uint64_t zero = 0;
-        if constexpr (T::scale_rule != numeric::ScaleRule::none) scale = static_cast<const Scale*>(to.scales)[group];
+        if constexpr (T::scale_rule != numeric::ScaleRule::none) {
+          if constexpr (sizeof(Scale) == sizeof(double))
+            scale = static_cast<const Scale*>(to.scales)[group];
+          else
+            scale = ConstWeight(to).scale(group);
+        }
         if constexpr (T::scale_rule == numeric::ScaleRule::range)
           zero = static_cast<const Code*>(to.zero_points)[group];
         const Code code = code_of<T>(master.data[panel_index(in, o, k)], scale, zero);
@@ -166,6 +182,13 @@ void quantize_as(const ConstPanels& master, const Weight& to) noexcept {
 }
 
 }  // namespace
+
+HalfScale half_scale(float scale) noexcept {
+  constexpr float kUnit = 0x1p-24f, kLargest = 65504.0f;
+  const float unit = scale < 0x1p-14f ? kUnit : std::ldexp(1.0f, std::ilogb(scale) - 10);
+  const float number = std::min(std::ceil(scale / unit) * unit, kLargest);
+  return {numeric::Float16::encode(number), number};
+}
 
 float mean_of_huge(const ConstPanels& master, const WeightGroup& group) noexcept {
   const float mean = magnitude_sum(master, group, 0x1p-64f) / static_cast<float>(group.outs * group.ins);

@@ -22,6 +22,7 @@
 
 #include "kernels/internal/dequantize_reference.hpp"
 #include "kernels/simd/panel-inl.hpp"
+#include "kernels/simd/scales-inl.hpp"
 #include "kernels/weight.hpp"
 
 #include <hwy/highway.h>
@@ -91,12 +92,6 @@ struct ElementDecoder {
     return load_group<Group>(scales, zero_points);
   }
 };
-
-/// binary16's bits to float32: exact, and blind to the flushing of subnormals on x86 and ARM alike.
-template <class Bits>
-HWY_INLINE PanelVector from_half(Bits half) {
-  return hn::PromoteTo(kDequantizedTag, hn::BitCast(hn::Rebind<hwy::float16_t, PanelTag>(), half));
-}
 
 struct HalfDecoder : ElementDecoder<std::uint16_t, NoGroup> {
   using ElementDecoder::ElementDecoder;

@@ -22,11 +22,13 @@ HWY_BEFORE_NAMESPACE();
 namespace weft::kernels::WEFT_ISA {
 namespace {
 
-/// Pointers to one panel's codes, scales and zero points from an input on that is a multiple of 32.
+/// Pointers to one panel's codes, scales and zero points from an input on that is a multiple of 32. Of a weight with
+/// binary16 scales, `scales` are those that CodedWeight::widen() makes of `half_scales`.
 template <class Decoder>
 struct PanelCodes {
   const char* codes;
   const typename Decoder::Scale* scales;
+  const std::uint16_t* half_scales;
   const typename Decoder::Zero* zero_points;
 };
 
@@ -55,8 +57,13 @@ class CodedWeight {
       return;
     }
     panel_groups_ = scale_count(w.encoding(), kPanelWidth, w.in);
-    if (w.granularity == Granularity::block32) block_groups_ = kPanelWidth;
-    scales_ = static_cast<const Scale*>(w.scales);
+    if (is_block(w.granularity)) block_groups_ = kPanelWidth;
+    if (w.has_half_scales()) {
+      half_scales_ = static_cast<const std::uint16_t*>(w.scales);
+    } else {
+      scales_ = static_cast<const Scale*>(w.scales);
+      scale_step_ = 1;
+    }
     if (!w.zero_points) return;
     zero_points_ = static_cast<const Zero*>(w.zero_points);
     zero_step_ = 1;
@@ -66,7 +73,16 @@ class CodedWeight {
 
   PanelCodes<Decoder> at(std::size_t panel, std::size_t block) const {
     const std::size_t group = panel * panel_groups_ + block * block_groups_;
-    return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group, zero_points_ + group * zero_step_};
+    return {codes_ + panel * panel_bytes_ + block * kBlockBytes, scales_ + group * scale_step_,
+            half_scales_ ? half_scales_ + group : nullptr, zero_points_ + group * zero_step_};
+  }
+  /// Points at scales that can be read: those of binary16 are widened into `room`.
+  HWY_INLINE void widen(PanelCodes<Decoder>& panel, [[maybe_unused]] float (&room)[kPanelWidth]) const {
+    if constexpr (std::is_same_v<Scale, float> && !std::is_same_v<typename Decoder::Group, NoGroup>) {
+      if (!half_scales_) return;
+      widen_scales(panel.half_scales, kPanelWidth, room);
+      panel.scales = room;
+    }
   }
   /// Prefetch distance of a block's codes when P panels run side by side: into the next P near the end.
   HWY_INLINE std::size_t distance(std::size_t k, std::size_t P) const {
@@ -76,7 +92,8 @@ class CodedWeight {
   /// From a block to the panel's next one.
   HWY_INLINE void step(PanelCodes<Decoder>& panel) const {
     panel.codes += kBlockBytes;
-    panel.scales += block_groups_;
+    panel.scales += block_groups_ * scale_step_;
+    if (half_scales_) panel.half_scales += kPanelWidth;
     panel.zero_points += block_groups_ * zero_step_;
   }
 
@@ -84,11 +101,12 @@ class CodedWeight {
 
  private:
   const char* codes_;
-  std::size_t panel_bytes_, panel_groups_ = 0, block_groups_ = 0, zero_step_ = 0;
+  std::size_t panel_bytes_, panel_groups_ = 0, block_groups_ = 0, scale_step_ = 0, zero_step_ = 0;
   // Types without scales or zero points point here too: their decoders read neither.
   alignas(64) Scale one_scale_[kPanelWidth] = {};
   alignas(64) Zero one_zero_[kPanelWidth] = {};
   const Scale* scales_ = one_scale_;
+  const std::uint16_t* half_scales_ = nullptr;
   const Zero* zero_points_ = one_zero_;
 };
 
@@ -136,9 +154,12 @@ template <class Decoder>
 void dequantize_part(const ConstWeight& w, const detail::DequantizedPart& part, float* to) noexcept {
   const CodedWeight<Decoder> coded(w);
   for (std::size_t p = part.first_panel; p < part.first_panel + part.panels; ++p, to += part.count * kPanelWidth) {
-    for (std::size_t k = 0; k < part.count; k += kScaleBlock)
-      dequantize_block(coded.decoder, coded.at(p, (part.first_k + k) / kScaleBlock),
-                       std::min(kScaleBlock, part.count - k), to + k * kPanelWidth);
+    for (std::size_t k = 0; k < part.count; k += kScaleBlock) {
+      alignas(64) float scales[kPanelWidth];
+      PanelCodes<Decoder> panel = coded.at(p, (part.first_k + k) / kScaleBlock);
+      coded.widen(panel, scales);
+      dequantize_block(coded.decoder, panel, std::min(kScaleBlock, part.count - k), to + k * kPanelWidth);
+    }
     const std::size_t used = w.out - p * kPanelWidth;
     if (used < kPanelWidth)
       for (std::size_t k = 0; k < part.count; ++k)
@@ -219,7 +240,7 @@ HWY_INLINE void add_halves(const Decoder& decoder, const PanelCodes<Decoder> (&p
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
     const auto* codes = reinterpret_cast<const std::uint8_t*>(panel[p].codes);
     is_plain &= Decoder::to_halves(codes, panel[p].scales, kCount, half[p]);
-    by_half[p] = {reinterpret_cast<const char*>(half[p]), panel[p].scales, panel[p].zero_points};
+    by_half[p] = {reinterpret_cast<const char*>(half[p]), panel[p].scales, nullptr, panel[p].zero_points};
   }
   if (HWY_LIKELY(is_plain))
     add_block<Halves::kCodes * kPanelWidth>(Halves(), by_half, x, later, sum);
@@ -235,6 +256,7 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
   const Decoder decoder = w.decoder;
   constexpr std::size_t kBlockBytes = CodedWeight<Decoder>::kBlockBytes;
   alignas(64) char last[kBlockBytes + kLineBytes];
+  alignas(64) float scales[P][kPanelWidth];
   PanelCodes<Decoder> panel[P];
   WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) panel[p] = w.at(first + p, 0);
   PanelVector total[P][kPanelVectors];
@@ -255,14 +277,20 @@ HWY_NOINLINE void row_panels(const CodedWeight<Decoder>& w, std::size_t out, std
         panel[P - 1].codes = last;
       }
       const char* later[P];
-      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) later[p] = panel[p].codes + w.distance(k, P);
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
+        later[p] = panel[p].codes + w.distance(k, P);
+        w.widen(panel[p], scales[p]);
+      }
       if constexpr (std::is_void_v<typename Decoder::Halves>)
         add_block<Decoder::kUnitBytes>(decoder, panel, x + k, later, sum);
       else
         add_halves(decoder, panel, x + k, later, sum);
       WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w.step(panel[p]);
     }
-    if (k < end) add_dequantized(decoder, panel, x + k, end - k, sum);
+    if (k < end) {
+      WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) w.widen(panel[p], scales[p]);
+      add_dequantized(decoder, panel, x + k, end - k, sum);
+    }
     WEFT_UNROLL for (std::size_t p = 0; p < P; ++p) {
       WEFT_UNROLL for (std::size_t v = 0; v < kPanelVectors; ++v) total[p][v] = hn::Add(total[p][v], sum[p][v]);
     }

@@ -120,9 +120,29 @@ struct LaneStatistic {
   PanelVector low, high;
 };
 
-/// Scales (and zero points) by the type's rule; `scale` as stored. Means are divided by their count already.
+/// detail::half_scale for every lane: the number.
+HWY_INLINE PanelVector at_least_in_half(PanelVector scale) {
+  const PanelTag d;
+  const QuantizeIntTag di;
+  const IntVector step = hn::Set(di, 0x1fff);
+  const PanelVector normal = hn::BitCast(d, hn::AndNot(step, hn::Add(hn::BitCast(di, scale), step)));
+  const PanelVector small = hn::Mul(hn::Ceil(hn::Mul(scale, hn::Set(d, 0x1p24f))), hn::Set(d, 0x1p-24f));
+  return hn::Min(hn::IfThenElse(hn::Lt(scale, hn::Set(d, 0x1p-14f)), small, normal), hn::Set(d, 65504.0f));
+}
+
+/// binary16's codes of numbers that it has, above 0.
+HWY_INLINE IntVector half_code(PanelVector scale) {
+  const PanelTag d;
+  const QuantizeIntTag di;
+  const IntVector normal = hn::Sub(hn::ShiftRight<13>(hn::BitCast(di, scale)), hn::Set(di, (127 - 15) << 10));
+  const IntVector small = hn::NearestInt(hn::Mul(scale, hn::Set(d, 0x1p24f)));
+  return hn::IfThenElse(hn::RebindMask(di, hn::Lt(scale, hn::Set(d, 0x1p-14f))), small, normal);
+}
+
+/// Scales (and zero points) by the type's rule, of binary16 if `in_half`; `scale` as stored. Means are divided by their
+/// count already.
 template <class T>
-HWY_INLINE LaneGroups lane_groups(const LaneStatistic& of, PanelVector& scale) {
+HWY_INLINE LaneGroups lane_groups(const LaneStatistic& of, bool in_half, PanelVector& scale) {
   const PanelTag d;
   const QuantizeIntTag di;
   const PanelVector smallest = hn::Set(d, 0x1p-126f), infinity = hn::BitCast(d, hn::Set(di, kInfinityBits));
@@ -146,6 +166,7 @@ HWY_INLINE LaneGroups lane_groups(const LaneStatistic& of, PanelVector& scale) {
     const auto is_past = hn::AndNot(is_halved, hn::Eq(hn::Mul(scale, steps), infinity));
     scale = hn::BitCast(d, hn::Add(hn::BitCast(di, scale), hn::VecFromMask(di, hn::RebindMask(di, is_past))));
   }
+  if (in_half) scale = at_least_in_half(scale);
   groups.scale = scale;
   if constexpr (kIsSignOrZero<T>) groups.scale = hn::Mul(scale, hn::Set(d, 0.5f));
   if constexpr (T::scale_rule == numeric::ScaleRule::range) {

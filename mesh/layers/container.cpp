@@ -50,6 +50,9 @@ Status check_keys(const LayerSpec& spec, const std::string& object) {
   if (spec.granularity && !has_scale(spec.dtype))
     return refused("granularity", "'" + std::string(name(*spec.granularity)) + "' with dtype " +
                                       std::string(name(spec.dtype)) + ", which has no scales; leave it away");
+  if (spec.granularity)
+    if (const auto fits = check_granularity(spec.dtype, *spec.granularity); !fits)
+      return refused("granularity", fits.error().text());
   return {};
 }
 

@@ -34,6 +34,9 @@ Result<Encoding> encoding_of(std::size_t position, const LayerSpec& layer) {
     return fail(Errc::unsupported, key_path(position, layer.at, "granularity") + ": '" +
                                        std::string(name(*layer.granularity)) + "' with dtype " +
                                        std::string(name(layer.dtype)) + ", which has no scales; leave it away");
+  if (layer.granularity)
+    if (auto fits = check_granularity(layer.dtype, *layer.granularity); !fits)
+      return fail(std::move(fits).error().within(key_path(position, layer.at, "granularity")));
   return Encoding(layer.dtype, layer.granularity);
 }
 

@@ -144,7 +144,8 @@ Status read_numbers(JsonReader& reader, LayerSpec& layer) {
     layer.dtype = *parsed;
   }
   if (const auto granularity = reader.find("granularity")) {
-    WEFT_TRY(layer.granularity, granularity->one_of(parse_granularity, {"tensor", "channel", "block32"}));
+    WEFT_TRY(layer.granularity,
+             granularity->one_of(parse_granularity, {"tensor", "channel", "block32", "block32_f16"}));
   }
   if (const auto found = reader.find("activations")) {
     WEFT_TRY(layer.activations, found->one_of(parse_activations, {"int8", "float", "int8_row"}));

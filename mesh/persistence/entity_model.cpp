@@ -128,8 +128,10 @@ Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string&
   if (!dtype) return fail(Errc::shape_mismatch, base + ": holds " + codes.type + ", which is no type of weights");
   if (!has_scale(*dtype)) return Encoding(*dtype);
   WEFT_TRY(const formats::Tensor scales, file.find(base + ".scales"));
-  if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec)) return wanted;
-  return Encoding(*dtype, scales.shape.size() == 2   ? Granularity::block32
+  if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec) && scales.type == scale_type(wanted))
+    return wanted;
+  const bool in_half = scales.type == name(Dtype::float16) && !has_double_scale(*dtype);
+  return Encoding(*dtype, scales.shape.size() == 2   ? in_half ? Granularity::block32_f16 : Granularity::block32
                           : scales.shape == Shape{1} ? Granularity::tensor
                                                      : Granularity::channel);
 }
@@ -141,8 +143,7 @@ Status restore_stored(QuantizedWeight& stored, const ParameterSpec& spec, const 
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const StoredArray& row = kStoredArrays[i];
     if (!row.is_in(encoding.dtype)) continue;
-    WEFT_TRY(arrays[i],
-             bytes_of(file, base + std::string(row.suffix), row.type(encoding.dtype), row.shape(encoding, spec)));
+    WEFT_TRY(arrays[i], bytes_of(file, base + std::string(row.suffix), row.type(encoding), row.shape(encoding, spec)));
   }
   if (auto restored = stored.restore(arrays[0], arrays[1], arrays[2]); !restored)
     return fail(std::move(restored).error().within(base));

@@ -124,7 +124,7 @@ ByteSource::Produce code_rows(const ForeignParameter& parameter, const StoredArr
 Tensor stored_rows_tensor(const ForeignParameter& parameter, const Encoding& encoding, const StoredArray& row) {
   const ParameterSpec& spec = parameter.spec();
   Tensor tensor{weight_name(parameter.owner(), spec) + std::string(row.suffix),
-                std::string(row.type(encoding.dtype)),
+                std::string(row.type(encoding)),
                 row.shape(encoding, spec),
                 {}};
   const bool has_one_scale = has_scale(encoding.dtype) && encoding.granularity == Granularity::tensor;

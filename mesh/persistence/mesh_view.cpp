@@ -92,8 +92,8 @@ void add_weight(const ParameterSpec& spec, const std::string& base, const MeshVi
     const Encoding encoding = weight.stored.encoding();
     for (const StoredArray& row : kStoredArrays)
       if (row.is_in(encoding.dtype))
-        tensors.push_back(stored_tensor(base + std::string(row.suffix), row.type(encoding.dtype),
-                                        row.shape(encoding, spec), weight.stored, row.array, row.size));
+        tensors.push_back(stored_tensor(base + std::string(row.suffix), row.type(encoding), row.shape(encoding, spec),
+                                        weight.stored, row.array, row.size));
     if (!weight.master) return;
   }
   tensors.push_back(master_tensor(weight.stored.codes ? base + ".master" : base, spec, weight.master));

@@ -21,8 +21,9 @@ std::uint64_t Command::encoding_word(const Encoding& encoding) noexcept {
 }
 
 std::optional<Encoding> Command::read_encoding(std::uint64_t word) noexcept {
-  if ((word & 0xff) >= kDtypeCount || word >> 8 > static_cast<std::uint64_t>(Granularity::block32)) return std::nullopt;
-  return Encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
+  if ((word & 0xff) >= kDtypeCount || word >> 8 >= std::size(kGranularities)) return std::nullopt;
+  const Encoding encoding(static_cast<Dtype>(word & 0xff), static_cast<Granularity>(word >> 8));
+  return check_granularity(encoding.dtype, encoding.granularity) ? std::optional(encoding) : std::nullopt;
 }
 
 std::uint64_t Command::value_word(float value) noexcept { return std::bit_cast<std::uint32_t>(value); }

@@ -55,8 +55,10 @@ Status check_message(const std::string& object, const Message& message) {
     if (static_cast<std::size_t>(command->kind) >= kCommandKindCount)
       return fail(Errc::invalid_argument, object + "command " + number(command->kind) + "; there is none");
     if (static_cast<std::size_t>(command->encoding.dtype) >= kDtypeCount ||
-        static_cast<std::size_t>(command->encoding.granularity) > static_cast<std::size_t>(Granularity::block32))
+        static_cast<std::size_t>(command->encoding.granularity) >= std::size(kGranularities))
       return fail(Errc::invalid_argument, object + "its encoding has no name");
+    const auto fits = check_granularity(command->encoding.dtype, command->encoding.granularity);
+    if (!fits) return fail(fits.error().code(), object + fits.error().text());
     return {};
   }
   if (way_of(message.type) == MessageWay::published)

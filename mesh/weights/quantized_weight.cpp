@@ -24,6 +24,7 @@ constexpr std::size_t kBoundFrom = std::size_t{256} << 10;  // pages are 4 KiB: 
 bool is_surely_finite(const kernels::ConstWeight& w) {
   constexpr float kSmall = 0x1p118f;
   if (!has_integer_kernel(w.dtype) || !w.scales) return false;
+  if (w.has_half_scales()) return true;
   const std::span scales(static_cast<const float*>(w.scales), kernels::scale_count(w.encoding(), w.out, w.in));
   bool all = true;
   for (const float scale : scales) all &= std::fabs(scale) < kSmall;
@@ -194,14 +195,13 @@ QuantizationError QuantizedWeight::error(const kernels::ConstPanels& master) con
 std::pair<double, double> QuantizedWeight::scale_range() const noexcept {
   if (!weight_.scales) return {1.0, 1.0};
   std::pair<double, double> range{std::numeric_limits<double>::infinity(), 0.0};
-  const std::size_t step =
-      encoding_.granularity == Granularity::block32 ? kScaleBlock : std::max<std::size_t>(weight_.in, 1);
+  const std::size_t step = is_block(encoding_.granularity) ? kScaleBlock : std::max<std::size_t>(weight_.in, 1);
   const std::size_t outputs = encoding_.granularity == Granularity::tensor ? 1 : weight_.out;
   for (std::size_t o = 0; o < outputs; ++o)
     for (std::size_t k = 0; k < weight_.in; k += step) {
       const std::size_t i = kernels::scale_index(encoding_.granularity, weight_.in, o, k);
-      const double scale = kernels::has_double_scale(encoding_.dtype) ? static_cast<const double*>(weight_.scales)[i]
-                                                                      : static_cast<const float*>(weight_.scales)[i];
+      const double scale = has_double_scale(encoding_.dtype) ? static_cast<const double*>(weight_.scales)[i]
+                                                             : kernels::ConstWeight(weight_).scale(i);
       range = {std::min(range.first, scale), std::max(range.second, scale)};
     }
   return range;

@@ -30,6 +30,8 @@ Result<WeightConversion> WeightConversion::make(const WeightStore& weights, Node
                                                 const Encoding& encoding, bool allow_non_finite) {
   WeightConversion made;
   bool has_matrix = false;
+  if (auto fits = check_granularity(encoding.dtype, encoding.granularity); !fits)
+    return fail(std::move(fits).error().within(object));
   for (const WeightStore::Parameter& parameter : weights.of(node)) {
     const ParameterSpec& spec = *parameter.spec;
     if (!spec.is_matrix()) continue;

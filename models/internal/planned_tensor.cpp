@@ -42,16 +42,26 @@ class CodedMatrix {
   CodeRow row(std::size_t o) {
     unpack_codes({arrays_.codes.data(), arrays_.codes.size()}, bits(encoding_.dtype), o * in_, codes_);
     for (std::size_t g = 0; g < groups(); ++g) {
-      const std::size_t at = encoding_.granularity == Granularity::block32   ? o * groups() + g
+      const std::size_t at = is_block(encoding_.granularity)                 ? o * groups() + g
                              : encoding_.granularity == Granularity::channel ? o
                                                                              : 0;
-      std::memcpy(&scales_[g], arrays_.scales.data() + at * sizeof(float), sizeof(float));
+      scales_[g] = scale_at(at);
       if (!zero_points_.empty()) zero_points_[g] = std::to_integer<std::uint8_t>(arrays_.zero_points.data()[at]);
     }
     return {codes_, scales_, zero_points_};
   }
 
  private:
+  float scale_at(std::size_t i) const noexcept {
+    if (encoding_.granularity == Granularity::block32_f16) {
+      std::uint16_t half = 0;
+      std::memcpy(&half, arrays_.scales.data() + i * sizeof half, sizeof half);
+      return numeric::Float16::decode(half);
+    }
+    float scale = 0;
+    std::memcpy(&scale, arrays_.scales.data() + i * sizeof scale, sizeof scale);
+    return scale;
+  }
   std::size_t groups() const noexcept { return (in_ + kScaleBlock - 1) / kScaleBlock; }
 
   Encoding encoding_;

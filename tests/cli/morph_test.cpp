@@ -147,7 +147,8 @@ TEST(Morph, RefusesBadPlacesAndTypes) {
   refused({}, 2, "--dtype");
   refused({"--dtype", "int9"}, 2, "'int9'");
   refused({"--dtype", "float16", "--granularity", "tensor"}, 2, "float16 has no scales");
-  refused({"--dtype", "int4", "--granularity", "block64"}, 2, "tensor|channel|block32");
+  refused({"--dtype", "int4", "--granularity", "block64"}, 2, "tensor|channel|block32|block32_f16");
+  refused({"--dtype", "uint32", "--granularity", "block32_f16"}, 2, "float64");
   EXPECT_FALSE(std::filesystem::exists(out));
   expect_refused({"morph", folder / "n.json", "--dtype", "int8"}, 2, "--output");
   expect_refused({"morph", folder / "missing.entity", "--dtype", "int8", "-o", out}, 3, "missing.entity");

@@ -49,7 +49,8 @@ inline constexpr std::array kSections{R"({"rule": "backprop", "anomaly": {"score
                                       static_cast<const char*>(nullptr)};
 inline constexpr std::array kDtypes{"int8",    "float32", "bfloat16",
                                     "ternary", "none",    static_cast<const char*>(nullptr)};
-inline constexpr std::array kGranularities{"tensor", "channel", "block32", "none", static_cast<const char*>(nullptr)};
+inline constexpr std::array kGranularities{"tensor",      "channel", "block32",
+                                           "block32_f16", "none",    static_cast<const char*>(nullptr)};
 inline constexpr std::array kDurabilities{"checkpoint", "interval=1s", "never", static_cast<const char*>(nullptr)};
 inline constexpr std::array kKeys{"seed", "name", "learning", "none", static_cast<const char*>(nullptr)};
 

@@ -63,7 +63,7 @@ TEST(StreamChain, BackwardGoesInRoundsWhereMuchIsKept) {
 // A step of learning in another type: the master moves, is stored anew, and computes.
 TEST(StreamChain, WhatIsQuantizedComputes) {
   constexpr std::size_t kOut = 20, kIn = 40, kSize = kernels::panels_size(kOut, kIn);
-  for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
+  for (const Encoding& encoding : kernels::testing_coded::device_encodings()) {
     Operands o(82, false);
     const Panels master = o.panels(kOut, kIn), slope = o.panels(kOut, kIn);
     const kernels::Weight stored = o.filler(encoding, kOut, kIn);

@@ -20,7 +20,7 @@ struct Size {
 // Tiles on packed dot products or bytes, and where the device has them its matrix units.
 TEST(StreamCoded, ManyRowsOfIntegerLayersHaveTheCpusBits) {
   std::size_t tried = 0;
-  for (const Encoding& encoding : kernels::testing_coded::all_encodings()) {
+  for (const Encoding& encoding : kernels::testing_coded::device_encodings()) {
     if (!has_integer_kernel(encoding.dtype)) continue;
     ++tried;
     std::vector<Size> sizes{{197, 258, 101}};

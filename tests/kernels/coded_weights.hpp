@@ -7,6 +7,7 @@
 #include "core/aligned_buffer.hpp"
 #include "core/philox.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -32,8 +33,21 @@ inline std::vector<Dtype> all_dtypes() {
 inline std::vector<Encoding> all_encodings() {
   std::vector<Encoding> all;
   for (const Dtype dtype : all_dtypes())
-    for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32})
-      if (const Encoding encoding(dtype, g); encoding.granularity == g) all.push_back(encoding);
+    for (const Granularity g : kGranularities)
+      if (const Encoding encoding(dtype, g); encoding.granularity == g && check_granularity(dtype, g))
+        all.push_back(encoding);
+  return all;
+}
+
+/// Those that tests of a device compile shaders for. All types read scales of binary16 by the same text, so a few types
+/// have them here.
+inline std::vector<Encoding> device_encodings() {
+  std::vector<Encoding> all = all_encodings();
+  std::erase_if(all, [](const Encoding& each) {
+    constexpr Dtype kTypes[] = {Dtype::fp8_e4m3, Dtype::int16, Dtype::int4, Dtype::uint8, Dtype::binary};
+    return each.granularity == Granularity::block32_f16 &&
+           std::find(std::begin(kTypes), std::end(kTypes), each.dtype) == std::end(kTypes);
+  });
   return all;
 }
 
@@ -63,6 +77,22 @@ inline std::size_t group_of(Granularity granularity, std::size_t in, std::size_t
   return (o / 16 * ((in + 31) / 32) + k / 32) * 16 + o % 16;
 }
 
+/// The number of a small float: sign, exponent, mantissa, without infinities.
+inline double small_float(std::uint64_t code, int exponent_bits, int mantissa_bits) {
+  const auto exponent = static_cast<int>(code >> mantissa_bits & ((1u << exponent_bits) - 1));
+  const double fraction = std::ldexp(static_cast<double>(code & ((1u << mantissa_bits) - 1)), -mantissa_bits);
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
+  return code >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
+}
+/// The distance of binary16 numbers at `x` > 0, as a power of two.
+inline int half_place(double x) { return std::max(std::ilogb(x) - 10, -24); }
+/// The code of the binary16 number nearest to `x` > 0, which is at most 65504.
+inline std::uint16_t half_code(double x) {
+  const int place = half_place(x);
+  return static_cast<std::uint16_t>((place + 24) * 1024 + static_cast<int>(std::nearbyint(std::ldexp(x, -place))));
+}
+
 inline std::uint64_t code_at(const ConstWeight& w, std::size_t o, std::size_t k) {
   const CodePlace at(w.dtype, w.in, o, k);
   std::uint64_t word = 0;
@@ -74,6 +104,8 @@ inline double scale_at(const ConstWeight& w, std::size_t o, std::size_t k) {
   if (!has_scale(w.dtype)) return 1;
   const std::size_t i = group_of(w.granularity, w.in, o, k);
   if (is_wide(w.dtype)) return static_cast<const double*>(w.scales)[i];
+  if (w.granularity == Granularity::block32_f16)
+    return small_float(static_cast<const std::uint16_t*>(w.scales)[i], 5, 10);
   return static_cast<double>(static_cast<const float*>(w.scales)[i]);
 }
 inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k) {
@@ -85,14 +117,6 @@ inline std::uint64_t zero_at(const ConstWeight& w, std::size_t o, std::size_t k)
   return zero;
 }
 
-/// The number of a small float: sign, exponent, mantissa, without infinities.
-inline double small_float(std::uint64_t code, int exponent_bits, int mantissa_bits) {
-  const auto exponent = static_cast<int>(code >> mantissa_bits & ((1u << exponent_bits) - 1));
-  const double fraction = std::ldexp(static_cast<double>(code & ((1u << mantissa_bits) - 1)), -mantissa_bits);
-  const int bias = (1 << (exponent_bits - 1)) - 1;
-  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, exponent - bias);
-  return code >> (exponent_bits + mantissa_bits) & 1 ? -magnitude : magnitude;
-}
 inline double ieee_float(std::uint64_t code, int exponent_bits, int mantissa_bits) {
   const std::uint64_t top = (std::uint64_t{1} << exponent_bits) - 1;
   if ((code >> mantissa_bits & top) != top) return small_float(code, exponent_bits, mantissa_bits);
@@ -175,7 +199,10 @@ class CodedMatrix {
   void set_scale(std::size_t o, std::size_t k, double scale) {
     const float rounded = static_cast<float>(scale);
     const std::size_t i = group_of(encoding_.granularity, in_, o, k);
-    if (is_wide(encoding_.dtype))
+    const std::uint16_t half = half_code(scale);
+    if (encoding_.granularity == Granularity::block32_f16)
+      std::memcpy(scales_.data() + i * 2, &half, 2);
+    else if (is_wide(encoding_.dtype))
       std::memcpy(scales_.data() + i * 8, &scale, 8);
     else
       std::memcpy(scales_.data() + i * 4, &rounded, 4);

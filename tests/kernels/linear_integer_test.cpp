@@ -124,6 +124,38 @@ TEST_F(LinearInteger, TilesOfTheMatrixUnitGiveTheSameBits) {
     }
 }
 
+// The same codes with the same scales as float32: every path gives the same bits.
+TEST_F(LinearInteger, Binary16ScalesAreTheFloatsTheyStandFor) {
+  RandomStream random(92, 0, RandomPurpose::test);
+  for (const Encoding& encoding : encodings())
+    for (const auto& [batch, out, in] :
+         {std::array<std::size_t, 3>{1, 140, 1056}, {1, 33, 71}, {2, 64, 128}, {9, 35, 100}, {40, 48, 544}}) {
+      if (encoding.granularity != Granularity::block32_f16) continue;
+      CodedMatrix half(encoding, out, in);
+      half.fill(random, testing_coded::Codes::finite);
+      half.set_scale(0, 0, 0x1p-24), half.set_scale(out - 1, in - 1, 65504);
+      AlignedBuffer<float> scales(scale_count(encoding, out, in));
+      const auto* const codes = static_cast<const std::uint16_t*>(half.view().scales);
+      for (std::size_t i = 0; i < scales.size(); ++i)
+        scales[i] = static_cast<float>(testing_coded::small_float(codes[i], 5, 10));
+      ConstWeight wide = half.view();
+      wide.granularity = Granularity::block32, wide.scales = scales.data();
+      const Matrix x = random_matrix(random, batch, in);
+      for (const Isa isa : available_isas())
+        for (const Activations activations : {Activations::int8, Activations::float32, Activations::int8_row}) {
+          ASSERT_TRUE(set_active_isa(isa));
+          CpuStream stream;
+          const auto product = [&](ConstWeight w) {
+            w.activations = activations;
+            Matrix y(batch, out);
+            stream.linear({w, nullptr, x.view(), Activation::linear, {}, y.view()});
+            return y.values();
+          };
+          expect_same_bits(product(half.view()), product(wide), to_string(encoding) + " on " + std::string(name(isa)));
+        }
+    }
+}
+
 /// Runs tasks backwards, and inside each one another integer layer, as a thread that waits may.
 struct Busy {
   std::size_t tasks = 0;
@@ -146,7 +178,7 @@ TEST_F(LinearInteger, OtherLayersMeanwhileChangeNoBit) {
   const Matrix other_x = random_matrix(random, 5, 64);
   for (const Encoding& encoding : encodings())
     for (const auto& [batch, out, in] : {std::array<std::size_t, 3>{1, 1300, 900}, {300, 300, 70}, {33, 530, 200}}) {
-      if (encoding.granularity != Granularity::block32) continue;
+      if (!is_block(encoding.granularity)) continue;
       CodedMatrix w(encoding, out, in);
       w.fill(random, testing_coded::Codes::finite);
       const Matrix x = random_matrix(random, batch, in);

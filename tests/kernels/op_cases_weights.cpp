@@ -97,7 +97,7 @@ template <class Make>
 void stored(Table& t, const Make& make, bool has_sizes = true, bool few = false) {
   bool special = false;
   std::size_t turn = 0, number = 0;
-  for (const Encoding& encoding : testing_coded::all_encodings()) {
+  for (const Encoding& encoding : t.is_broad() ? testing_coded::all_encodings() : testing_coded::device_encodings()) {
     special = !special;
     if (few && !t.is_broad() && number++ % 5 != 0) continue;
     for (const Activations activations : {Activations::int8, Activations::float32, Activations::int8_row}) {
@@ -107,7 +107,9 @@ void stored(Table& t, const Make& make, bool has_sizes = true, bool few = false)
         if (!t.is_broad() && each != special) continue;
         std::vector<Size> sizes = stored_sizes(t.is_broad(), is_integer, each);
         if (!has_sizes) sizes.resize(1);
-        if (activations == Activations::int8_row) sizes = every_fourth(sizes);  // its sums are those of int8
+        // Sums of the one are those of int8, of the other those of block32.
+        if (activations == Activations::int8_row || encoding.granularity == Granularity::block32_f16)
+          sizes = every_fourth(sizes);
         for (const Size& size : sizes)
           t.one(each, [&](Operands& o) {
             Case made = make(o, encoding, activations, size, turn);
@@ -403,7 +405,7 @@ void quantize(Table& t) {
         ops::Quantize{from, o.filler(encoding, out, in)});
   };
   std::size_t turn = 0;
-  for (const Encoding& encoding : testing_codec::all_encodings()) {
+  for (const Encoding& encoding : t.is_broad() ? testing_codec::all_encodings() : testing_codec::device_encodings()) {
     for (const testing_codec::Fill fill : testing_codec::kFills)
       t.one(false, [&](Operands& o) {
         Case made = make(o, encoding, 35, 100, fill);

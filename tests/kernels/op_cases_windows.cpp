@@ -83,7 +83,7 @@ void convolve(Table& t, const Make& make) {
     t.each(convolutions(t),
            [&](Operands& o, const Convolution& c) { return stored(o, c, encoding, Activations::int8); });
   const Convolution one = conv("stored", 5, {1, 5, 6}, 20, {1, 3, 3}, {1, 1, 1}, {0, 1, 1});
-  for (const Encoding& encoding : testing_coded::all_encodings())
+  for (const Encoding& encoding : t.is_broad() ? testing_coded::all_encodings() : testing_coded::device_encodings())
     for (const Activations activations : {Activations::int8, Activations::float32, Activations::int8_row})
       if (activations == Activations::float32 || has_integer_kernel(encoding.dtype))
         t.one(false, [&](Operands& o) { return stored(o, one, encoding, activations); });

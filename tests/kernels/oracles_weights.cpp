@@ -225,7 +225,7 @@ class Quantizer {
     if (to_.granularity == Granularity::tensor) return visit(0, outs, ins);
     for (std::size_t o = 0; o < to_.out; ++o) {
       if (to_.granularity == Granularity::channel) visit(o, Range{o, o + 1}, ins);
-      for (std::size_t k = 0; to_.granularity == Granularity::block32 && k < to_.in; k += 32)
+      for (std::size_t k = 0; is_block(to_.granularity) && k < to_.in; k += 32)
         visit(testing_coded::group_of(to_.granularity, to_.in, o, k), Range{o, o + 1},
               Range{k, std::min(to_.in, k + 32)});
     }
@@ -265,7 +265,16 @@ class Quantizer {
       made = std::max(made, kLeast);
       scale = !is_halved && double{made} * steps >= kPast ? std::nextafter(made, 0.0f) : made;
     }
-    std::memcpy(scales_.data() + group * sizeof scale, &scale, sizeof scale);
+    if (has_half_scales()) {
+      // Up, so that the largest weight is within the largest code; 65504 is the largest number.
+      const double place = std::ldexp(1.0, testing_coded::half_place(double{scale}));
+      const double up = std::min(std::ceil(double{scale} / place) * place, 65504.0);
+      const std::uint16_t code = testing_coded::half_code(up);
+      std::memcpy(scales_.data() + group * sizeof code, &code, sizeof code);
+      scale = static_cast<Scale>(up);
+    } else {
+      std::memcpy(scales_.data() + group * sizeof scale, &scale, sizeof scale);
+    }
     if constexpr (Number::scale_rule == numeric::ScaleRule::range) {
       const auto zero =
           static_cast<typename Number::Code>(Number::encode(static_cast<double>(-static_cast<Scale>(low) / scale)));
@@ -277,9 +286,8 @@ class Quantizer {
     if constexpr (Number::scale_rule == numeric::ScaleRule::none || Number::bits == 1) {
       return Number::encode(w);
     } else {
-      Scale scale;
       const std::size_t group = testing_coded::group_of(to_.granularity, to_.in, o, k);
-      std::memcpy(&scale, scales_.data() + group * sizeof scale, sizeof scale);
+      const Scale scale = scale_at(group);
       if constexpr (Number::scale_rule != numeric::ScaleRule::range) {
         return Number::encode(static_cast<Scale>(w) / scale);
       } else {
@@ -294,6 +302,17 @@ class Quantizer {
         return code == Number::kLargest && above >= kPast ? code - 1 : code;
       }
     }
+  }
+  bool has_half_scales() const { return to_.granularity == Granularity::block32_f16; }
+  Scale scale_at(std::size_t group) const {
+    Scale scale;
+    std::uint16_t code;
+    if (has_half_scales()) {
+      std::memcpy(&code, scales_.data() + group * sizeof code, sizeof code);
+      return static_cast<Scale>(testing_coded::small_float(code, 5, 10));
+    }
+    std::memcpy(&scale, scales_.data() + group * sizeof scale, sizeof scale);
+    return scale;
   }
   void put_code(std::size_t o, std::size_t k, std::uint64_t code) {
     const testing_coded::CodePlace at(to_.dtype, to_.in, o, k);

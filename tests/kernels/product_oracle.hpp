@@ -116,7 +116,7 @@ class Products {
       for (std::size_t k = 32 * t; k < std::min(w_.in, 32 * t + 32); ++k)
         exact += integers_[o * w_.in + k] * blocks_[t].codes[k % 32];
       const auto by = static_cast<float>(testing_coded::scale_at(w_, o, 32 * t));
-      const bool is_own = w_.granularity == Granularity::block32;
+      const bool is_own = is_block(w_.granularity);
       sum = fused(T(static_cast<float>(exact)), T(is_own ? blocks_[t].scale * by : blocks_[t].scale),
                   t % 2 == 0 ? T(0.0f) : sum);
       if (t % 2 == 1 || t + 1 == blocks_.size()) total = total + sum;

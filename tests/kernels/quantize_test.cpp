@@ -77,6 +77,61 @@ TEST_F(Quantize, KeepsSignsOfInfinitiesAndOfSingleSteps) {
   }
 }
 
+// Numbers of IEEE 754's binary16, and the rule of docs/numerics.md: the scale goes up to the next one.
+TEST_F(Quantize, RoundsBlockScalesUpToBinary16) {
+  struct Row {
+    float largest;
+    std::uint16_t scale;
+    float number;
+  };
+  // int4: the largest weight divided by 7.
+  const Row rows[] = {{7.0f, 0x3c00, 1.0f},
+                      {std::nextafter(7.0f, 8.0f), 0x3c01, 0x1.004p0f},
+                      {0.7f, 0x2e67, 0x1.99cp-4f},           // 0.1 lies between 2e66 and 2e67
+                      {7 * 0x1.ffep-15f, 0x0400, 0x1p-14f},  // above the largest subnormal, 3ff
+                      {7 * 0x1.ff8p-15f, 0x03ff, 0x1.ff8p-15f},
+                      {7 * 0x1.8p-24f, 0x0002, 0x1p-23f},
+                      {7 * 0x1p-30f, 0x0001, 0x1p-24f},
+                      {0.0f, 0x0001, 0x1p-24f},
+                      {0x1p-126f, 0x0001, 0x1p-24f},
+                      {7 * 65504.0f, 0x7bff, 65504.0f},
+                      {7 * 65505.0f, 0x7bff, 65504.0f},
+                      {kMax, 0x7bff, 65504.0f}};
+  for (const Isa isa : available_isas()) {
+    ASSERT_TRUE(set_active_isa(isa));
+    for (const Row& row : rows) {
+      Master master(17, 33);
+      for (std::size_t o = 0; o < 17; ++o) master.at(o, 1) = -row.largest, master.at(o, 32) = row.largest;
+      QuantizedWeight weight(Encoding(Dtype::int4, Granularity::block32_f16), 17, 33);
+      quantize(master.view(), weight.view());
+      const ConstWeight view = std::as_const(weight).view();
+      for (std::size_t o = 0; o < 17; ++o)
+        for (const std::size_t k : {1, 32}) {
+          const std::size_t group = scale_index(view.granularity, 33, o, k);
+          ASSERT_EQ(static_cast<const std::uint16_t*>(view.scales)[group], row.scale) << name(isa) << row.largest;
+          ASSERT_EQ(view.scale(group), row.number);
+          const auto code = static_cast<int>(std::min(std::nearbyint(row.largest / row.number), 7.0f));
+          ASSERT_EQ(signed_code(Dtype::int4, code_at(view, o, k)), k == 1 ? -code : code) << row.largest;
+        }
+    }
+  }
+}
+
+// Weights within the range of a block stay within half a step, as with float32 scales: no end is cut off.
+TEST_F(Quantize, Binary16ScalesCutNothingOff) {
+  RandomStream random(18, 0, RandomPurpose::test);
+  const Master master = random_master(random, 33, 100, Fill::normal);
+  for (const Dtype dtype : {Dtype::int16, Dtype::uint16, Dtype::int8, Dtype::uint8, Dtype::int4, Dtype::uint4}) {
+    QuantizedWeight weight(Encoding(dtype, Granularity::block32_f16), 33, 100);
+    quantize(master.view(), weight.view());
+    const ConstWeight view = std::as_const(weight).view();
+    for (std::size_t o = 0; o < 33; ++o)
+      for (std::size_t k = 0; k < 100; ++k)
+        ASSERT_LE(std::fabs(exact_value_at(view, o, k) - double{master.at(o, k)}), scale_at(view, o, k) * 0.5001)
+            << name(dtype) << " " << o << ", " << k;
+  }
+}
+
 TEST_F(FirstUnstorable, IsTheSmallestRowMajorIndex) {
   RandomStream random(17, 0, RandomPurpose::test);
   for (const Isa isa : available_isas()) {

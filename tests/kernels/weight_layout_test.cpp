@@ -63,6 +63,15 @@ TEST(WeightLayout, StoresEachTypeAtItsTrueSize) {
   const WeightBytes uint4 = ordered_bytes(Encoding(Dtype::uint4, Granularity::channel), 5, 65);
   EXPECT_EQ(uint4.scales, 5u * 4);
   EXPECT_EQ(uint4.zero_points, 5u);
+  const WeightBytes half = ordered_bytes(Encoding(Dtype::uint8, Granularity::block32_f16), 5, 65);
+  EXPECT_EQ(half.scales, 5u * 3 * 2);
+  EXPECT_EQ(half.zero_points, 5u * 3);
+  // Bits of a weight as llama.cpp's q4_0 and q8_0 have them, in files and in memory.
+  for (const auto& [dtype, half_bits] : {std::pair{Dtype::int4, 9u}, {Dtype::int8, 17u}}) {
+    const Encoding encoding(dtype, Granularity::block32_f16);
+    EXPECT_EQ(ordered_bytes(encoding, 64, 4096).total() * 16, 64u * 4096 * half_bits);
+    EXPECT_EQ(weight_bytes(encoding, 64, 4096).total() * 16, 64u * 4096 * half_bits);
+  }
   EXPECT_EQ(ordered_bytes(Encoding(Dtype::float16), 5, 65).total(), 5u * 65 * 2);
   const WeightBytes binary = ordered_bytes(Encoding(Dtype::binary), 1024, 1024);
   EXPECT_EQ(binary.total(), 1024u * 1024 / 8 + 4);
@@ -161,6 +170,23 @@ TEST(WeightLayout, RefusesScalesThatAreNotPositiveNormalNumbers) {
     if (!has_scale(e.dtype)) continue;
     const Bytes good = exported(random_weight(random, e, 5, 33).view());
     const std::size_t last = ordered_scale_count(e, 5, 33) - 1;
+    if (e.granularity == Granularity::block32_f16) {
+      for (const unsigned scale : {0u, 0x8000u, 0x8001u, 0xbc00u, 0x7c00u, 0xfc00u, 0x7c01u, 0x7e00u, 0xffffu}) {
+        Bytes bad = good;
+        put(bad.scales, last, static_cast<std::uint16_t>(scale));
+        const std::string text = refusal(e, 5, 33, bad);
+        EXPECT_EQ(text.rfind("scale " + std::to_string(last) + " of ", 0), 0u) << text;
+        EXPECT_NE(text.find(", not a positive binary16 number"), std::string::npos) << text;
+      }
+      for (const unsigned scale : {1u, 0x3ffu, 0x400u, 0x7bffu}) {
+        Bytes fine = good;
+        put(fine.scales, last, static_cast<std::uint16_t>(scale));
+        QuantizedWeight stored(e, 5, 33);
+        EXPECT_TRUE(import_weight(fine.view(), stored.view())) << scale;
+        EXPECT_EQ(exported(stored.view()), fine);
+      }
+      continue;
+    }
     for (const double scale : {0.0, -0.0, -1.0, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
       Bytes bad = good;
       if (has_double_scale(e.dtype))

@@ -190,7 +190,7 @@ Record filled() {
   record.commands[0]->sender = 3;
   record.commands[0]->parameter = 4;
   record.commands[0]->number = 5;
-  record.commands[0]->encoding = Encoding(Dtype::int4, Granularity::block32);
+  record.commands[0]->encoding = Encoding(Dtype::int4, Granularity::block32_f16);
   record.commands[0]->values = {1.5f, -0.0f};
   record.commands[0]->not_before = 30;
   record.observers.push_back({{1, 2, 3, 4, 5}});

@@ -74,8 +74,11 @@ std::vector<std::byte> described(Mesh& mesh, bool live) {
       const QuantizedWeight::Ordered& arrays = codes.emplace_back(stored->ordered());
       blobs.push_back({name, std::string(weft::name(encoding.dtype)), shape, arrays.codes});
       if (has_scale(encoding.dtype))
-        blobs.push_back({name + ".scales", kernels::has_double_scale(encoding.dtype) ? "float64" : "float32", groups,
-                         arrays.scales});
+        blobs.push_back({name + ".scales",
+                         has_double_scale(encoding.dtype)                   ? "float64"
+                         : encoding.granularity == Granularity::block32_f16 ? "float16"
+                                                                            : "float32",
+                         groups, arrays.scales});
       if (has_zero_point(encoding.dtype))
         blobs.push_back({name + ".zero_points",
                          std::string(weft::name(bits(encoding.dtype) < 8 ? Dtype::uint8 : encoding.dtype)), groups,
@@ -156,19 +159,20 @@ TEST(CheckpointSnapshots, HoldsEveryTypeAndHashesAsTheMesh) {
   for (int i = 0; i < kDtypeCount; ++i)
     for (const bool keeps_masters : {true, false}) {
       const auto dtype = static_cast<Dtype>(i);
-      Mesh mesh =
-          must(Mesh::build(NetworkBuilder("types", {1, 1, 3, 1})
-                               .input("x", 5)
-                               .dense({0, 0, 0, 0}, 40, kernels::Activation::tanh)
-                               .dtype(dtype)
-                               .layer({0, 0, 1, 0}, "gru", 33)
-                               .dtype(dtype, has_scale(dtype) ? std::optional(Granularity::block32) : std::nullopt)
-                               .dense({0, 0, 2, 0}, 7)
-                               .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 0}})
-                               .output("y", {0, 0, 2, 0})
-                               .seed(5)
-                               .spec(),
-                           {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
+      const bool in_half = keeps_masters && check_granularity(dtype, Granularity::block32_f16);
+      const Granularity blocks = in_half ? Granularity::block32_f16 : Granularity::block32;
+      Mesh mesh = must(Mesh::build(NetworkBuilder("types", {1, 1, 3, 1})
+                                       .input("x", 5)
+                                       .dense({0, 0, 0, 0}, 40, kernels::Activation::tanh)
+                                       .dtype(dtype)
+                                       .layer({0, 0, 1, 0}, "gru", 33)
+                                       .dtype(dtype, has_scale(dtype) ? std::optional(blocks) : std::nullopt)
+                                       .dense({0, 0, 2, 0}, 7)
+                                       .from({Coord{0, 0, 1, 0}, Coord{0, 0, 0, 0}})
+                                       .output("y", {0, 0, 2, 0})
+                                       .seed(5)
+                                       .spec(),
+                                   {.threads = 1, .sessions = 2, .keeps_masters = keeps_masters}));
       run_ticks(mesh, 0, 9);
       for (const bool live : {true, false}) {
         must(take_checkpoint_snapshot(mesh, live, snapshot));

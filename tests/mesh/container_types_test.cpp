@@ -147,6 +147,8 @@ TEST(ContainerTypes, AreRefusedWhereTheySayNothing) {
   const std::string dense = R"({"type": "dense", "out": 4, )";
   refuse(dense + R"("granularity": "channel"})", Errc::unsupported, {"layers[0].layers[0].granularity", "dtype"});
   refuse(dense + R"("dtype": "bfloat16", "granularity": "channel"})", Errc::unsupported, {".granularity", "no scales"});
+  refuse(dense + R"("dtype": "uint32", "granularity": "block32_f16"})", Errc::unsupported,
+         {".granularity", "uint32", "float64", "block32_f16"});
   refuse(dense + R"("policy": "hold"})", Errc::unsupported, {".layers[0].policy", "container"});
   refuse(dense + R"("device": "vulkan"})", Errc::unsupported, {".layers[0].device", "cpu"});
   refuse(dense + R"("activation_dtype": "bfloat16"})", Errc::unsupported, {".activation_dtype", "container"});

@@ -335,6 +335,9 @@ TEST(Graph, RefusesOptionsAndTypesOfLayers) {
          "layers[0].qat ([0,0,0,0])|softmax|no weight matrix to train through");
   refuse(pair().dense({0, 0, 0, 0}, 3).dtype(Dtype::float16, Granularity::channel).spec(), Errc::unsupported,
          "layers[0].granularity ([0,0,0,0])|channel|float16|no scales");
+  for (const Dtype dtype : {Dtype::int64, Dtype::uint64, Dtype::int32, Dtype::uint32})
+    refuse(pair().dense({0, 0, 0, 0}, 3).dtype(dtype, Granularity::block32_f16).spec(), Errc::invalid_argument,
+           "layers[0].granularity ([0,0,0,0])|" + std::string(name(dtype)) + "|float64|block32_f16|use block32");
 }
 
 TEST(Graph, RefusesWhatIsTooLarge) {

@@ -53,7 +53,7 @@ NetworkSpec everything() {
                          .layer({1, 1, 1, 1}, "softmax")
                          .option("temperature", 0.1)
                          .neighbours(Neighbourhood::moore)
-                         .dtype(Dtype::int4, Granularity::channel)
+                         .dtype(Dtype::int4, Granularity::block32_f16)
                          .activations(Activations::float32)
                          .quantization_aware()
                          .policy(actors::Policy::isolate)
@@ -187,7 +187,7 @@ TEST(NetworkJson, RefusesWithThePathAndWhatWasExpected) {
          "layers[1].neighbours|did you mean 'moore'?");
   refuse(with_layer(at + R"(,"out":3,"dtype":"int9")"), Errc::parse_failed, "layers[1].dtype|int9");
   refuse(with_layer(at + R"(,"out":3,"dtype":"int8","granularity":"block33")"), Errc::unknown_name,
-         "layers[1].granularity|block33|block32");
+         "layers[1].granularity|block33|block32, block32_f16");
   refuse(with_layer(at + R"(,"out":3,"dtype":"int8","activations":"int4")"), Errc::unknown_name,
          "layers[1].activations|int4|float");
   refuse(with_layer(at + R"(,"out":3,"qat":1)"), Errc::parse_failed, "layers[1].qat|1");

@@ -99,7 +99,8 @@ struct Row {
 std::vector<Row> rows() {
   const Encoding int8(Dtype::int8), int4(Dtype::int4, Granularity::block32), uint4(Dtype::uint4, Granularity::channel),
       ternary(Dtype::ternary), binary(Dtype::binary), int32(Dtype::int32), e4m3(Dtype::fp8_e4m3), e5m2(Dtype::fp8_e5m2),
-      half(Dtype::float16), bfloat(Dtype::bfloat16), wide(Dtype::float64);
+      halves(Dtype::int4, Granularity::block32_f16), half(Dtype::float16), bfloat(Dtype::bfloat16),
+      wide(Dtype::float64);
   std::vector<Row> all = {
       {"codes that are counts", int8, kCodes, typed("u32"), Errc::shape_mismatch, {"u32", "no type of weights"}},
       {"codes of bytes", int8, kCodes, typed("bytes"), Errc::shape_mismatch, {"bytes", "no type of weights"}},
@@ -108,6 +109,9 @@ std::vector<Row> rows() {
       {"no zero points", uint4, kZeros, take_out, Errc::not_found, {}},
       {"scales as codes", int8, kScales, typed("float16"), Errc::shape_mismatch, {"float16", "float32"}},
       {"narrow scales", int32, kScales, typed("float32"), Errc::shape_mismatch, {"float32", "float64"}},
+      {"32 bits as scales of 16", halves, kScales, typed("bfloat16"), Errc::shape_mismatch, {"bfloat16", "float16"}},
+      {"scales of 16 bits, of 64", int32, kScales, typed("float16"), Errc::shape_mismatch, {"float16", "float64"}},
+      {"a row of scales of 16", halves, kScales, shaped({kOut}), Errc::shape_mismatch, {"[3]", "[3, 2]"}},
       {"wide zero points", uint4, kZeros, typed("uint16"), Errc::shape_mismatch, {"uint16", "uint8"}},
       {"codes turned over", int8, kCodes, shaped({kIn, kOut}), Errc::shape_mismatch, {"[37, 3]", "[3, 37]"}},
       {"codes in one row", half, kCodes, shaped({kIn * kOut}), Errc::shape_mismatch, {"[111]", "[3, 37]"}},
@@ -142,6 +146,13 @@ std::vector<Row> rows() {
                      put(2, scale),
                      Errc::corrupt,
                      {"scale 2", text, "positive normal number"}});
+  for (const std::uint16_t scale : {0, 0x8000, 0x8001, 0xbc00, 0x7c00, 0x7e01, 0xfc00})
+    all.push_back({"a binary16 scale of " + std::to_string(scale),
+                   halves,
+                   kScales,
+                   put(2, scale),
+                   Errc::corrupt,
+                   {"scale 2", "int4/block32_f16", "positive binary16 number"}});
   for (const double scale : {0.0, -1.0, double{kNan}, double{kInf}, 5e-324})
     all.push_back({"a wide scale of " + std::to_string(scale),
                    int32,
@@ -191,7 +202,8 @@ struct Arrays {
 TEST(StoredWeightFile, ChangesNothingWhereArraysAreRefused) {
   Mesh mesh = mesh_of(Encoding(Dtype::float32));
   for (int i = 0; i < kDtypeCount; ++i)
-    for (const Granularity granularity : {Granularity::tensor, Granularity::channel, Granularity::block32}) {
+    for (const Granularity granularity : kGranularities) {
+      if (!check_granularity(static_cast<Dtype>(i), granularity)) continue;
       const Encoding encoding(static_cast<Dtype>(i), granularity);
       SCOPED_TRACE(to_string(encoding));
       const QuantizedWeight source = quantized(MeshAccess::weights(mesh), 0, encoding);

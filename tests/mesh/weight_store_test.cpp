@@ -36,8 +36,8 @@ std::vector<Encoding> all_encodings() {
   std::vector<Encoding> all;
   for (int i = 0; i < kDtypeCount; ++i) {
     const auto dtype = static_cast<Dtype>(i);
-    for (const Granularity g : {Granularity::tensor, Granularity::channel, Granularity::block32})
-      if (has_scale(dtype) || g == Granularity::tensor) all.emplace_back(dtype, g);
+    for (const Granularity g : kGranularities)
+      if (g == Granularity::tensor || (has_scale(dtype) && check_granularity(dtype, g))) all.emplace_back(dtype, g);
   }
   return all;
 }
@@ -89,7 +89,9 @@ TEST_P(OfType, TakesItsTrueSize) {
                              : GetParam().granularity == Granularity::tensor  ? 1
                              : GetParam().granularity == Granularity::channel ? kOut
                                                                               : kOut * kIn / 32;
-  const std::size_t scale = kernels::has_double_scale(GetParam().dtype) ? 8 : 4;
+  const std::size_t scale = has_double_scale(GetParam().dtype)                   ? 8
+                            : GetParam().granularity == Granularity::block32_f16 ? 2
+                                                                                 : 4;
   const std::size_t zero =
       has_zero_point(GetParam().dtype) ? static_cast<std::size_t>(std::max(weft::bits(GetParam().dtype), 8)) / 8 : 0;
   EXPECT_EQ(MeshAccess::weights(mesh).bytes(node), codes + groups * (scale + zero) + kOut * sizeof(float));

@@ -2,7 +2,9 @@
 
 #include "models/export.hpp"
 
+#include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
+#include "mesh/weights/weight_store.hpp"
 
 #include "formats/gguf/gguf.hpp"
 #include "formats/gguf/gguf_blocks.hpp"
@@ -143,6 +145,27 @@ TEST_F(Blocks, OfGgufComeOutAsTheyWere) {
     }
     EXPECT_GE(kept, 14u);
     EXPECT_EQ(*b->metadata().natural("general.quantization_version"), 2u);
+  }
+}
+
+// Whatever the weights: blocks of GGUF have the same scales.
+TEST_F(Blocks, HoldAllCodesWithScalesOfBinary16) {
+  for (const auto& [dtype, type] : {std::pair{Dtype::int8, "q8_0"}, {Dtype::int4, "q4_0"}}) {
+    SCOPED_TRACE(type);
+    const auto entity = imported(source_, {.encoding = Encoding(dtype, Granularity::block32_f16)});
+    ASSERT_TRUE(entity) << entity.error().text();
+    const std::string out = folder_.path() + "/blocks.gguf";
+    const auto made = export_model(files_, *entity, ExportFormat::gguf, out);
+    ASSERT_TRUE(made) << made.error().text();
+    const auto file = formats::load_gguf(files_, out);
+    std::size_t kept = 0;
+    for (const formats::Tensor& tensor : file->tensors()) kept += tensor.type == type;
+    EXPECT_GE(kept, 14u);
+    const auto mesh = mesh::Mesh::load(*entity), again = imported_mesh(out, {});
+    ASSERT_TRUE(mesh && again);
+    const mesh::WeightStore &a = mesh::MeshAccess::weights(*mesh), &b = mesh::MeshAccess::weights(*again);
+    for (std::size_t i = 0; i < a.parameters().size(); ++i)
+      EXPECT_EQ(a.read(a.parameters()[i]), b.read(b.parameters()[i])) << a.parameters()[i].spec->name;
   }
 }
 

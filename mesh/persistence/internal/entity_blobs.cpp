@@ -25,22 +25,27 @@ Shape scale_shape(const Encoding& encoding, const ParameterSpec& spec) {
     case Granularity::channel:
       return {spec.out};
     case Granularity::block32:
+    case Granularity::block32_f16:
       return {spec.out, (spec.in + kScaleBlock - 1) / kScaleBlock};
   }
   return {};
 }
 
+std::string_view scale_type(const Encoding& encoding) {
+  const std::size_t bytes = kernels::scale_bytes(encoding);
+  return name(bytes == sizeof(double) ? Dtype::float64 : bytes == sizeof(float) ? Dtype::float32 : Dtype::float16);
+}
+
 constexpr std::array<StoredArray, 3> kStoredArrays{{
-    {"", [](Dtype) { return true; }, [](Dtype dtype) { return name(dtype); },
+    {"", [](Dtype) { return true; }, [](const Encoding& encoding) { return name(encoding.dtype); },
      [](const Encoding&, const ParameterSpec& spec) { return weight_shape(spec); }, &kernels::OrderedWeight::codes,
      &kernels::WeightBytes::codes},
-    {".scales", [](Dtype dtype) { return has_scale(dtype); },
-     [](Dtype dtype) { return std::string_view(kernels::has_double_scale(dtype) ? "float64" : "float32"); },
-     scale_shape, &kernels::OrderedWeight::scales, &kernels::WeightBytes::scales},
+    {".scales", [](Dtype dtype) { return has_scale(dtype); }, scale_type, scale_shape, &kernels::OrderedWeight::scales,
+     &kernels::WeightBytes::scales},
     // As wide as the codes, a byte at least.
     {".zero_points", [](Dtype dtype) { return has_zero_point(dtype); },
-     [](Dtype dtype) { return name(bits(dtype) < 8 ? Dtype::uint8 : dtype); }, scale_shape,
-     &kernels::OrderedWeight::zero_points, &kernels::WeightBytes::zero_points},
+     [](const Encoding& encoding) { return name(bits(encoding.dtype) < 8 ? Dtype::uint8 : encoding.dtype); },
+     scale_shape, &kernels::OrderedWeight::zero_points, &kernels::WeightBytes::zero_points},
 }};
 
 }  // namespace weft::mesh::internal
