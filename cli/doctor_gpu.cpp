@@ -55,6 +55,7 @@ Json device_json(const gpu::DeviceInfo& info) {
             {"int8", info.int8},
             {"dot_product", info.dot_product},
             {"matrix_units", info.matrix_units},
+            {"conditional_dispatches", info.conditional_dispatches},
             {"memory_budget", info.memory_budget},
             {"flush_control", info.flush_control},
             {"special_values_control", info.special_values_control}}},

@@ -117,6 +117,7 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, const De
   DeviceInfo info = all[index];
   info.dot_product = info.dot_product && !options.without_dot_products;
   info.matrix_units = info.matrix_units && !options.without_matrix_units;
+  info.conditional_dispatches = info.conditional_dispatches && !options.without_conditional_dispatches;
   const std::size_t errors_before = instance->error_count();
   WEFT_TRY(auto context, Context::create(instance, physical[index], info, options));
   auto heap = std::make_unique<Heap>(context);

@@ -36,6 +36,7 @@ struct DeviceInfo {
   bool matrix_units = false;  // for signed bytes, 16 by 32 times 32 by 16 (VK_NV_cooperative_matrix)
   bool regular_matrices =
       false;  // their elements stand as gpu/shaders/linear_integer_matrix.comp knows: a look at opening
+  bool conditional_dispatches = false;  // left out by a word in memory (VK_EXT_conditional_rendering)
   bool memory_budget = false, flush_control = false, special_values_control = false;
 };
 
@@ -62,6 +63,8 @@ struct DeviceOptions {
   bool without_dot_products = false;
   /// The same of units that multiply matrices of bytes.
   bool without_matrix_units = false;
+  /// The same of dispatches that a word in memory leaves out.
+  bool without_conditional_dispatches = false;
   /// Bytes that Weft takes of each of the device's heaps at most; 0: as many as the driver would let it.
   std::uint64_t memory_budget = 0;
   /// Time without any finished submission after which the device is taken for lost. 0: 30 seconds, and ten minutes for

@@ -25,6 +25,18 @@ void for_each_range(const T& operand, const ops::Extent& extent, const Visit& vi
 Stream::Stream(std::unique_ptr<Recorder> recorder)
     : VulkanStream(kernels::op_table<Stream>()), recorder_(std::move(recorder)) {}
 
+// Copies and joined operations are known within such a part alone: nothing that is known passes its ends.
+bool Stream::run_only_if(const float* word) {
+  if (word && (is_conditional_ || !recorder_->context().info.conditional_dispatches)) return false;
+  turn_ropes();
+  last_linear_ = {};
+  sources_.forget();
+  if (word && accesses_) touch(range(word, sizeof *word), false);
+  is_conditional_ = word != nullptr;
+  recorder_->run_only_if(address(word));
+  return true;
+}
+
 void Stream::touch(const Range& range, bool is_written) {
   const std::uint64_t step = range.stride ? range.stride : range.end - range.begin;
   const std::uint64_t bytes = range.stride ? range.row_bytes : step;

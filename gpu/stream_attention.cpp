@@ -52,6 +52,9 @@ Call call_of(const AttentionShape& shape, const AttentionOperands& operands, con
   call.head_dim = word(shape.head_dim), call.slots = word(round_up(shape.context, kRing)), call.reach = word(reach);
   call.causal = shape.causal, call.scale = shape.scale, call.score_cap = shape.score_cap;
   call.inverse_cap = shape.score_cap != 0 ? 1 / shape.score_cap : 0;
+  if (shape.has_mask()) call.mask = address(operands.mask.data), call.mask_stride = word(operands.mask.stride);
+  call.mask_head = word(shape.mask.head), call.mask_token = word(shape.mask.token),
+  call.mask_key = word(shape.mask.key);
   call.jobs = word(y.rows * shape.kv_heads);
   call.most_keys = word(round_up((shape.context ? reach - 1 : 0) + shape.tokens + kLanes - 1, kLanes));
   return call;
@@ -86,6 +89,9 @@ RowForm row_form(const DeviceInfo& info, const AttentionShape& shape, std::size_
   form.groups = std::max<std::size_t>(kMostKept / (sizeof(float) * call.most_keys * call.jobs), 1);
   return form;
 }
+Range mask_range(const AttentionShape& shape, const ConstMatrixView& mask) {
+  return shape.has_mask() ? range(mask) : Range();
+}
 Groups state_groups(const AttentionShape& shape, const Call& call) {
   const std::size_t ring = (kernels::attention_state_size(shape) - kHeader) / shape.kv_heads;
   return {groups_of(std::max<std::size_t>(ring, 1), kStateThreads), call.jobs};
@@ -109,13 +115,13 @@ void Stream::lower(const ops::Attention& op) {
   } else {
     turn_ropes();
   }
-  const Range state = has_state ? range(op.from.state) : Range();
+  const Range state = has_state ? range(op.from.state) : Range(), mask = mask_range(op.shape, op.from.mask);
   if (has_state) call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
   const RowForm form = row_form(recorder_->context().info, op.shape, rows_of_job(op.shape) * call.jobs, call);
   if (form.threads == 0) {
-    recorder_->dispatch(whole, {false, features(op.shape)}, placed(*recorder_, call),
+    recorder_->dispatch(whole, {false, features(op.shape), op.shape.has_mask()}, placed(*recorder_, call),
                         {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
-                        {range(op.from.q), range(op.from.k), range(op.from.v), state},
+                        {range(op.from.q), range(op.from.k), range(op.from.v), state, mask},
                         {range(op.y), range(op.statistics)});
   } else {
     const std::size_t across = std::min(rows_of_job(op.shape), form.groups);
@@ -125,11 +131,12 @@ void Stream::lower(const ops::Attention& op) {
       call.shares = scratch(bytes), kept = {call.shares, call.shares + bytes};
     }
     const Range written = appends ? range(op.next_state) : Range();
-    recorder_->dispatch(
-        by_row, {word(groups_of(op.shape.head_dim, kLanes)), rotates, word(form.threads), appends, word(form.rounds)},
-        placed(*recorder_, call), {across, call.jobs},
-        {range(op.from.q), range(op.from.k), range(op.from.v), state, angles},
-        {range(op.y), range(op.statistics), kept, written});
+    recorder_->dispatch(by_row,
+                        {word(groups_of(op.shape.head_dim, kLanes)), rotates, word(form.threads), appends,
+                         word(form.rounds), op.shape.has_mask()},
+                        placed(*recorder_, call), {across, call.jobs},
+                        {range(op.from.q), range(op.from.k), range(op.from.v), state, angles, mask},
+                        {range(op.y), range(op.statistics), kept, written});
   }
   turn_ropes();
   if (!has_state) return;
@@ -151,7 +158,7 @@ void Stream::lower(const ops::Attention& op) {
 void Stream::lower(const ops::AttentionBackward& op) {
   if (op.y.rows == 0) return;
   static const Shader &slopes = shader("attention"), &keys = shader("attention_keys"),
-                      &pass = shader("attention_state");
+                      &pass = shader("attention_state"), &masks = shader("attention_mask");
   Call call = call_of(op.shape, op.from, op.y, op.statistics);
   call.dy = address(op.gradients.dy.data), call.dy_stride = word(op.gradients.dy.stride);
   call.dq = address(op.gradients.dq.data), call.dq_stride = word(op.gradients.dq.stride);
@@ -168,23 +175,38 @@ void Stream::lower(const ops::AttentionBackward& op) {
     recorder_->dispatch(pass, {true, 0u}, placed(*recorder_, call), state_groups(op.shape, call), {state, dnext},
                         {dstate});
 
+  const bool sums_mask = op.shape.has_mask() && op.gradients.dmask.data;
+  const Range mask = mask_range(op.shape, op.from.mask);
+  Range dmask;
+  if (sums_mask) dmask = range(op.gradients.dmask);
   // Number of kv heads of sessions at once, chosen to bound the memory for them.
-  const std::size_t all = call.jobs, bytes = rows_of_job(op.shape) * call.most_keys * sizeof(float);
-  const std::size_t at_once = std::clamp<std::size_t>(kMostKept / (2 * bytes), 1, all);
-  const std::uint64_t kept = scratch(at_once * 2 * bytes);
-  const Range both{kept, kept + at_once * 2 * bytes};
+  const std::size_t all = call.jobs, bytes = rows_of_job(op.shape) * call.most_keys * sizeof(float),
+                    parts = sums_mask ? 3 : 2;
+  const std::size_t at_once = std::clamp<std::size_t>(kMostKept / (parts * bytes), 1, all);
+  const std::uint64_t kept = scratch(at_once * parts * bytes);
+  const Range both{kept, kept + at_once * parts * bytes};
   call.shares = kept, call.slopes = kept + at_once * bytes;
+  if (sums_mask) {
+    call.gaps = call.slopes + at_once * bytes;
+    call.dmask = address(op.gradients.dmask.data), call.dmask_stride = word(op.gradients.dmask.stride);
+  }
   for (std::size_t first = 0; first < all; first += at_once) {
     call.first_job = word(first), call.jobs = word(std::min(at_once, all - first));
-    recorder_->dispatch(slopes, {true, features(op.shape)}, placed(*recorder_, call),
+    recorder_->dispatch(slopes, {true, features(op.shape), op.shape.has_mask()}, placed(*recorder_, call),
                         {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
                         {range(op.from.q), range(op.from.k), range(op.from.v), state, range(op.y), range(op.statistics),
-                         range(op.gradients.dy)},
+                         range(op.gradients.dy), mask},
                         {range(op.gradients.dq), both});
     constexpr std::size_t kKeys = 4;  // of a group
     recorder_->dispatch(keys, {}, placed(*recorder_, call), {groups_of(call.most_keys, kKeys), call.jobs},
                         {range(op.from.q), range(op.gradients.dy), state, dnext, both},
                         {range(op.gradients.dk), range(op.gradients.dv), dstate});
+    if (!sums_mask) continue;
+    const std::size_t numbers = (op.shape.mask.head ? op.shape.heads : 1) *
+                                (op.shape.mask.token ? op.shape.tokens : 1) * op.shape.tokens,
+                      sessions = (first + call.jobs - 1) / op.shape.kv_heads - first / op.shape.kv_heads + 1;
+    recorder_->dispatch(masks, {}, placed(*recorder_, call), {groups_of(numbers, kStateThreads), sessions}, {both},
+                        {dmask});
   }
 }
 

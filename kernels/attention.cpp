@@ -24,10 +24,12 @@ struct Session {
         v(from.v.row(b)),
         state(shape.context ? from.state.row(b) : nullptr),
         next_state(shape.context ? to.row(b) : nullptr),
+        mask(shape.has_mask() ? from.mask.row(b) : nullptr),
         keys(shape, state),
         joins_ring(next_state && detail::joins_ring(shape, keys)) {}
   const float *q, *k, *v, *state;
   float* next_state;
+  const float* mask;
   Keys keys;
   bool joins_ring;
 };
@@ -54,9 +56,10 @@ void for_heads(const AttentionShape& shape, Range units, const Visit& visit) noe
 #if WEFT_ISA_IS_SCALAR
 
 // The definition, a token and a head at a time.
-void attend(const AttentionShape& shape, const HeadKeys& all, const float* q, const Outcome& to, std::size_t head,
+void attend(const AttentionShape& shape, const HeadKeys& all, const Session& of, const Outcome& to, std::size_t head,
             Range tokens, float* scores) noexcept {
   const std::size_t n = shape.head_dim;
+  const float* const q = of.q;
   for (std::size_t t = tokens.lo; t < tokens.hi; ++t) {
     const Range seen = all.keys.visible(t);
     const std::size_t at = (t * shape.heads + head) * n;
@@ -64,9 +67,11 @@ void attend(const AttentionShape& shape, const HeadKeys& all, const float* q, co
     for (std::size_t j = seen.lo; j < seen.hi; ++j) {
       scores[j] = score(q + at, all.key(j), n) * shape.scale;
       if (shape.score_cap != 0) scores[j] = shape.score_cap * math::tanh(scores[j] * (1.0f / shape.score_cap));
+      if (of.mask) scores[j] = masked(scores[j], mask_of(shape, of.mask, head, t)[j * shape.mask.key]);
       largest = scores[j] > largest ? scores[j] : largest;
     }
     largest += 0.0f;
+    if (of.mask) largest = largest_seen(largest);
     float lane[kLanes] = {};
     for (std::size_t j = seen.lo; j < seen.hi; ++j) {
       scores[j] = math::exp(scores[j] - largest);
@@ -74,6 +79,7 @@ void attend(const AttentionShape& shape, const HeadKeys& all, const float* q, co
     }
     for (std::size_t half = kLanes / 2; half != 0; half /= 2)
       for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
+    if (of.mask) lane[0] = sum_of_seen(lane[0]);
     to.largest[head * shape.tokens + t] = largest;
     to.sums[head * shape.tokens + t] = lane[0];
     for (std::size_t i = 0; i < n; ++i)
@@ -88,8 +94,7 @@ void attend(const AttentionShape& shape, const HeadKeys& all, const float* q, co
 void attend_head(const AttentionShape& shape, const Session& of, std::size_t kv, Range units, const Outcome& to,
                  float* workspace) noexcept {
   const HeadKeys all(shape, of.keys, of.k, of.v, of.state, kv);
-  for_heads(shape, units,
-            [&](std::size_t head, Range tokens) { attend(shape, all, of.q, to, head, tokens, workspace); });
+  for_heads(shape, units, [&](std::size_t head, Range tokens) { attend(shape, all, of, to, head, tokens, workspace); });
   if (of.joins_ring && is_whole(shape, units))
     detail::append_head(shape, of.keys, kv, of.k, of.v, of.state, of.next_state);
 }
@@ -109,7 +114,8 @@ struct TileRow {
 };
 
 void attend_tile(const AttentionShape& shape, const Keys& keys, const Stored& stored, const TileRow* row,
-                 std::size_t rows, const float* q, const Outcome& to, const AttentionWorkspace& space) noexcept {
+                 std::size_t rows, const float* q, const MaskRows& masks, const Outcome& to,
+                 const AttentionWorkspace& space) noexcept {
   const std::size_t n = shape.head_dim, width = round_up(n, kPanelWidth);
   Range seen[kTileRows] = {};
   for (std::size_t r = 0; r < rows; ++r) {
@@ -119,13 +125,22 @@ void attend_tile(const AttentionShape& shape, const Keys& keys, const Stored& st
   const Range all{seen[0].lo, seen[rows - 1].hi};
   tile_scores(space.queries, rows, n, stored.key_panels, stored.first_panel, stored.count, all, space.scores,
               shape.tokens == 1);
-  const float scale = shape.score_cap == 0 ? shape.scale : 1.0f;
+  float scale = shape.score_cap == 0 ? shape.scale : 1.0f;
   for (std::size_t r = 0; r < rows && shape.score_cap != 0; ++r) cap_scores({space.scores, rows, r, all}, shape);
+  if (masks.are_there()) {
+    for (std::size_t r = 0; r < rows; ++r)
+      mask_scores({space.scores, rows, r, all}, scale, masks.of(row[r].head, row[r].token));
+    scale = 1.0f;
+  }
   // In two rounds, so that one row's last steps do not keep the next one waiting.
   float largest[kTileRows], sums[kTileRows];
-  for (std::size_t r = 0; r < rows; ++r) largest[r] = largest_of({space.scores, rows, r, all}, seen[r], scale);
+  for (std::size_t r = 0; r < rows; ++r) {
+    largest[r] = largest_of({space.scores, rows, r, all}, seen[r], scale);
+    if (masks.are_there()) largest[r] = largest_seen(largest[r]);
+  }
   for (std::size_t r = 0; r < rows; ++r) {
     sums[r] = exponentials_of({space.scores, rows, r, all}, scale, largest[r]);
+    if (masks.are_there()) sums[r] = sum_of_seen(sums[r]);
     to.largest[row[r].head * shape.tokens + row[r].token] = largest[r];
     to.sums[row[r].head * shape.tokens + row[r].token] = sums[r];
   }
@@ -185,13 +200,14 @@ void attend_head(const AttentionShape& shape, const Session& of, std::size_t kv,
   if (of.joins_ring && is_whole(shape, units))
     detail::append_head(shape, of.keys, kv, of.k, of.v, of.state, of.next_state);
   const Stored stored = of.joins_ring ? in_ring(shape, of, kv) : in_workspace(shape, of, kv, space);
+  const MaskRows masks(shape, of.mask, space.mask);
   TileRow row[kTileRows];
   const auto attend = [&](Range all, const auto& row_at) {
     const detail::EvenParts tiles(all.hi - all.lo, kTileRows);
     for (std::size_t i = 0; i < tiles.parts; ++i) {
       const std::size_t first = all.lo + tiles.begin(i), rows = all.lo + tiles.begin(i + 1) - first;
       for (std::size_t r = 0; r < rows; ++r) row[r] = row_at(first + r);
-      attend_tile(shape, of.keys, stored, row, rows, of.q, to, space);
+      attend_tile(shape, of.keys, stored, row, rows, of.q, masks, to, space);
     }
   };
   if (shape.tokens == 1) return attend(units, [](std::size_t head) { return TileRow{0, head}; });

@@ -8,6 +8,12 @@
 
 namespace weft::kernels {
 
+/// Places of a mask's numbers in a row of a session: the distances from one head's, one query token's and one key's to
+/// the next, in floats. 0: they share them. No distance of keys: there is no mask.
+struct AttentionMask {
+  std::size_t head = 0, token = 0, key = 0;
+};
+
 /// One self-attention: who sees whom. A token at position p sees the keys at positions p - reach + 1 .. p, where reach
 /// is the smaller of context and window; without `causal` it sees the later ones of its call too, less than `window`
 /// away.
@@ -19,7 +25,12 @@ struct AttentionShape {
   bool causal = false;                                // true where context > 0
   float scale = 1.0f;                                 // of the scores
   float score_cap = 0.0f;                             // c: scaled scores s become c tanh(s / c); 0: they stay
+  AttentionMask mask{};                               // none where context > 0
+  bool has_mask() const noexcept { return mask.key != 0; }
 };
+
+/// A mask's number from which on down a key is hidden from a query: its weight is 0, and no error reaches it.
+inline constexpr float kHiddenScore = -1e30f;
 
 /// Floats of a session's hidden state, 0 without context: a header of 16 with the position in two numbers of 24 bits
 /// (low, high; what is no such number counts as 0), then for each kv head a ring of keys in panels
@@ -29,21 +40,25 @@ std::size_t attention_state_size(const AttentionShape& shape) noexcept;
 /// Floats that forward leaves for backward beside its operands: the largest score [heads][tokens], then the sum of
 /// exponentials [heads][tokens].
 std::size_t attention_statistics_size(const AttentionShape& shape) noexcept;
+/// Floats of a row from a mask's first number to its last one; 0 without a mask.
+std::size_t attention_mask_size(const AttentionShape& shape) noexcept;
 /// Floats that a call of either direction wants, however many rows it has.
 std::size_t attention_workspace_size(const AttentionShape& shape) noexcept;
 
 /// Each row is a session. With context, keys and values of earlier calls come from `state`.
 struct AttentionOperands {
-  ConstMatrixView q;      // [B, tokens * heads * head_dim], as [tokens][heads][head_dim]
-  ConstMatrixView k, v;   // [B, tokens * kv_heads * head_dim]
-  ConstMatrixView state;  // [B, attention_state_size()]; data == null without context
+  ConstMatrixView q;       // [B, tokens * heads * head_dim], as [tokens][heads][head_dim]
+  ConstMatrixView k, v;    // [B, tokens * kv_heads * head_dim]
+  ConstMatrixView state;   // [B, attention_state_size()]; data == null without context
+  ConstMatrixView mask{};  // [B, attention_mask_size()]; data == null without a mask
 };
 
 /// y[t][h] = sum over visible j of softmax(scale q[t][h] k[j][h'])[j] v[j][h']. With a cap c the scaled scores s are
-/// c tanh(s (1 / c)), 1 / c rounded once.
-/// Scores by R1 over head_dim; sums over keys by their absolute positions: exponentials in 64 lanes, position % 64;
-/// values in chunks of 64 positions (docs/numerics.md, section 12). So T tokens in one call give the bits of T calls.
-/// Keys that a token does not see take no part, whatever they hold.
+/// c tanh(s (1 / c)), 1 / c rounded once. A mask's number is added to what is then the score; kHiddenScore or less
+/// hides the key, whose k and v must be finite all the same. A query from which all keys are hidden gives y = 0. Scores
+/// by R1 over head_dim; sums over keys by their absolute positions: exponentials in 64 lanes, position % 64; values in
+/// chunks of 64 positions (docs/numerics.md, section 12). So T tokens in one call give the bits of T calls. Keys that a
+/// token does not see take no part, whatever they hold.
 /// @shape  y [B, tokens * heads * head_dim], statistics [B, attention_statistics_size()], next_state as state, other
 ///         memory; workspace 64-byte aligned
 /// @thread any, inside FlushSubnormals
@@ -76,9 +91,11 @@ struct AttentionGradients {
   ConstMatrixView dnext_state;  // data == null: no error comes from the state
   MatrixView dq, dk, dv;        // written; as q, k, v
   MatrixView dstate;            // data == null: not wanted
+  MatrixView dmask{};           // written; as mask, its other floats stay; data == null: not wanted
 };
 /// The reverse of `attention`; scores and exponentials are computed again from the statistics, with the same bits.
-/// Sums over the tokens that saw a key run in ascending order, head after head of its group.
+/// Sums over the tokens that saw a key run in ascending order, head after head of its group; so do those over queries
+/// that share a number of the mask, whose gradient is that of the score it was added to.
 /// @exact  same bits on every ISA and for every B
 void attention_backward(const AttentionShape& shape, const AttentionOperands& operands, const ConstMatrixView& y,
                         const ConstMatrixView& statistics, const AttentionGradients& gradients,

@@ -13,7 +13,17 @@ namespace {
 struct Session {
   const float *q, *y, *largest, *sums, *dy;
   float *dq, *dk, *dv, *dstate;
+  const float* mask;
+  float* dmask;
 };
+
+/// Of a mask that some heads or tokens share, their gradients come to what was there.
+void clear_mask(const AttentionShape& shape, float* dmask) noexcept {
+  for (std::size_t head = 0; head < (shape.mask.head ? shape.heads : 1); ++head)
+    for (std::size_t t = 0; t < (shape.mask.token ? shape.tokens : 1); ++t)
+      for (std::size_t j = 0; j < shape.tokens; ++j)
+        dmask[head * shape.mask.head + t * shape.mask.token + j * shape.mask.key] = 0.0f;
+}
 
 /// Gives a session's sums over tokens away, never as -0: a key of the call owns its gradient, one of the state adds to
 /// dstate.
@@ -64,8 +74,12 @@ void backward_session(const AttentionShape& shape, const Keys& keys, const HeadK
           u = math::tanh(s * (1.0f / shape.score_cap));
           s = shape.score_cap * u;
         }
+        const std::size_t number = head * shape.mask.head + t * shape.mask.token + j * shape.mask.key;
+        if (session.mask) s = masked(s, session.mask[number]);
         p[j] = math::exp(s - largest) * share;
-        slope[j] = p[j] * (score(session.dy + at, {all.value(j), 1}, n) - mean) * shape.scale;
+        slope[j] = p[j] * (score(session.dy + at, {all.value(j), 1}, n) - mean);
+        if (session.dmask) session.dmask[number] += slope[j];
+        slope[j] *= shape.scale;
         if (shape.score_cap != 0) slope[j] *= std::fma(-u, u, 1.0f);
       }
       for (std::size_t i = 0; i < n; ++i)
@@ -102,7 +116,7 @@ HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Rang
   if (shape.score_cap != 0) {
     const FloatVec cap = hn::Set(d, shape.score_cap);
     const float inverse = 1.0f / shape.score_cap;
-    scores.each([&](float* at, std::size_t) HWY_ATTR {
+    scores.each([&](float* at, std::size_t, std::size_t) HWY_ATTR {
       const FloatVec u = capped_shares(hn::LoadU(d, at), shape.scale, inverse);
       const FloatVec p = hn::Mul(formulas::exact_exp(hn::Sub(hn::Mul(cap, u), top)), part);
       hn::StoreU(p, d, at);
@@ -113,7 +127,7 @@ HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Rang
     slopes.hide(seen, 0.0f);
     return;
   }
-  scores.each([&](float* at, std::size_t) HWY_ATTR {
+  scores.each([&](float* at, std::size_t, std::size_t) HWY_ATTR {
     const FloatVec e = formulas::exact_exp(hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
     const FloatVec p = hn::Mul(e, part);
     hn::StoreU(p, d, at);
@@ -121,6 +135,42 @@ HWY_INLINE void slopes_of(const RowScores& scores, const RowScores& slopes, Rang
   });
   scores.hide(seen, 0.0f);
   slopes.hide(seen, 0.0f);
+}
+
+/// The same of a row with a mask; its gradients, of keys shape.mask.key apart, are added to `dmask` where that is not
+/// null.
+HWY_INLINE void masked_slopes_of(const RowScores& scores, const RowScores& slopes, Range seen,
+                                 const AttentionShape& shape, float largest, float share, float mean, const float* mask,
+                                 float* bends, float* dmask) {
+  const FloatTag d;
+  const FloatVec by = hn::Set(d, shape.scale), top = hn::Set(d, largest), part = hn::Set(d, share),
+                 middle = hn::Set(d, mean), cap = hn::Set(d, shape.score_cap);
+  const float inverse = 1.0f / shape.score_cap;
+  const std::ptrdiff_t away = slopes.first - scores.first;
+  const bool is_capped = shape.score_cap != 0;
+  scores.each([&](float* at, std::size_t, std::size_t key) HWY_ATTR {
+    FloatVec s = hn::LoadU(d, at);
+    if (is_capped) {
+      const FloatVec u = capped_shares(s, shape.scale, inverse);
+      hn::StoreU(hn::NegMulAdd(u, u, hn::Set(d, 1.0f)), d, bends + key);
+      s = hn::Mul(cap, u);
+    } else {
+      s = hn::Mul(s, by);
+    }
+    const FloatVec p = hn::Mul(formulas::exact_exp(hn::Sub(Masked(s, hn::LoadU(d, mask + key)), top)), part);
+    hn::StoreU(p, d, at);
+    hn::StoreU(hn::Mul(p, hn::Sub(hn::LoadU(d, at + away), middle)), d, at + away);
+  });
+  scores.hide(seen, 0.0f);
+  slopes.hide(seen, 0.0f);
+  slopes.each([&](float* at, std::size_t, std::size_t key) HWY_ATTR {
+    // Hidden keys add +0, and no sum is -0.
+    for (std::size_t i = 0; dmask && i < kVectorLanes && key + i < shape.tokens; ++i)
+      dmask[(key + i) * shape.mask.key] += at[i];
+    const FloatVec slope = hn::Mul(hn::LoadU(d, at), by);
+    hn::StoreU(is_capped ? hn::Mul(slope, hn::LoadU(d, bends + key)) : slope, d, at);
+  });
+  if (is_capped) slopes.hide(seen, 0.0f);  // where bends may be NaN
 }
 
 /// Rows of a tile's queries or errors: the first operand of their scores, and, where they fit into a chunk, the second
@@ -181,8 +231,9 @@ TileRows pack_tile(const AttentionShape& shape, const float* from, std::size_t r
   return fits ? TileRows{chunks, kChunk} : TileRows{whole, width};
 }
 
-void backward_tile(const AttentionShape& shape, const Keys& keys, const Session& session, std::size_t head,
-                   std::size_t token, std::size_t rows, bool tame_keys, const AttentionWorkspace& space) noexcept {
+void backward_tile(const AttentionShape& shape, const Keys& keys, const Session& session, const MaskRows& masks,
+                   std::size_t head, std::size_t token, std::size_t rows, bool tame_keys,
+                   const AttentionWorkspace& space) noexcept {
   const std::size_t n = shape.head_dim, width = round_up(n, kPanelWidth),
                     panels = detail::most_keys(shape) / kPanelWidth;
   const auto at = [&](std::size_t r) { return ((token + r) * shape.heads + head) * n; };
@@ -195,8 +246,17 @@ void backward_tile(const AttentionShape& shape, const Keys& keys, const Session&
   tile_scores(space.errors, rows, n, space.value_panels, 0, panels, all, space.slopes);
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t statistic = head * shape.tokens + token + r;
-    slopes_of({space.scores, rows, r, all}, {space.slopes, rows, r, all}, seen[r], shape, session.largest[statistic],
-              1.0f / session.sums[statistic], row_dot(session.dy + at(r), session.y + at(r), n));
+    const RowScores scores(space.scores, rows, r, all), slopes(space.slopes, rows, r, all);
+    const float largest = session.largest[statistic], share = 1.0f / session.sums[statistic],
+                mean = row_dot(session.dy + at(r), session.y + at(r), n);
+    if (!masks.are_there()) {
+      slopes_of(scores, slopes, seen[r], shape, largest, share, mean);
+      continue;
+    }
+    float* const dmask =
+        session.dmask ? session.dmask + head * shape.mask.head + (token + r) * shape.mask.token : nullptr;
+    masked_slopes_of(scores, slopes, seen[r], shape, largest, share, mean, masks.of(head, token + r), space.bends,
+                     dmask);
   }
   tile_sums(space.slopes, rows, space.key_rows, 0, panels, width, seen, tame_keys, space.carry, space.total);
   for (std::size_t r = 0; r < rows; ++r) {
@@ -229,10 +289,12 @@ void backward_session(const AttentionShape& shape, const Keys& keys, const HeadK
   std::fill_n(space.dk + from, size, 0.0f);
   std::fill_n(space.dv + from, size, 0.0f);
   const bool tame_keys = all_finite(space.key_rows + from, size);
+  const MaskRows masks(shape, session.mask, space.mask);
   const detail::EvenParts tiles(shape.tokens, kTileRows);
   for (std::size_t head = all.kv * group; head < (all.kv + 1) * group; ++head)
     for (std::size_t i = 0; i < tiles.parts; ++i)
-      backward_tile(shape, keys, session, head, tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), tame_keys, space);
+      backward_tile(shape, keys, session, masks, head, tiles.begin(i), tiles.begin(i + 1) - tiles.begin(i), tame_keys,
+                    space);
   for (std::size_t j = keys.first(); j < keys.end(); ++j)
     give_key(shape, keys, session, all.kv, j, space.dk + j * width, space.dv + j * width);
 }
@@ -254,7 +316,10 @@ void attention_backward(const AttentionShape& shape, const AttentionOperands& op
                     gradients.dq.row(b),
                     gradients.dk.row(b),
                     gradients.dv.row(b),
-                    shape.context && gradients.dstate.data ? gradients.dstate.row(b) : nullptr};
+                    shape.context && gradients.dstate.data ? gradients.dstate.row(b) : nullptr,
+                    shape.has_mask() ? operands.mask.row(b) : nullptr,
+                    shape.has_mask() && gradients.dmask.data ? gradients.dmask.row(b) : nullptr};
+    if (session.dmask) clear_mask(shape, session.dmask);
     const float* const dnext = shape.context && gradients.dnext_state.data ? gradients.dnext_state.row(b) : nullptr;
     if (session.dstate) detail::pass_state(shape, keys, dnext, session.dstate);
     for (std::size_t kv = 0; kv < shape.kv_heads; ++kv)

@@ -55,6 +55,10 @@ class OpStream {
   /// True where an operation has run when it returns, so that what it wrote can be read. What is computed may then hang
   /// on it, as long as the results are those of a stream that computes all.
   virtual bool computes_at_once() const noexcept { return false; }
+  /// Of a stream that records operations before values are known: those that follow run where the float at `word`, in
+  /// the stream's memory, is not 0 when their turn comes, and leave all as it is elsewhere. Null: they run in any case
+  /// again. False: the stream cannot leave operations out, or is already within such a part; all run.
+  virtual bool run_only_if([[maybe_unused]] const float* word) { return false; }
 
   static constexpr double kMoved = ops::kMoved, kComputed = ops::kComputed;
   /// Calls body(stream, first, count) for parts of [0, units), in order or at once on several threads: what a part

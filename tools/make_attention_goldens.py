@@ -61,9 +61,23 @@ def norm(x, gain, o):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon) * gain
 
 
+def mask_of(x, o, heads):
+    """The values [batch, tokens, d], and what their mask's columns add to the scores [batch, heads, tokens, tokens]."""
+    tokens, kind = x.shape[1], o.get("mask", "none")
+    if kind == "none":
+        return x, torch.zeros((), dtype=x.dtype)
+    d = x.shape[-1] - {"keys": 1, "scores": tokens, "heads": heads * tokens}[kind]
+    mask = x[..., d:]
+    if kind == "keys":
+        return x[..., :d], mask.transpose(1, 2).unsqueeze(1)
+    return x[..., :d], mask.unflatten(-1, (-1, tokens)).transpose(1, 2)
+
+
 def attend(x, p, o, out):
-    """x [batch, tokens, d]."""
-    d, heads = x.shape[-1], o.get("heads", 1)
+    """x [batch, tokens, d and the mask's columns]."""
+    heads = o.get("heads", 1)
+    x, mask = mask_of(x, o, heads)
+    d = x.shape[-1]
     kv = o.get("kv_heads", heads)
     n = o.get("head_dim", d // heads)
     split = lambda y, count: y.unflatten(-1, (count, n)).transpose(1, 2)
@@ -81,7 +95,7 @@ def attend(x, p, o, out):
     for reach in (o.get("window", 0), o.get("context", 0)):
         if reach:
             hidden |= behind.abs() >= reach
-    y = scores.masked_fill(hidden, -math.inf).softmax(-1) @ v
+    y = (scores + mask).masked_fill(hidden, -math.inf).softmax(-1) @ v
     return F.linear(y.transpose(1, 2).flatten(2), p["output"], p.get("output_bias"))
 
 
@@ -95,6 +109,18 @@ def check_against_the_module(x, p, heads):
         module.out_proj.weight.copy_(p["output"])
         module.out_proj.bias.copy_(p["output_bias"])
     torch.testing.assert_close(module(x, x, x)[0], attend(x, p, {"heads": heads}, d))
+    tokens = x.shape[1]
+    mask = torch.rand(len(x), heads, tokens, tokens, dtype=x.dtype) * 4 - 2
+    mask[0, :, :, 0] = -1e30
+    columns = lambda m: torch.cat((x, m), -1)
+    want = lambda kind, m: attend(columns(m), p, {"heads": heads, "mask": kind}, d)
+    torch.testing.assert_close(module(x, x, x, attn_mask=mask.flatten(0, 1))[0],
+                               want("heads", mask.transpose(1, 2).flatten(2)))
+    torch.testing.assert_close(module(x, x, x, attn_mask=mask[0, 0])[0],
+                               want("scores", mask[0, 0].expand(len(x), -1, -1)))
+    padding = torch.arange(tokens).expand(len(x), -1) >= tokens - torch.arange(len(x)).unsqueeze(1)
+    torch.testing.assert_close(module(x, x, x, key_padding_mask=padding)[0],
+                               want("keys", -1e30 * padding.to(x.dtype).unsqueeze(-1)))
 
 
 def attention(row):
@@ -109,7 +135,7 @@ def attention(row):
     if o.get("qk_norm", "none") != "none":
         shapes |= {"query_gain": (n,), "key_gain": (n,)}
     p = {name: draw(PARAMETERS + i, s, 0.5).requires_grad_() for i, (name, s) in enumerate(shapes.items())}
-    x = draw(X, (row["ticks"], row["rows"], tokens, d)).requires_grad_()
+    x = draw(X, (row["ticks"], row["rows"], tokens, row["in"][-1])).requires_grad_()
     if o.get("context"):
         y = attend(x.transpose(0, 1).flatten(1, 2), p, o, out).unflatten(1, (row["ticks"], tokens)).transpose(0, 1)
     else:
@@ -158,9 +184,15 @@ def attention_rows():
         (8, 4, 3, 3, 1, {"heads": 4, "kv_heads": 2, "context": 20, "window": 6, "bias": False}),
         (11, 3, 3, 2, 1, {"heads": 1, "context": 4}),
         (1, 7, 2, 1, 3, {"heads": 7, "causal": True}),
+        (5, 6, 6, 1, 2, {"heads": 2, "mask": "keys"}),
+        (7, 4, 3, 2, 2, {"heads": 2, "mask": "scores", "causal": True, "rope": "half"}),
+        (4, 8, 8, 1, 3, {"heads": 4, "kv_heads": 2, "mask": "heads", "qk_norm": "rms", "window": 3}),
+        (1, 3, 3, 1, 2, {"heads": 3, "mask": "keys", "bias": False}),
     ]
     for tokens, d, out, ticks, rows, options in cases:
-        shape = [d] if tokens is None else [tokens, d]
+        numbers = {"none": 0, "keys": 1, "scores": tokens, "heads": (tokens or 1) * options["heads"]}
+        width = d + numbers[options.get("mask", "none")]
+        shape = [width] if tokens is None else [tokens, width]
         yield {"type": "attention", "in": shape, "tokens": tokens or 1, "d": d, "out": out, "ticks": ticks, "rows": rows,
                "options": options}
 

@@ -32,6 +32,7 @@ struct Layer {
         statistics(sessions * attention_statistics_size(s)),
         state(sessions * attention_state_size(s) + 16),
         next(sessions * attention_state_size(s) + 16),
+        mask(sessions * s.tokens),
         workspace(attention_workspace_size(s)) {
     RandomStream random(1, 2, RandomPurpose::test);
     for (std::size_t i = 0; i < weights.size(); ++i) weights.data()[i] = (random.next_uniform() - 0.5f) * 0.1f;
@@ -57,7 +58,11 @@ struct Layer {
     const std::size_t n = attention_statistics_size(shape);
     return {statistics.data(), rows, n, n};
   }
-  AttentionOperands operands() { return {sessions_of(kQ), sessions_of(kK), sessions_of(kV), states(state)}; }
+  AttentionOperands operands() {
+    AttentionOperands all{sessions_of(kQ), sessions_of(kK), sessions_of(kV), states(state)};
+    if (shape.has_mask()) all.mask = {mask.data(), rows, shape.tokens, shape.tokens};
+    return all;
+  }
 
   void project() {
     for (std::size_t i = 0; i < 3; ++i)
@@ -99,7 +104,7 @@ struct Layer {
 
   AttentionShape shape;
   std::size_t rows, d;
-  HugeArray weights, gradients, values, statistics, state, next, workspace;
+  HugeArray weights, gradients, values, statistics, state, next, mask, workspace;
   CpuStream stream;
 };
 
@@ -109,11 +114,16 @@ void training(benchmark::State& state, std::size_t sessions, std::size_t tokens,
   Layer layer({tokens, heads, heads, head_dim, 0, 0, causal, 1.0f}, sessions);
   layer.project();
   layer.attend();
+  Layer masked({tokens, heads, heads, head_dim, 0, 0, causal, 1.0f, 0, {0, 0, 1}}, sessions);  // a number a key
+  masked.project();
+  masked.attend();
   double burst = 0;
   const std::vector<Contestant> all{{"forward", [&] { layer.attend(); }},
                                     {"backward", [&] { layer.attend_back(); }},
                                     {"step", [&] { layer.step(); }},
-                                    {"peak", [&] { burst = fma_burst(); }}};
+                                    {"peak", [&] { burst = fma_burst(); }},
+                                    {"masked_forward", [&] { masked.attend(); }},
+                                    {"masked_backward", [&] { masked.attend_back(); }}};
   const double seen = causal ? double(tokens + 1) / 2 : double(tokens);
   const double product = 2.0 * double(sessions * tokens) * seen * double(layer.d);
   const double projection = 2.0 * double(sessions * tokens) * double(layer.d) * double(layer.d);
@@ -126,6 +136,7 @@ void training(benchmark::State& state, std::size_t sessions, std::size_t tokens,
       state.counters[all[i].name + "_us"] = seconds[i] * 1e6;
       state.counters[all[i].name + "_of_peak"] = flops[i] / seconds[i] / peak;
     }
+    for (const std::size_t i : {std::size_t{4}, std::size_t{5}}) state.counters[all[i].name + "_us"] = seconds[i] * 1e6;
     state.counters["peak_gflops"] = peak * 1e-9;
     state.SetIterationTime(seconds[2]);
   }

@@ -30,6 +30,7 @@ Status make_buffer(const Context& context, std::size_t bytes, const std::string&
   create.size = bytes;
   create.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
                  VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  if (context.info.conditional_dispatches) create.usage |= VK_BUFFER_USAGE_CONDITIONAL_RENDERING_BIT_EXT;
   WEFT_VULKAN_CHECK("make a buffer for " + wanted,
                     context.vk.vkCreateBuffer(context.device, &create, nullptr, &buffer));
   return {};

@@ -72,6 +72,9 @@ Status Context::initialise() {
   VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV,
                                                        features.pNext, VK_TRUE, VK_FALSE};
   if (info.matrix_units) features.pNext = &matrices;
+  VkPhysicalDeviceConditionalRenderingFeaturesEXT conditions{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT, features.pNext, VK_TRUE, VK_FALSE};
+  if (info.conditional_dispatches) features.pNext = &conditions;
   features.features.shaderInt64 = VK_TRUE;
   features.features.shaderFloat64 = info.float64;
   features.features.shaderInt16 = info.int16;
@@ -79,6 +82,7 @@ Status Context::initialise() {
   if (info.memory_budget) extensions.push_back(VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
   if (info.dot_product) extensions.push_back(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
   if (info.matrix_units) extensions.push_back(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+  if (info.conditional_dispatches) extensions.push_back(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME);
   auto create = structure<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features);
   create.queueCreateInfoCount = 1;
   create.pQueueCreateInfos = &queues;

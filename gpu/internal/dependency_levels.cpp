@@ -87,13 +87,14 @@ void DependencyLevels::merge(Segments::iterator from, std::uint64_t end) {
   }
 }
 
-std::uint32_t DependencyLevels::place(Ranges reads, Ranges writes, Ranges flags) {
+std::uint32_t DependencyLevels::place(Ranges reads, Ranges writes, Ranges flags, const Range& word) {
   std::uint32_t last = 0;
   const auto see = [&](Access access, Ranges ranges) {
     for_rows(ranges,
              [&](std::uint64_t begin, std::uint64_t end) { last = std::max(last, latest(access, begin, end)); });
   };
   see(Access::read, reads);
+  see(Access::read, {word});
   see(Access::write, writes);
   see(Access::flag, flags);
   const std::uint32_t level = last + 1;
@@ -101,6 +102,7 @@ std::uint32_t DependencyLevels::place(Ranges reads, Ranges writes, Ranges flags)
     for_rows(ranges, [&](std::uint64_t begin, std::uint64_t end) { touch(access, level, begin, end); });
   };
   mark(Access::read, reads);
+  mark(Access::read, {word});
   mark(Access::flag, flags);
   mark(Access::write, writes);
   count_ = std::max(count_, level);

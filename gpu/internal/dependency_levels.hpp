@@ -19,7 +19,8 @@ class DependencyLevels {
  public:
   using Ranges = std::initializer_list<Range>;
   /// The level, from 1, of the next operation. `flags` are or-ed atomically: they commute with each other only.
-  std::uint32_t place(Ranges reads, Ranges writes, Ranges flags);
+  /// `word`: one more range that it reads.
+  std::uint32_t place(Ranges reads, Ranges writes, Ranges flags, const Range& word = {});
   /// One more flag of an operation that stands on `level`; false, and nothing changes, where it must come later.
   bool flag(std::uint32_t level, const Range& word);
   /// More that an operation on `level` reads and writes; false, and nothing changes, where it must come later for it.

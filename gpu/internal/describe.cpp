@@ -73,7 +73,11 @@ void describe_features(VkPhysicalDevice physical, DeviceInfo& info) {
                                                        features.pNext, VK_FALSE, VK_FALSE};
   const bool may_multiply = extensions.has(VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
   if (may_multiply) features.pNext = &matrices;
+  VkPhysicalDeviceConditionalRenderingFeaturesEXT conditions{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_CONDITIONAL_RENDERING_FEATURES_EXT, features.pNext, VK_FALSE, VK_FALSE};
+  if (extensions.has(VK_EXT_CONDITIONAL_RENDERING_EXTENSION_NAME)) features.pNext = &conditions;
   vkGetPhysicalDeviceFeatures2(physical, &features);
+  info.conditional_dispatches = conditions.conditionalRendering;
   info.float64 = features.features.shaderFloat64;
   info.int16 = features.features.shaderInt16 && v11.storageBuffer16BitAccess;
   info.int8 = v12.shaderInt8 && v12.storageBuffer8BitAccess;

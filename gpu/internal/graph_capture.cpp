@@ -2,6 +2,8 @@
 
 #include "gpu/internal/graph_capture.hpp"
 
+#include "gpu/internal/condition.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -12,12 +14,13 @@ constexpr std::size_t kLeast = std::size_t{64} << 10, kMost = std::size_t{32} <<
 
 void GraphCapture::add(const Kernel& kernel, const Groups& groups, std::span<const std::byte> operands,
                        const Accesses& accesses) {
-  const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.flags);
+  const Range condition = condition_range(kernel.condition);
+  const std::uint32_t level = levels_.place(accesses.reads, accesses.writes, accesses.flags, condition);
   dispatches_.push_back({level, number_of(kernel), static_cast<std::uint32_t>(groups.x),
                          static_cast<std::uint32_t>(groups.y), groups.shares,
                          static_cast<std::uint32_t>(operands.size()), groups.pushes, operands_.size()});
   operands_.insert(operands_.end(), operands.begin(), operands.end());
-  if (!unread_.empty()) accessed_.emplace_back().add(accesses);
+  if (!unread_.empty()) accessed_.emplace_back().add(accesses), accessed_.back().reads.push_back(condition);
 }
 
 void GraphCapture::AccessedMemory::add(const Accesses& accesses) {

@@ -60,10 +60,11 @@ inline Groups groups_for_long(std::size_t items, std::size_t threads) noexcept {
 /// Dispatches of a command graph while it is captured.
 class GraphCapture {
  public:
-  /// A shader and the values it is made for.
+  /// A shader, the values it is made for, and the address of the word that leaves it out where it is 0; 0: none.
   struct Kernel {
     const Shader* shader;
     Constants constants;
+    std::uint64_t condition = 0;
     auto operator<=>(const Kernel&) const = default;
   };
   /// One shader of an operation, and where its operands stand in operands().

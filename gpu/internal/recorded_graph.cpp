@@ -2,6 +2,7 @@
 
 #include "gpu/internal/recorded_graph.hpp"
 
+#include "gpu/internal/condition.hpp"
 #include "gpu/internal/operand_table.hpp"
 
 #include <algorithm>
@@ -54,7 +55,7 @@ Status RecordedGraph::initialise(Heap& heap, Pipelines& pipelines, GraphCapture&
     std::size_t count = 1;
     while (at + count < all.size() && kind_of(all[at + count]) == kind_of(all[at])) ++count;
     const std::size_t before = calls_.size();
-    WEFT_CHECK(add_calls(pipelines, captured, std::span(all).subspan(at, count), table));
+    WEFT_CHECK(add_calls(heap, pipelines, captured, std::span(all).subspan(at, count), table));
     calls_[before].is_first = at == 0 || all[at - 1].level != all[at].level;
     at += count;
   }
@@ -75,7 +76,7 @@ Status RecordedGraph::initialise(Heap& heap, Pipelines& pipelines, GraphCapture&
   return {};
 }
 
-Status RecordedGraph::add_calls(Pipelines& pipelines, const GraphCapture& captured,
+Status RecordedGraph::add_calls(const Heap& heap, Pipelines& pipelines, const GraphCapture& captured,
                                 std::span<const GraphCapture::Dispatch> dispatches, std::vector<std::byte>& table) {
   const GraphCapture::Dispatch& first = dispatches.front();
   const std::size_t words = first.operand_bytes / sizeof(std::uint64_t);
@@ -84,6 +85,11 @@ Status RecordedGraph::add_calls(Pipelines& pipelines, const GraphCapture& captur
     std::memcpy(entries.data() + i * words, captured.operands().data() + dispatches[i].operands, first.operand_bytes);
   const GraphCapture::Kernel& kernel = captured.kernels()[first.kernel];
   const std::size_t most = std::size_t{context_->info.max_groups[2]} * first.shares;
+  Place condition;
+  if (kernel.condition != 0) {
+    has_conditions_ = true;
+    WEFT_TRY(condition, heap.find(kernel.condition, sizeof(std::uint32_t)));
+  }
   for (const OperandRun& run : tabulate(entries, words, {first.shares, most, first.pushes}, table)) {
     WEFT_TRY(const VkPipeline pipeline, pipelines.get(*kernel.shader, kernel.constants, run.form));
     Pipelines::Push push{
@@ -91,7 +97,7 @@ Status RecordedGraph::add_calls(Pipelines& pipelines, const GraphCapture& captur
     const bool has_table = run.form.shares != 0 && !run.form.is_pushed;
     if (!has_table) std::memcpy(static_cast<void*>(&push), run.pushed.data(), sizeof push);
     calls_.push_back({pipeline, push, first.x, first.y, static_cast<std::uint32_t>(groups_of(run.count, first.shares)),
-                      false, has_table});
+                      false, has_table, condition});
   }
   return {};
 }
@@ -123,7 +129,7 @@ Status RecordedGraph::record(VkCommandBuffer& to, std::uint64_t runs) const {
       if (std::exchange(bound, call.pipeline) != call.pipeline)
         vk.vkCmdBindPipeline(buffer, VK_PIPELINE_BIND_POINT_COMPUTE, call.pipeline);
       vk.vkCmdPushConstants(buffer, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof call.push, &call.push);
-      vk.vkCmdDispatch(buffer, call.x, call.y, call.z);
+      dispatch(*context_, buffer, call.condition, call.x, call.y, call.z);
     }
   WEFT_VULKAN_CHECK("end the commands of a command graph", vk.vkEndCommandBuffer(buffer));
   to = buffer;
@@ -132,10 +138,13 @@ Status RecordedGraph::record(VkCommandBuffer& to, std::uint64_t runs) const {
 
 void RecordedGraph::barrier(VkCommandBuffer to) const {
   constexpr VkAccessFlags kWrites = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-  const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kWrites,
-                               VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT};
-  context_->vk.vkCmdPipelineBarrier(to, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                                    VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, 0, 1, &memory, 0, nullptr, 0, nullptr);
+  const VkMemoryBarrier memory{
+      VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, kWrites,
+      VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | (has_conditions_ ? kConditionAccess : 0)};
+  const VkPipelineStageFlags conditions = has_conditions_ ? kConditionStage : 0;
+  context_->vk.vkCmdPipelineBarrier(
+      to, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | conditions,
+      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | conditions, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
 }  // namespace weft::gpu

@@ -40,6 +40,7 @@ class RecordedGraph final : public CommandGraph {
     std::uint64_t runs = 1;
   };
   Result<Commands> commands(std::uint64_t most);
+  bool has_conditions() const noexcept { return has_conditions_; }
   std::uint64_t table_address() const noexcept { return table_.address(); }
   /// The stream that captured it.
   const Recorder* home() const noexcept { return home_; }
@@ -53,10 +54,11 @@ class RecordedGraph final : public CommandGraph {
     std::uint32_t x, y, z;
     bool is_first;
     bool has_table;
+    Place condition;  // of the word that leaves it out; without a buffer: none
   };
   Status initialise(Heap& heap, Pipelines& pipelines, GraphCapture& captured, std::vector<std::byte>& table);
   /// Makes calls of what was captured, `dispatches` of one kind; their operands go into the table.
-  Status add_calls(Pipelines& pipelines, const GraphCapture& captured,
+  Status add_calls(const Heap& heap, Pipelines& pipelines, const GraphCapture& captured,
                    std::span<const GraphCapture::Dispatch> dispatches, std::vector<std::byte>& table);
   Status record(VkCommandBuffer& to, std::uint64_t runs) const;
   void barrier(VkCommandBuffer to) const;
@@ -66,6 +68,7 @@ class RecordedGraph final : public CommandGraph {
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   std::vector<Call> calls_;
+  bool has_conditions_ = false;                                     // of some of them
   VkCommandBuffer once_ = VK_NULL_HANDLE, often_ = VK_NULL_HANDLE;  // made when they are asked for
   Buffer table_;
   std::vector<Buffer> memory_;

@@ -2,6 +2,8 @@
 
 #include "gpu/internal/recorder.hpp"
 
+#include "gpu/internal/condition.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -61,8 +63,12 @@ bool Recorder::open() {
 
 void Recorder::barrier(VkPipelineStageFlags to_stages, VkAccessFlags to_access) {
   const VkMemoryBarrier memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr,
-                               VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT, to_access};
-  context_->vk.vkCmdPipelineBarrier(commands_.current(), kAllStages, to_stages, 0, 1, &memory, 0, nullptr, 0, nullptr);
+                               VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                               to_access | (has_conditions_ && to_access == kAllAccess ? kConditionAccess : 0)};
+  const VkPipelineStageFlags conditions = has_conditions_ ? kConditionStage : 0;
+  context_->vk.vkCmdPipelineBarrier(commands_.current(), kAllStages | conditions,
+                                    to_stages | (to_stages == kAllStages ? conditions : 0), 0, 1, &memory, 0, nullptr,
+                                    0, nullptr);
   hazards_.clear();
   ++barriers_;
 }
@@ -81,11 +87,20 @@ void Recorder::record(const Shader& shader, const Constants& constants, std::spa
         std::min<std::size_t>(wanted, context_->info.max_groups[static_cast<std::size_t>(axis)]));
   };
   if (capture_)
-    return capture_->add({&shader, constants}, {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.pushes},
-                         operands, accesses);
+    return capture_->add({&shader, constants, condition_},
+                         {cut(groups.x, 0), cut(groups.y, 1), groups.shares, groups.pushes}, operands, accesses);
   const auto pipeline = pipelines_.get(shader, constants, {});
   if (!pipeline) return fail_with(pipeline.error());
   if (!open()) return;
+  Place condition;
+  if (condition_ != 0) {
+    const auto found = heap_.find(condition_, sizeof(std::uint32_t));
+    if (!found) return fail_with(found.error());
+    condition = *found;
+    // Barriers before the first condition did not make words visible to it.
+    if (!std::exchange(has_conditions_, true)) barrier(kAllStages, kAllAccess);
+    order({{condition_range(condition_)}, {}, {}});
+  }
   order(accesses);
   const auto& vk = context_->vk;
   if (*pipeline != bound_) vk.vkCmdBindPipeline(commands_.current(), VK_PIPELINE_BIND_POINT_COMPUTE, *pipeline);
@@ -94,7 +109,7 @@ void Recorder::record(const Shader& shader, const Constants& constants, std::spa
   std::memcpy(push.operands.data(), operands.data(), operands.size());
   vk.vkCmdPushConstants(commands_.current(), pipelines_.layout(), VK_SHADER_STAGE_COMPUTE_BIT, 0,
                         static_cast<std::uint32_t>(offsetof(Pipelines::Push, operands) + operands.size()), &push);
-  vk.vkCmdDispatch(commands_.current(), cut(groups.x, 0), cut(groups.y, 1), 1);
+  gpu::dispatch(*context_, commands_.current(), condition, cut(groups.x, 0), cut(groups.y, 1), 1);
   ++dispatches_;
 }
 

@@ -53,6 +53,8 @@ class Recorder {
                   sizeof(Push) % 8 == 0);
     record(shader, constants, {reinterpret_cast<const std::byte*>(&push), sizeof push}, groups, {reads, writes, flags});
   }
+  /// Dispatches that follow are left out where the word at this address is 0 when their turn comes; 0: none is.
+  void run_only_if(std::uint64_t word) noexcept { condition_ = word; }
   bool captures() const noexcept { return capture_ != nullptr; }
   /// Dispatches of the command graph that is being captured; 0 where none is.
   std::size_t captured() const noexcept { return capture_ ? capture_->dispatches().size() : 0; }
@@ -62,8 +64,9 @@ class Recorder {
   }
   /// As GraphCapture::change_last, of a command graph with dispatches.
   template <class Push, class Change>
-  bool change_last(const GraphCapture::Kernel& kernel, std::initializer_list<Range> reads,
-                   std::initializer_list<Range> writes, const Change& change) {
+  bool change_last(GraphCapture::Kernel kernel, std::initializer_list<Range> reads, std::initializer_list<Range> writes,
+                   const Change& change) {
+    kernel.condition = condition_;
     return capture_->change_last<Push>(kernel, {reads, writes, {}}, change);
   }
   /// Level of the last captured dispatch, and of the last one that wrote to a range; 0: none, or nothing is captured.
@@ -145,6 +148,8 @@ class Recorder {
   std::optional<Error> failure_;
   std::size_t validation_errors_;  // of the validation layers, before it was made
   std::uint64_t dispatches_ = 0, barriers_ = 0;
+  std::uint64_t condition_ = 0;  // address of the word that leaves dispatches out; 0: none
+  bool has_conditions_ = false;  // some dispatch had one
 };
 
 }  // namespace weft::gpu

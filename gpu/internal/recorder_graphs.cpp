@@ -50,6 +50,7 @@ Status Recorder::run(const std::shared_ptr<CommandGraph>& graph, std::uint64_t t
     return status();
   }
   if (recorded->dispatches() == 0) return {};
+  has_conditions_ |= recorded->has_conditions();
   close();
   for (std::uint64_t left = times; left > 0;) {
     WEFT_TRY(const auto commands, recorded->commands(left));

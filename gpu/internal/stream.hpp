@@ -69,6 +69,7 @@ class Stream final : public VulkanStream {
   }
   void flag_not_finite(const ConstMatrixView& x, std::uint32_t* word, std::uint32_t bits) override;
   void skip_steps(const std::uint32_t* word) override { skip_ = address(word); }
+  bool run_only_if(const float* word) override;
   void flag_all_zero(const float* x, std::size_t n, std::uint32_t* word, std::uint32_t bits) override;
   void transfer(const void* from, std::size_t bytes, void* to) override { recorder_->transfer(from, bytes, to); }
   std::uint64_t dispatches() const noexcept override { return recorder_->dispatches(); }
@@ -138,8 +139,9 @@ class Stream final : public VulkanStream {
   } last_linear_;
   ValueSources sources_;
   std::vector<PendingRope> ropes_;
-  std::uint64_t skip_ = 0;  // a word that holds optimiser steps back
-  Buffer finite_;           // a word that is_finite asks for
+  std::uint64_t skip_ = 0;       // a word that holds optimiser steps back
+  bool is_conditional_ = false;  // operations that come depend on a word
+  Buffer finite_;                // a word that is_finite asks for
 };
 
 }  // namespace weft::gpu

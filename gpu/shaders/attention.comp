@@ -9,6 +9,7 @@
 
 layout(constant_id = 1) const bool BACKWARD = false;
 layout(constant_id = 2) const uint FEATURES = 1;  // of a thread: up to 64 FEATURES elements of a head in a pass
+layout(constant_id = 3) const bool MASKED = false;
 #include "attention_operands.inc"
 #define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
@@ -16,7 +17,8 @@ shared float steps[kMostRows][64];
 
 struct Row {
   Floats q, y, dy, dq;
-  uint64_t shares, slopes;  // floats of this row's key 0
+  uint64_t shares, slopes, gaps;  // floats of this row's key 0
+  uint head, t;
   float largest, sum, mean;
 };
 
@@ -28,7 +30,8 @@ float scaled_score(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
 }
 float score_of(Call c, Keys keys, Row row, uint session, uint kv, uint j) {
   float scaled = scaled_score(c, keys, row, session, kv, j);
-  return c.score_cap == 0.0 ? scaled : mul(c.score_cap, share_of_cap(c, scaled));
+  if (c.score_cap != 0.0) scaled = mul(c.score_cap, share_of_cap(c, scaled));
+  return MASKED ? masked(c, session, row.head, row.t, j, scaled) : scaled;
 }
 
 // Weight of key j in the row's sums. The first pass also keeps the parts that others need.
@@ -38,18 +41,20 @@ float weigh(Call c, Keys keys, inout Row row, uint session, uint kv, uint j, boo
     u = share_of_cap(c, scaled);
     scaled = mul(c.score_cap, u);
   }
-  float e = exact_exp(sub(scaled, row.largest));
+  if (MASKED) scaled = masked(c, session, row.head, row.t, j, scaled);
+  float e = MASKED ? exp_of_seen(scaled, row.largest) : exact_exp(sub(scaled, row.largest));
   if (!BACKWARD) {
     if (keeps) row.sum = add(row.sum, e);
     return e;
   }
   float share = mul(e, row.sum);
   float up = score(row.dy, value_at(c, keys, session, kv, j), c.head_dim);
-  float slope = mul(mul(share, sub(up, row.mean)), flushed(c.scale));
+  float gap = mul(share, sub(up, row.mean)), slope = mul(gap, flushed(c.scale));
   if (c.score_cap != 0.0) slope = mul(slope, fused(negated(u), u, 1.0));
   if (keeps) {
     Floats(row.shares + j * 4ul).at[0] = share;
     Floats(row.slopes + j * 4ul).at[0] = slope;
+    if (MASKED && c.gaps != 0ul) Floats(row.gaps + j * 4ul).at[0] = gap;
   }
   return slope;
 }
@@ -69,6 +74,7 @@ void attend(Call c, uint job, uint first) {
   row.q = head_at(c.q, session, c.q_stride, t, c.heads, head, n);
   row.y = head_at(c.y, session, c.y_stride, t, c.heads, head, n);
   row.sum = row.mean = 0.0;
+  row.head = head, row.t = t;
   Floats statistics = row_at(c.statistics, session, c.statistics_stride);
   uint statistic = head * c.tokens + t, sums = c.heads * c.tokens;
   if (BACKWARD) {
@@ -77,6 +83,7 @@ void attend(Call c, uint job, uint first) {
     uint64_t place = (uint64_t(job) * rows + at) * c.most_keys * 4ul;
     row.shares = c.shares + place;
     row.slopes = c.slopes + place;
+    row.gaps = c.gaps + place;
     row.largest = flushed(statistics.at[statistic]);
     row.sum = divide(1.0, flushed(statistics.at[sums + statistic]));
     float mean = 0.0;
@@ -89,6 +96,7 @@ void attend(Call c, uint job, uint first) {
       if (j >= seen.x && j < seen.y) largest = larger(largest, score_of(c, keys, row, session, kv, j));
     }
     row.largest = add(fold_largest(largest), 0.0);
+    if (MASKED && row.largest == -INFINITY) row.largest = 0.0;
   }
 
   for (uint from = 0; from < n; from += 64 * FEATURES) {
@@ -114,6 +122,7 @@ void attend(Call c, uint job, uint first) {
     }
     if (!BACKWARD && from == 0) {
       row.sum = fold_lanes(row.sum);
+      if (MASKED && row.sum == 0.0) row.sum = 1.0;
       if (stores && l == 0) {
         statistics.at[statistic] = row.largest;
         statistics.at[sums + statistic] = row.sum;

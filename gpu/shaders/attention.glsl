@@ -77,6 +77,19 @@ Strided value_at(Call c, Keys keys, uint session, uint kv, uint j) {
   return Strided(at_float(c.state, session, c.state_stride, ring_value(c, kv, slot_of(c, keys, j))), 1);
 }
 
+// Scores of rows that have a mask (kernels/attention.hpp): a hidden key's, by
+// -1e30 and less, is -inf.
+uint64_t mask_at(Call c, uint head, uint t, uint j) {
+  return (uint64_t(head) * c.mask_head + uint64_t(t) * c.mask_token + uint64_t(j) * c.mask_key) * 4ul;
+}
+float masked(Call c, uint session, uint head, uint t, uint j, float score_) {
+  float number = flushed(Floats(c.mask + uint64_t(session) * c.mask_stride * 4ul + mask_at(c, head, t, j)).at[0]);
+  return number <= uintBitsToFloat(0xf149f2cau) ? -INFINITY : add(score_, number);
+}
+float exp_of_seen(float score_, float largest) {
+  return score_ == -INFINITY ? 0.0 : exact_exp(sub(score_, largest));
+}
+
 // Rule R1 over the elements of a head.
 float score(Floats q, Strided k, uint n) {
   float total = 0.0;

@@ -13,6 +13,7 @@ layout(constant_id = 1) const uint FEATURES = 1;  // of a lane: head_dim / 64, r
 layout(constant_id = 2) const uint ROTATES = 0;   // 1: pairs by halves; 2: pairs side by side
 layout(constant_id = 4) const bool APPENDS = false;
 layout(constant_id = 5) const uint ROUNDS = 1;  // whose scores the group keeps; 0: they are kept in memory
+layout(constant_id = 6) const bool MASKED = false;
 #include "attention_operands.inc"
 #define WEFT_OPERANDS WEFT_CALL_OPERANDS
 #include "operands.glsl"
@@ -138,6 +139,7 @@ void attend(Call c, uint job, uint at, uint64_t kept) {
     float score_ = 0.0;
     if (j >= seen.x && j < seen.y) {
       score_ = score_of(c, keys, session, kv, j);
+      if (MASKED) score_ = masked(c, session, head, t, j, score_);
       if (score_ > largest) largest = score_;
     }
     if (ROUNDS != 0)
@@ -146,6 +148,7 @@ void attend(Call c, uint job, uint at, uint64_t kept) {
       Floats(kept).at[round * gl_WorkGroupSize.x + id] = score_;
   }
   largest = add(largest_of_all(largest), 0.0);
+  if (MASKED && largest == -INFINITY) largest = 0.0;
 
   float total[FEATURES], sum_of_lane = 0.0;
   for (uint f = 0; f < FEATURES; ++f) total[f] = 0.0;
@@ -154,7 +157,8 @@ void attend(Call c, uint job, uint at, uint64_t kept) {
     float step_ = 0.0;
     if (j >= seen.x && j < seen.y) {
       uint place = round * gl_WorkGroupSize.x + id;
-      step_ = exact_exp(sub(ROUNDS != 0 ? scores[place] : Floats(kept).at[place], largest));
+      float score_ = ROUNDS != 0 ? scores[place] : Floats(kept).at[place];
+      step_ = MASKED ? exp_of_seen(score_, largest) : exact_exp(sub(score_, largest));
     }
     barrier();
     steps[id] = step_;
@@ -182,6 +186,7 @@ void attend(Call c, uint job, uint at, uint64_t kept) {
   }
   barrier();
   float sum = steps[0];
+  if (MASKED && sum == 0.0) sum = 1.0;
   if (id == 0) {
     Floats statistics = row_at(c.statistics, session, c.statistics_stride);
     statistics.at[head * c.tokens + t] = largest;

@@ -153,6 +153,12 @@ void attention_end(const AttentionShape& shape, const AttentionOperands& operand
   }
 }
 
+std::size_t attention_mask_size(const AttentionShape& shape) noexcept {
+  if (!shape.has_mask()) return 0;
+  const AttentionMask& mask = shape.mask;
+  return 1 + (shape.heads - 1) * mask.head + (shape.tokens - 1) * (mask.token + mask.key);
+}
+
 std::size_t attention_statistics_size(const AttentionShape& shape) noexcept { return 2 * shape.heads * shape.tokens; }
 
 }  // namespace weft::kernels

@@ -27,8 +27,9 @@ struct AttentionExtents {
       : queries(matrix(rows, shape.tokens * shape.heads * shape.head_dim)),
         keys(matrix(rows, shape.tokens * shape.kv_heads * shape.head_dim)),
         states(matrix(rows, attention_state_size(shape))),
-        statistics(matrix(rows, attention_statistics_size(shape))) {}
-  Extent queries, keys, states, statistics;
+        statistics(matrix(rows, attention_statistics_size(shape))),
+        masks(matrix(rows, attention_mask_size(shape))) {}
+  Extent queries, keys, states, statistics, masks;
 };
 
 /// y = softmax(scale q k^T) v of every head, over the keys that each token sees; next_state has learned the call's.
@@ -45,6 +46,7 @@ struct Attention {
     visit.read(op.from.k, e.keys);
     visit.read(op.from.v, e.keys);
     visit.read_if(op.shape.context, op.from.state, e.states);
+    visit.read_if(op.shape.has_mask(), op.from.mask, e.masks);
     visit.write(op.y, e.queries);
     visit.write(op.statistics, e.statistics);
     if (op.shape.context)
@@ -70,6 +72,7 @@ struct AttentionBackward {
     visit.read(op.from.k, e.keys);
     visit.read(op.from.v, e.keys);
     visit.read_if(op.shape.context, op.from.state, e.states);
+    visit.read_if(op.shape.has_mask(), op.from.mask, e.masks);
     visit.read(op.y, e.queries);
     visit.read(op.statistics, e.statistics);
     visit.read(op.gradients.dy, e.queries);
@@ -81,6 +84,10 @@ struct AttentionBackward {
       visit.write(op.gradients.dstate, e.states);
     else
       visit.unused(op.gradients.dstate, e.states);
+    if (op.shape.has_mask())
+      visit.update(op.gradients.dmask, e.masks);
+    else
+      visit.unused(op.gradients.dmask, e.masks);
     visit.workspace(op.workspace);
   }
   Work work() const noexcept { return by_rows(y.rows, 3 * attention_cost(shape, y.rows)); }

@@ -38,6 +38,18 @@ using detail::Ring;
 using detail::round_up;
 using detail::Strided;
 
+/// Start of a mask's numbers of one query, which stand shape.mask.key apart.
+inline const float* mask_of(const AttentionShape& shape, const float* mask, std::size_t head,
+                            std::size_t token) noexcept {
+  return mask + head * shape.mask.head + token * shape.mask.token;
+}
+/// Of a row with a mask: the largest score that exponentials are taken from, and the sum that divides. No key is seen:
+/// the weights are 0.
+inline float largest_seen(float largest) noexcept {
+  return largest == -std::numeric_limits<float>::infinity() ? 0.0f : largest;
+}
+inline float sum_of_seen(float sum) noexcept { return sum == 0.0f ? 1.0f : sum; }
+
 /// Keys and values of one kv head of a session, wherever they stand.
 struct HeadKeys {
   HeadKeys(const AttentionShape& shape, const Keys& all, const float* k, const float* v, const float* state,
@@ -65,6 +77,10 @@ struct HeadKeys {
 };
 
 #if WEFT_ISA_IS_SCALAR
+
+inline float masked(float score, float mask) noexcept {
+  return mask <= kHiddenScore ? -std::numeric_limits<float>::infinity() : score + mask;
+}
 
 // Rule R1 over the elements of a head.
 inline float score(const float* q, Strided k, std::size_t n) noexcept {
@@ -342,14 +358,14 @@ struct RowScores {
         step(rows * kChunk),
         lo(tile.lo / kPanelWidth * kPanelWidth),
         hi(round_up(tile.hi, kPanelWidth)) {}
-  /// Calls visit(place, i) for each vector of the panels that anyone sees: vector i of its chunk.
+  /// Calls visit(place, i, key) for each vector of the panels that anyone sees: vector i of its chunk, from `key` on.
   template <class Visit>
   HWY_INLINE void each(const Visit& visit) const {
     float* at = first;
     for (std::size_t j = lo / kChunk * kChunk; j < hi; j += kChunk, at += step) {
       const std::size_t begin = lo > j ? lo - j : 0, end = std::min(hi - j, kChunk);
       WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) {
-        if (i * kVectorLanes >= begin && i * kVectorLanes < end) visit(at + i * kVectorLanes, i);
+        if (i * kVectorLanes >= begin && i * kVectorLanes < end) visit(at + i * kVectorLanes, i, j + i * kVectorLanes);
       }
     }
   }
@@ -386,8 +402,51 @@ HWY_INLINE void cap_scores(const RowScores& row, const AttentionShape& shape) {
   const FloatTag d;
   const FloatVec cap = hn::Set(d, shape.score_cap);
   const float inverse = 1.0f / shape.score_cap;
-  row.each([&](float* at, std::size_t)
+  row.each([&](float* at, std::size_t, std::size_t)
                HWY_ATTR { hn::StoreU(hn::Mul(cap, capped_shares(hn::LoadU(d, at), shape.scale, inverse)), d, at); });
+}
+
+/// A session's mask, a query at a time.
+class MaskRows {
+ public:
+  /// `memory` [keys up to whole chunks]
+  MaskRows(const AttentionShape& shape, const float* mask, float* memory) noexcept
+      : shape_(shape), mask_(mask), memory_(memory) {
+    if (!mask) return;
+    std::fill(memory + shape.tokens, memory + detail::most_keys(shape), 0.0f);
+    if (is_shared()) pack(mask);
+  }
+  bool are_there() const noexcept { return mask_ != nullptr; }
+  /// Numbers of all keys side by side, until the next call.
+  const float* of(std::size_t head, std::size_t token) const noexcept {
+    if (!is_shared()) pack(mask_of(shape_, mask_, head, token));
+    return memory_;
+  }
+
+ private:
+  bool is_shared() const noexcept { return shape_.mask.head == 0 && shape_.mask.token == 0; }
+  void pack(const float* from) const noexcept {
+    if (shape_.mask.key == 1)
+      copy_row(from, shape_.tokens, memory_);
+    else
+      for (std::size_t j = 0; j < shape_.tokens; ++j) memory_[j] = from[j * shape_.mask.key];
+  }
+  const AttentionShape& shape_;
+  const float* mask_;
+  float* memory_;
+};
+
+HWY_INLINE FloatVec Masked(FloatVec score, FloatVec mask) {
+  const FloatTag d;
+  return hn::IfThenElse(hn::Le(mask, hn::Set(d, kHiddenScore)), hn::Set(d, -std::numeric_limits<float>::infinity()),
+                        hn::Add(score, mask));
+}
+/// Raw scores times `scale` get their mask.
+HWY_INLINE void mask_scores(const RowScores& row, float scale, const float* mask) {
+  const FloatTag d;
+  const FloatVec by = hn::Set(d, scale);
+  row.each([&](float* at, std::size_t, std::size_t key)
+               HWY_ATTR { hn::StoreU(Masked(hn::Mul(hn::LoadU(d, at), by), hn::LoadU(d, mask + key)), d, at); });
 }
 
 /// The largest scaled score; -inf takes the place of those that the row does not see. Scaling keeps order, so the
@@ -398,7 +457,7 @@ HWY_INLINE float largest_of(const RowScores& row, Range seen, float scale) {
   FloatVec lane[kLaneVectors];
   WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] =
       hn::Set(d, -std::numeric_limits<float>::infinity());
-  row.each([&](const float* at, std::size_t i) HWY_ATTR { lane[i] = Larger(hn::LoadU(d, at), lane[i]); });
+  row.each([&](const float* at, std::size_t i, std::size_t) HWY_ATTR { lane[i] = Larger(hn::LoadU(d, at), lane[i]); });
   for (std::size_t half = kLaneVectors / 2; half != 0; half /= 2)
     for (std::size_t i = 0; i < half; ++i) lane[i] = Larger(lane[i + half], lane[i]);
   return hn::GetLane(hn::Add(hn::Mul(hn::MaxOfLanes(d, lane[0]), hn::Set(d, scale)), hn::Zero(d)));
@@ -411,7 +470,7 @@ HWY_INLINE float exponentials_of(const RowScores& row, float scale, float larges
   const FloatVec by = hn::Set(d, scale), top = hn::Set(d, largest);
   FloatVec lane[kLaneVectors];
   WEFT_UNROLL for (std::size_t i = 0; i < kLaneVectors; ++i) lane[i] = hn::Zero(d);
-  row.each([&](float* at, std::size_t i) HWY_ATTR {
+  row.each([&](float* at, std::size_t i, std::size_t) HWY_ATTR {
     const FloatVec e = formulas::exact_exp(hn::Sub(hn::Mul(hn::LoadU(d, at), by), top));
     hn::StoreU(e, d, at);
     lane[i] = hn::Add(lane[i], e);

@@ -31,6 +31,7 @@ class GraphRecorder final : public kernels::OpStream {
   void track_host(std::vector<gpu::MemoryAccess>* to) noexcept;
   /// Says what a layer whose accesses cannot be tracked might touch. @pre track_host
   void touch(std::initializer_list<kernels::ConstMatrixView> read, std::initializer_list<kernels::MatrixView> written);
+  bool run_only_if(const float* word) override { return to_.run_only_if(word ? to_device(word) : nullptr); }
   /// Records one operation with its operands on the device.
   template <class Op>
   kernels::ops::Answer<Op> accept(const Op& op);

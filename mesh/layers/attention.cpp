@@ -36,6 +36,7 @@ struct Settings {
   QkNorm norm = QkNorm::none;
   bool has_out_norm = false;
   float epsilon = 1e-5f, out_epsilon = 1e-5f;
+  std::size_t features = 0;  // of a token, those of its mask left out
   std::size_t query_width() const noexcept { return shape.heads * shape.head_dim; }
   std::size_t key_width() const noexcept { return shape.kv_heads * shape.head_dim; }
 };
@@ -96,7 +97,7 @@ class Attention final : public Layer, public TokenwiseState {
   }
   double multiply_adds() const noexcept override {
     const auto tokens = static_cast<double>(shape_.tokens), width = static_cast<double>(settings_.query_width());
-    const double d = static_cast<double>(in()) / tokens, out = static_cast<double>(out_shape().back());
+    const double d = static_cast<double>(settings_.features), out = static_cast<double>(out_shape().back());
     double seen = shape_.causal ? (tokens + 1) / 2 : tokens;
     if (shape_.context) seen = static_cast<double>(shape_.context);
     if (shape_.window) seen = std::min(seen, static_cast<double>(shape_.window) * (shape_.causal ? 1 : 2));
@@ -118,8 +119,12 @@ class Attention final : public Layer, public TokenwiseState {
       stream.rope({rope_, shape_.tokens, q, args.state, false, q, args.workspace});
       stream.rope({rope_, shape_.tokens, k, args.state, false, k, args.workspace});
     }
-    stream.attention(
-        {shape_, {q, k, v, args.state}, y, part(args.cache, kStatistics), args.next_state, args.workspace});
+    stream.attention({shape_,
+                      {q, k, v, args.state, mask_of(args.x)},
+                      y,
+                      part(args.cache, kStatistics),
+                      args.next_state,
+                      args.workspace});
     if (settings_.has_out_norm) {
       const MatrixView to = part(args.cache, kNormedY), numbers = part(args.cache, kYStatistics);
       for (std::size_t b = 0; b < y.rows; ++b)
@@ -148,12 +153,13 @@ class Attention final : public Layer, public TokenwiseState {
         stream.rms_norm_backward({tokens_of(y, b), args.weights.vector(out_gain()), numbers.row(b), tokens_of(dy, b),
                                   tokens_of(dy, b), dgain});
     }
-    stream.attention_backward({shape_,
-                               {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state},
-                               y,
-                               part(args.cache, kStatistics),
-                               {dy, args.dnext_state, dq, dk, dv, args.dstate},
-                               args.workspace});
+    stream.attention_backward(
+        {shape_,
+         {part(args.cache, kQ), part(args.cache, kK), part(args.cache, kV), args.state, mask_of(args.x)},
+         y,
+         part(args.cache, kStatistics),
+         {dy, args.dnext_state, dq, dk, dv, args.dstate, mask_of(args.dx)},
+         args.workspace});
     if (settings_.has_rope) {
       stream.rope({rope_, tokens, dq, args.state, true, dq, args.workspace});
       stream.rope({rope_, tokens, dk, args.state, true, dk, args.workspace});
@@ -167,10 +173,10 @@ class Attention final : public Layer, public TokenwiseState {
     add_gradients(stream, args, kValue, dv, args.x);
     if (!args.dx.data) return;
     send_back(stream, args.weights, kQuery, dq, args.dx);
-    send_back(stream, args.weights, kKey, dk, through);
-    stream.binary({kernels::BinaryOp::add, args.dx, through, args.dx});
-    send_back(stream, args.weights, kValue, dv, through);
-    stream.binary({kernels::BinaryOp::add, args.dx, through, args.dx});
+    for (const auto& [i, d] : {std::pair(kKey, dk), std::pair(kValue, dv)}) {
+      send_back(stream, args.weights, i, d, through);
+      add_to(stream, through, args.dx);
+    }
   }
 
  private:
@@ -233,6 +239,18 @@ class Attention final : public Layer, public TokenwiseState {
     return {rows.row(b), shape_.tokens, settings_.query_width(), settings_.query_width()};
   }
 
+  /// Columns that projection i takes of tokens: of the layer's input, the values without the mask.
+  template <class View>
+  View operand(std::size_t i, const View& tokens) const noexcept {
+    return i == kOutput ? tokens : columns(tokens, 0, settings_.features);
+  }
+  /// The mask's numbers in an input, or in its errors.
+  template <class View>
+  View mask_of(const View& x) const noexcept {
+    if (!shape_.has_mask() || !x.data) return {};
+    return columns(x, settings_.features, kernels::attention_mask_size(shape_));
+  }
+
   /// The bias of matrix i: its place among the parameters, or 0.
   std::size_t bias(std::size_t i) const noexcept {
     if (i != kOutput) return settings_.has_bias ? kProjections + i : 0;
@@ -242,21 +260,39 @@ class Attention final : public Layer, public TokenwiseState {
                const MatrixView& y) const {
     tokens_.each(
         [&](const auto& own) {
-          stream.linear(
-              {weights.matrix(i), bias(i) ? weights.vector(bias(i)) : nullptr, own(x), Activation::linear, {}, own(y)});
+          stream.linear({weights.matrix(i),
+                         bias(i) ? weights.vector(bias(i)) : nullptr,
+                         operand(i, own(x)),
+                         Activation::linear,
+                         {},
+                         own(y)});
         },
         x, y);
   }
   void send_back(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstMatrixView& d,
                  const MatrixView& dx) const {
-    tokens_.each([&](const auto& own) { stream.linear_transposed({weights.matrix(i), own(d), own(dx)}); }, d, dx);
+    tokens_.each(
+        [&](const auto& own) {
+          stream.linear_transposed({weights.matrix(i), own(d), operand(i, own(dx))});
+        },
+        d, dx);
+  }
+  /// Adds a projection's errors of the input to those of others, the mask's columns left out.
+  void add_to(kernels::OpStream& stream, const MatrixView& more, const MatrixView& dx) const {
+    if (!shape_.has_mask()) return stream.binary({kernels::BinaryOp::add, dx, more, dx});
+    tokens_.each(
+        [&](const auto& own) {
+          const MatrixView to = operand(kValue, own(dx));
+          stream.binary({kernels::BinaryOp::add, to, operand(kValue, own(more)), to});
+        },
+        dx, more);
   }
   void add_gradients(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstMatrixView& d,
                      const ConstMatrixView& x) const {
     if (!args.gradients.data) return;
     tokens_.each(
         [&](const auto& own) {
-          const ConstMatrixView errors = own(d), inputs = own(x);
+          const ConstMatrixView errors = own(d), inputs = operand(i, own(x));
           stream.outer_accumulate({errors, inputs, {args.gradients[i], errors.cols, inputs.cols}});
           if (bias(i)) stream.column_accumulate({errors, args.gradients[bias(i)]});
         },
@@ -344,6 +380,10 @@ Status read_sight(OptionReader& options, Settings& settings) {
     return refused(
         options, "window",
         std::to_string(shape.window) + " tokens are more than the context of " + std::to_string(shape.context));
+  if (shape.context && shape.has_mask())
+    return refused(options, "mask",
+                   "it has no numbers of the keys of earlier ticks that a context of " + std::to_string(shape.context) +
+                       " tokens remembers; leave one of the two away");
   WEFT_TRY(shape.causal, options.boolean("causal", shape.context != 0));
   if (kernels::attention_state_size(shape) > kMostState)
     return refused(options, "context",
@@ -351,6 +391,26 @@ Status read_sight(OptionReader& options, Settings& settings) {
                        std::to_string(kMostState) + " numbers");
   if (shape.context && !shape.causal)
     return refused(options, "causal", "a context remembers what came before; with it no token sees a later one");
+  return {};
+}
+
+/// Columns of the input that are a mask, and where its numbers stand. @pre tokens and heads are known
+Status read_mask(std::size_t width, OptionReader& options, Settings& settings) {
+  kernels::AttentionShape& shape = settings.shape;
+  settings.features = width;
+  WEFT_TRY(const std::string kind, options.text("mask"));
+  if (kind == "none") return {};
+  WEFT_TRY(shape.heads, options.integer("heads"));
+  const std::size_t columns = kind == "keys" ? 1 : kind == "scores" ? shape.tokens : shape.heads * shape.tokens;
+  if (columns >= width)
+    return refused(options, "mask",
+                   kind + " are the last " + std::to_string(columns) + " of " + std::to_string(width) +
+                       " input columns, which leaves no values; name both in 'from': [values, mask]");
+  settings.features = width - columns;
+  if (kind == "keys")
+    shape.mask = {0, 0, width};
+  else
+    shape.mask = {kind == "heads" ? shape.tokens : 0, width, 1};
   return {};
 }
 
@@ -447,7 +507,7 @@ LayerDeclaration declare_attention() {
   return {
       "in | tokens, in",
       "out | tokens, out",
-      {option::out(option::computed("the input's width"), "values", "width of the output"),
+      {option::out(option::computed("the input's width, without a mask"), "values", "width of the output"),
        option::whole("heads", 1, 1, 65536, "-", "query heads"),
        option::whole("kv_heads", option::computed("heads"), 1, 65536, "-", "key and value heads; divides heads"),
        option::whole("head_dim", 0, 0, 65536, "values", "width of a head; 0: the input's width / heads"),
@@ -457,6 +517,9 @@ LayerDeclaration declare_attention() {
        option::flag("causal", option::computed("whether there is a context"),
                     "whether a token does not see later ones; a context wants true"),
        option::whole("window", 0, 0, 16777216, "tokens", "how far a token sees, itself counted; 0: without bound"),
+       option::choice("mask", "none", {"none", "keys", "scores", "heads"},
+                      "the input's last columns, added to the scores, -1e30 hides: one a token as a key; `tokens` a "
+                      "token, one for each key; these of each head"),
        option::choice("rope", "none", {"none", "half", "interleaved"},
                       "turns q and k by their positions: i with i + head_dim/2, or 2i with 2i + 1"),
        option::only_with("rope=half|interleaved",
@@ -493,10 +556,11 @@ Result<std::unique_ptr<Layer>> make_attention(const Shape& in, std::size_t out, 
   if (in.size() > 2)
     return fail(Errc::shape_mismatch,
                 options.object() + ": attention takes [features] or [tokens, features], not " + weft::to_string(in));
-  const std::size_t width = in.back();
-  if (out == 0) out = width;
   Settings settings;
   settings.shape.tokens = in.size() == 2 ? in.front() : 1;
+  WEFT_CHECK(read_mask(in.back(), options, settings));
+  const std::size_t width = settings.features;
+  if (out == 0) out = width;
   WEFT_CHECK(read_heads(width, options, settings));
   WEFT_CHECK(read_sight(options, settings));
   WEFT_CHECK(read_rope(options, settings));

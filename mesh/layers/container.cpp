@@ -276,6 +276,9 @@ void Container::place_values() {
   split_ = take(scratch_size_, widest_x);
   gate_ = take(scratch_size_, widest_gate);
   inner_scratch_ = take(scratch_size_, widest_scratch);
+  const bool may_choose = std::any_of(places_.begin(), places_.end(), [](const Place& p) { return p.expert >= 0; });
+  chosen_ = take(cache_size_, may_choose ? mixture_.experts : 0);
+  chosen_then_ = take(scratch_size_, may_choose ? mixture_.experts : 0);
 
   std::vector<bool> is_sent(steps_.size() + 1, false);
   for (std::size_t i = steps_.size(); i-- > 0;)
@@ -472,7 +475,30 @@ ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,
 }
 
 void Container::forward(kernels::OpStream& stream, const ForwardArgs& args) const {
-  for (const std::size_t i : order_) forward_step(stream, args, i);
+  for (const std::size_t i : order_) {
+    forward_step(stream, args, i);
+    if (i == mixture_.gate && may_skip(stream, args.x.rows)) mark_chosen(stream, args.cache, part(args.cache, chosen_));
+  }
+}
+
+bool Container::may_skip(const kernels::OpStream& stream, std::size_t rows) const noexcept {
+  constexpr std::size_t kMany = 4;  // choices an expert, of which one in 50 meets with none
+  if (chosen_.width == 0 || stream.computes_at_once()) return false;
+  const std::size_t tokens = steps_[mixture_.gate].layer->out() / mixture_.experts;
+  return rows * tokens * mixture_.top_k <= kMany * mixture_.experts;
+}
+
+void Container::mark_chosen(kernels::OpStream& stream, const ConstMatrixView& cache, const MatrixView& words) const {
+  const ConstMatrixView shares = part(cache, places_[mixture_.gate].y);
+  const std::size_t experts = mixture_.experts, tokens = shares.cols / experts;
+  stream.fill({0.0f, rows(words, 0, 1)});
+  // Sums of shares, which are never negative. By rows or by tokens, whichever are fewer.
+  if (shares.rows <= tokens)
+    for (std::size_t b = 0; b < shares.rows; ++b)
+      stream.column_accumulate({{shares.row(b), tokens, experts, experts}, words.data});
+  else
+    for (std::size_t t = 0; t < tokens; ++t)
+      stream.column_accumulate({{shares.data + t * experts, shares.rows, experts, shares.stride}, words.data});
 }
 
 void Container::forward_step(kernels::OpStream& stream, const ForwardArgs& args, std::size_t i) const {
@@ -489,7 +515,17 @@ void Container::forward_step(kernels::OpStream& stream, const ForwardArgs& args,
   own.cache = part(args.cache, place.cache);
   own.state = part(args.state, place.state);
   own.next_state = part(args.next_state, place.state);
-  if (!leaves_out(i, stream)) return steps_[i].layer->forward(stream, own);
+  if (!leaves_out(i, stream)) {
+    const bool is_optional = place.expert >= 0 && may_skip(stream, args.x.rows);
+    // A skipped expert leaves zeros: rows of passes that skipped it are learned from beside rows of others.
+    if (is_optional)
+      for (const MatrixView& left : {own.y, own.z, own.cache})
+        if (left.data) stream.fill({0.0f, left});
+    const bool depends = is_optional && stream.run_only_if(part(args.cache, chosen_).data + place.expert);
+    steps_[i].layer->forward(stream, own);
+    if (depends) stream.run_only_if(nullptr);
+    return;
+  }
   each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
     ForwardArgs some = own;
     some.x = rows(own.x, first, count);
@@ -519,6 +555,9 @@ void Container::each_run(std::size_t i, const ConstMatrixView& cache, const Visi
 }
 
 void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) const {
+  const MatrixView chosen = part(args.scratch, chosen_then_);
+  const bool may_skip_experts = may_skip(stream, args.dy.rows);
+  if (may_skip_experts) mark_chosen(stream, args.cache, chosen);
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const Step& step = steps_[i];
     const Place& place = places_[i];
@@ -545,8 +584,13 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
       own.dx = part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
     else if (is_wanted)
       own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
-    if (!leaves_out(i, stream) || (own.gradients.data && own.gradients.rows)) {
+    const bool takes_rows = own.gradients.data && own.gradients.rows;
+    if (!leaves_out(i, stream) || takes_rows) {
+      const bool is_optional = place.expert >= 0 && may_skip_experts && !takes_rows;
+      if (is_optional && own.dx.data) stream.fill({0.0f, own.dx});
+      const bool depends = is_optional && stream.run_only_if(chosen.data + place.expert);
       step.layer->backward(stream, own);
+      if (depends) stream.run_only_if(nullptr);
     } else {
       each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
         BackwardArgs some = own;

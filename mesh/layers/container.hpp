@@ -164,6 +164,12 @@ class Container : public Layer, public TokenwiseState {
   /// Calls visit(first, count, is_chosen) for rows that follow each other, of which an expert is chosen or is not.
   template <class Visit>
   void each_run(std::size_t step, const kernels::ConstMatrixView& cache, const Visit& visit) const;
+  /// Words of experts, 0 of those that no row chose, as operations of a stream that does not compute at once.
+  void mark_chosen(kernels::OpStream& stream, const kernels::ConstMatrixView& cache,
+                   const kernels::MatrixView& words) const;
+  /// True where a stream that does not compute at once may leave experts out: of so few rows that some may be chosen by
+  /// none.
+  bool may_skip(const kernels::OpStream& stream, std::size_t rows) const noexcept;
   bool leaves_out(std::size_t step, const kernels::OpStream& stream) const noexcept {
     return places_[step].expert >= 0 && stream.computes_at_once();
   }
@@ -179,6 +185,7 @@ class Container : public Layer, public TokenwiseState {
   Mixture mixture_;
   std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, vocabulary_size_ = 0;
   Columns dx_, split_, gate_, inner_scratch_;  // in scratch
+  Columns chosen_, chosen_then_;               // of the first row: mark_chosen in the cache; in scratch, of backward
 };
 
 }  // namespace weft::mesh

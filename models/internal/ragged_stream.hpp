@@ -34,6 +34,7 @@ class RaggedStream final : public kernels::OpStream {
   /// Runs one operation.
   template <class Op>
   kernels::ops::Answer<Op> accept(const Op& op);
+  bool computes_at_once() const noexcept override { return to_.computes_at_once(); }
   float* workspace_of(float* workspace) const noexcept override { return to_.workspace_of(workspace); }
 
  private:

@@ -206,12 +206,12 @@ TEST(Doctor, TellsEachDevicesLimitsFeaturesAndProof) {
       expect_told(device[key].get<std::string>());
     }
     const Json& features = device["features"];
-    for (const char* key : {"float64", "float16", "int16", "int8", "dot_product", "matrix_units", "memory_budget",
-                            "flush_control", "special_values_control"}) {
+    for (const char* key : {"float64", "float16", "int16", "int8", "dot_product", "matrix_units",
+                            "conditional_dispatches", "memory_budget", "flush_control", "special_values_control"}) {
       ASSERT_TRUE(features[key].is_boolean()) << key << " of " << features;
       if (features[key] == true) expect_told(std::string(" ") + key);
     }
-    EXPECT_EQ(features.size(), 9u);
+    EXPECT_EQ(features.size(), 10u);
     if (!device["missing"].is_null()) {
       EXPECT_TRUE(device["self_test"].is_null());
       expect_told("not usable: lacks " + device["missing"].get<std::string>());

@@ -44,19 +44,20 @@ TEST(StreamChain, StatesGoFromTickToTick) {
 
 // More probabilities than are kept at once: kv heads and sessions go in several rounds.
 TEST(StreamChain, BackwardGoesInRoundsWhereMuchIsKept) {
-  const AttentionShape far{2400, 3, 3,    2,
-                           0,    3, true, 0.3f};  // 2400 rows of 2496 keys: three heads need more than 64 MiB
+  // 2400 rows of 2496 keys: three heads, which share a mask, need more than 64 MiB.
+  const AttentionShape far{2400, 3, 3, 2, 0, 3, true, 0.3f, 0, {0, 0, 1}};
   const std::size_t width = far.tokens * 3 * 2;
   Operands o(62, false);
   const auto row = [&] { return o.matrix(1, width); };
   const MatrixView q = row(), k = row(), v = row(), dy = row(), y = row(), dq = row(), dk = row(), dv = row(),
-                   statistics = o.matrix(1, attention_statistics_size(far));
+                   statistics = o.matrix(1, attention_statistics_size(far)), mask = o.matrix(1, far.tokens),
+                   dmask = o.matrix(1, far.tokens);
   float* const workspace = o.workspace(kernels::attention_workspace_size(far));
   expect_cpus_bits(o.chain("rounds", [=](OpStream& stream, const At& at) {
-    const kernels::AttentionOperands operands{at(q), at(k), at(v), {}};
+    const kernels::AttentionOperands operands{at(q), at(k), at(v), {}, at(mask)};
     stream.attention({far, operands, at(y), at(statistics), {}, at(workspace)});
     stream.attention_backward(
-        {far, operands, at(y), at(statistics), {at(dy), {}, at(dq), at(dk), at(dv), {}}, at(workspace)});
+        {far, operands, at(y), at(statistics), {at(dy), {}, at(dq), at(dk), at(dv), {}, at(dmask)}, at(workspace)});
   }));
 }
 

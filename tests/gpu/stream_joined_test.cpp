@@ -239,5 +239,53 @@ TEST(StreamJoined, WhatNobodyReadsIsLeftOut) {
   EXPECT_EQ(from_device(**stream, unread), ones);
 }
 
+// Operations behind a word leave all as it is where that is 0 when they run, also where an operation before them, of
+// the same command graph, made it 0; those behind the part run in any case.
+TEST(StreamJoined, WhatDependsOnAWordIsLeftOut) {
+  if (!device().info().conditional_dispatches) GTEST_SKIP() << "the device has no conditional dispatches";
+  constexpr std::size_t kCount = 300;
+  for (const bool is_graph : {false, true})
+    for (const float before : {0.0f, 1.0f})
+      for (const float factor : {0.0f, 1.0f}) {
+        auto stream = device().make_stream();
+        ASSERT_TRUE(stream) << stream.error().text();
+        const std::vector<float> ones(kCount, 1.0f);
+        const Buffer first = on_device(**stream, ones), second = on_device(**stream, ones),
+                     word = on_device(**stream, std::vector<float>(2, before));
+        const MatrixView x{first.data(), 1, kCount, kCount}, y{second.data(), 1, kCount, kCount},
+            made{word.data(), 1, 1, 1};
+        if (is_graph) {
+          ASSERT_TRUE((*stream)->begin_capture());
+        }
+        (*stream)->scale({factor, made, made});
+        EXPECT_TRUE((*stream)->run_only_if(word.data()));
+        EXPECT_FALSE((*stream)->run_only_if(word.data<float>() + 1)) << "one within the other";
+        (*stream)->scale({2.0f, x, x});
+        (*stream)->scale({3.0f, x, y});
+        EXPECT_TRUE((*stream)->run_only_if(nullptr));
+        (*stream)->scale({5.0f, y, y});
+        if (is_graph) {
+          const auto graph = (*stream)->end_capture();
+          ASSERT_TRUE(graph) << graph.error().text();
+          ASSERT_TRUE((*stream)->run(*graph));
+        }
+        const bool runs = before * factor != 0.0f;
+        EXPECT_EQ(from_device(**stream, first), std::vector<float>(kCount, runs ? 2.0f : 1.0f));
+        EXPECT_EQ(from_device(**stream, second), std::vector<float>(kCount, runs ? 30.0f : 5.0f));
+      }
+}
+
+TEST(StreamJoined, ADeviceWithoutConditionsSaysSo) {
+  DeviceOptions options;
+  options.cache_folder = "-";
+  options.without_conditional_dispatches = true;
+  const auto plain = Device::open(selector(), options);
+  ASSERT_TRUE(plain) << plain.error().text();
+  auto stream = (*plain)->make_stream();
+  ASSERT_TRUE(stream) << stream.error().text();
+  const float word = 0;
+  EXPECT_FALSE((*stream)->run_only_if(&word));
+}
+
 }  // namespace
 }  // namespace weft::gpu::stream_joined_test

@@ -193,7 +193,10 @@ void avg_pool_backward(Table& t) {
 static std::string text(const AttentionShape& s) {
   return ", " + std::to_string(s.tokens) + " tokens, heads " + std::to_string(s.heads) + "/" +
          std::to_string(s.kv_heads) + " of " + std::to_string(s.head_dim) + ", context " + std::to_string(s.context) +
-         ", window " + std::to_string(s.window) + (s.causal ? ", causal" : "");
+         ", window " + std::to_string(s.window) + (s.causal ? ", causal" : "") +
+         (s.has_mask() ? ", mask " + std::to_string(s.mask.head) + "/" + std::to_string(s.mask.token) + "/" +
+                             std::to_string(s.mask.key)
+                       : "");
 }
 /// Operands that both directions read, and the results of forward.
 struct Attended {
@@ -206,9 +209,21 @@ struct Attended {
       const std::uint64_t at = position + 3 * b;
       state.row(b)[0] = static_cast<float>(at & 0xffffffu), state.row(b)[1] = static_cast<float>(at >> 24);
     }
-    from = {rows(o, width), rows(o, keys), rows(o, keys), state};
+    from = {rows(o, width), rows(o, keys), rows(o, keys), state, mask(o, s)};
     y = rows(o, width), statistics = rows(o, attention_statistics_size(s)), next = rows(o, s.context ? size : 0);
     workspace = o.workspace(attention_workspace_size(s));
+  }
+  /// Numbers, of which some hide their keys; the first key, and what a token of its own numbers sees, are hidden whole.
+  static MatrixView mask(Operands& o, const AttentionShape& s) {
+    const MatrixView all = rows(o, attention_mask_size(s));
+    for (std::size_t b = 0; b < all.rows; ++b)
+      for (std::size_t head = 0; head < s.heads; ++head)
+        for (std::size_t t = 0; t < s.tokens; ++t)
+          for (std::size_t j = 0; j < s.tokens; ++j)
+            if (j == 0 || (s.mask.token != 0 && t == 1) || (b + 3 * j) % 4 == 0)
+              all.row(b)[head * s.mask.head + t * s.mask.token + j * s.mask.key] =
+                  j % 2 ? -1e30f : -std::numeric_limits<float>::infinity();
+    return all;
   }
   static MatrixView rows(Operands& o, std::size_t width) { return width ? o.matrix(2, width) : MatrixView(); }
 
@@ -221,20 +236,34 @@ struct Attended {
 template <class Make>
 void attend(Table& t, const Make& make, std::optional<std::size_t> first = std::nullopt) {
   std::size_t turn = first.value_or(0);
-  std::vector<AttentionShape> all = {
-      {1, 1, 1, 1, 0, 0, false, 1.0f},       {7, 2, 1, 5, 0, 0, false, 0.5f},        {9, 3, 3, 16, 0, 0, true, 0.25f},
-      {70, 2, 2, 20, 0, 0, true, 0.3f},      {67, 4, 2, 8, 0, 9, false, 0.7f},       {40, 2, 1, 70, 0, 5, true, 0.1f},
-      {1, 4, 2, 12, 20, 0, true, 0.3f},      {5, 4, 4, 33, 70, 0, true, 0.2f},       {3, 6, 2, 24, 33, 10, true, 0.3f},
-      {40, 2, 1, 18, 16, 0, true, 0.3f},     {2, 1, 1, 300, 8, 0, true, 0.05f},      {6, 3, 1, 4, 130, 0, true, 1.0f},
-      {9, 2, 1, 20, 0, 4, true, 0.3f, 2.5f}, {3, 4, 2, 16, 40, 0, true, 0.3f, 0.75f}};
+  std::vector<AttentionShape> all = {{1, 1, 1, 1, 0, 0, false, 1.0f},
+                                     {7, 2, 1, 5, 0, 0, false, 0.5f},
+                                     {9, 3, 3, 16, 0, 0, true, 0.25f},
+                                     {70, 2, 2, 20, 0, 0, true, 0.3f},
+                                     {67, 4, 2, 8, 0, 9, false, 0.7f},
+                                     {40, 2, 1, 70, 0, 5, true, 0.1f},
+                                     {1, 4, 2, 12, 20, 0, true, 0.3f},
+                                     {5, 4, 4, 33, 70, 0, true, 0.2f},
+                                     {3, 6, 2, 24, 33, 10, true, 0.3f},
+                                     {40, 2, 1, 18, 16, 0, true, 0.3f},
+                                     {2, 1, 1, 300, 8, 0, true, 0.05f},
+                                     {6, 3, 1, 4, 130, 0, true, 1.0f},
+                                     {9, 2, 1, 20, 0, 4, true, 0.3f, 2.5f},
+                                     {3, 4, 2, 16, 40, 0, true, 0.3f, 0.75f},
+                                     {9, 3, 3, 16, 0, 0, false, 0.25f, 0, {0, 0, 1}},
+                                     {70, 2, 1, 20, 0, 0, true, 0.3f, 0, {0, 0, 3}},
+                                     {67, 2, 2, 8, 0, 9, false, 0.7f, 1.5f, {0, 70, 1}},
+                                     {5, 4, 2, 12, 0, 0, false, 0.3f, 0, {5, 25, 1}}};
   if (t.is_broad())
-    for (const AttentionShape& s : std::initializer_list<AttentionShape>{{130, 1, 1, 32, 0, 0, true, 0.18f},
-                                                                         {150, 2, 1, 8, 0, 65, true, 0.35f},
-                                                                         {96, 1, 1, 130, 0, 0, false, 0.1f},
-                                                                         {48, 2, 1, 17, 16, 0, true, 0.24f},
-                                                                         {100, 3, 3, 33, 64, 0, true, 0.2f},
-                                                                         {36, 8, 1, 64, 300, 0, true, 0.125f},
-                                                                         {35, 20, 1, 4, 17, 17, true, 0.5f}})
+    for (const AttentionShape& s :
+         std::initializer_list<AttentionShape>{{130, 1, 1, 32, 0, 0, true, 0.18f},
+                                               {66, 3, 1, 40, 0, 0, true, 0.2f, 0, {66, 200, 1}},
+                                               {150, 2, 1, 8, 0, 65, true, 0.35f},
+                                               {96, 1, 1, 130, 0, 0, false, 0.1f},
+                                               {48, 2, 1, 17, 16, 0, true, 0.24f},
+                                               {100, 3, 3, 33, 64, 0, true, 0.2f},
+                                               {36, 8, 1, 64, 300, 0, true, 0.125f},
+                                               {35, 20, 1, 4, 17, 17, true, 0.5f}})
       all.push_back(s);
   for (const std::uint64_t position :
        {std::uint64_t{0}, (std::uint64_t{1} << 24) - 1, std::uint64_t{197}, (std::uint64_t{5} << 24) + 77})
@@ -263,9 +292,15 @@ void attention_backward(Table& t) {
           kernels::attention(shape, a.from, a.y, a.statistics, a.next, a.workspace);
           const std::size_t size = shape.context ? a.size : 0;
           const MatrixView dnext = known == 2 ? Attended::rows(o, size) : MatrixView(),
-                           dstate = known ? Attended::rows(o, size) : MatrixView();
-          const AttentionGradients to{o.matrix(2, a.width), dnext, o.matrix(2, a.width), o.matrix(2, a.keys),
-                                      o.matrix(2, a.keys),  dstate};
+                           dstate = known ? Attended::rows(o, size) : MatrixView(),
+                           dmask = known ? Attended::rows(o, attention_mask_size(shape)) : MatrixView();
+          const AttentionGradients to{o.matrix(2, a.width),
+                                      dnext,
+                                      o.matrix(2, a.width),
+                                      o.matrix(2, a.keys),
+                                      o.matrix(2, a.keys),
+                                      dstate,
+                                      dmask};
           return o.make("", ops::AttentionBackward{shape, a.from, a.y, a.statistics, to, a.workspace});
         },
         known == 2 && t.is_broad() ? std::nullopt : std::optional<std::size_t>(known));

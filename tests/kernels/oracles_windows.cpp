@@ -174,6 +174,7 @@ struct Session {
         k(from.k.row(b)),
         v(from.v.row(b)),
         state(s.context ? from.state.row(b) : nullptr),
+        mask(s.mask.key ? from.mask.row(b) : nullptr),
         start(state ? position_of(state) : 0),
         slots((s.context + 15) / 16 * 16),
         width((s.head_dim + 15) / 16 * 16) {}
@@ -207,6 +208,11 @@ struct Session {
   T value_at(std::size_t kv, std::uint64_t j, std::size_t i) const {
     return T(j >= start ? v[of_call(kv, j - start, i)] : state[value(kv, j, i)]);
   }
+  /// Place of a number of the mask, and whether it hides its key.
+  std::size_t number(std::size_t h, std::size_t t, std::uint64_t j) const {
+    return h * shape.mask.head + t * shape.mask.token + j * shape.mask.key;
+  }
+  bool hides(std::size_t h, std::size_t t, std::uint64_t j) const { return mask && mask[number(h, t, j)] <= -1e30f; }
   /// visit(kv, t) for the call's tokens that go into the next state.
   template <class Visit>
   void each_kept(const Visit& visit) const {
@@ -215,7 +221,7 @@ struct Session {
   }
 
   const AttentionShape& shape;
-  const float *k, *v, *state;
+  const float *k, *v, *state, *mask;
   std::uint64_t start;
   std::size_t slots, width;
 
@@ -247,6 +253,17 @@ static T score_of(const Session& s, const float* q, std::size_t kv, std::uint64_
   const T scaled = scaled_score<T>(s, q, kv, j);
   return s.shape.score_cap == 0 ? scaled : capped_share(s, scaled) * s.shape.score_cap;
 }
+/// exp(score - top), 0 of a hidden key.
+template <class T>
+static T share_of(const Session& s, std::size_t h, std::size_t t, std::uint64_t j, const T& score, const T& top) {
+  return s.hides(h, t, j) ? T(0.0f) : exponential(score - top);
+}
+template <class T>
+static T masked_score(const Session& s, const float* q, std::size_t h, std::size_t t, std::uint64_t j) {
+  const T score = score_of<T>(s, q, h / (s.shape.heads / s.shape.kv_heads), j);
+  if (s.hides(h, t, j)) return -std::numeric_limits<float>::infinity();
+  return s.mask ? score + T(s.mask[s.number(h, t, j)]) : score;
+}
 static void expect_next_state(const Session& s, const MatrixView& next, std::size_t b, Expected<float>& to) {
   const AttentionShape& shape = s.shape;
   std::vector<float> want(s.state, s.state + attention_state_size(shape));
@@ -271,14 +288,16 @@ WEFT_ORACLE(Attention) {
         const std::size_t kv = h / (shape.heads / shape.kv_heads), at = (t * shape.heads + h) * shape.head_dim;
         const std::uint64_t first = s.first(t), last = s.last(t);
         std::vector<T> e;
-        for (std::uint64_t j = first; j < last; ++j) e.push_back(score_of<T>(s, op.from.q.row(b) + at, kv, j));
-        const T top = largest<T>(e.size(), [&](std::size_t j) { return e[j]; }) + 0.0f;
+        for (std::uint64_t j = first; j < last; ++j) e.push_back(masked_score<T>(s, op.from.q.row(b) + at, h, t, j));
+        T top = largest<T>(e.size(), [&](std::size_t j) { return e[j]; }) + 0.0f;
+        if (s.mask && top == T(-std::numeric_limits<float>::infinity())) top = 0.0f;
         std::vector<T> lane(64, T(0.0f));
         for (std::uint64_t j = first; j < last; ++j) {
-          e[j - first] = exponential(e[j - first] - top);
+          e[j - first] = share_of(s, h, t, j, e[j - first], top);
           lane[j % 64] = lane[j % 64] + e[j - first];
         }
-        const T sum = folded(std::move(lane));
+        T sum = folded(std::move(lane));
+        if (s.mask && sum == T(0.0f)) sum = 1.0f;
         to(op.statistics, b, h * shape.tokens + t, top);
         to(op.statistics, b, (shape.heads + h) * shape.tokens + t, sum);
         for (std::size_t i = 0; i < shape.head_dim; ++i)
@@ -308,6 +327,11 @@ WEFT_ORACLE(AttentionBackward) {
           if (i < n) dstate[s.key(kv, s.start + t, i)] = 0.0f;
         }
       });
+    std::vector<T> dmask(attention_mask_size(shape), T(0.0f));
+    std::vector<bool> is_number(dmask.size());
+    for (std::size_t h = 0; h < shape.heads && s.mask; ++h)
+      for (std::size_t t = 0; t < shape.tokens; ++t)
+        for (std::size_t j = 0; j < shape.tokens; ++j) is_number[s.number(h, t, j)] = true;
     for (std::size_t kv = 0; kv < shape.kv_heads; ++kv) {
       std::vector<T> dk((end - oldest) * n, T(0.0f)), dv = dk;
       for (std::size_t h = kv * group; h < (kv + 1) * group; ++h)
@@ -320,10 +344,12 @@ WEFT_ORACLE(AttentionBackward) {
               lanes<T>(n, [&](T sum, std::size_t i) { return fused(dy(at + i), T(op.y.row(b)[at + i]), sum); });
           std::vector<T> p, slope;
           for (std::uint64_t j = first; j < last; ++j) {
-            p.push_back(exponential(score_of<T>(s, op.from.q.row(b) + at, kv, j) - top) * share);
+            p.push_back(share_of(s, h, t, j, masked_score<T>(s, op.from.q.row(b) + at, h, t, j), top) * share);
             const T along =
                 chunks<T>(n, [&](T sum, std::size_t i) { return fused(s.value_at<T>(kv, j, i), dy(at + i), sum); });
-            slope.push_back(p.back() * (along - mean) * shape.scale);
+            const T gap = p.back() * (along - mean);
+            if (s.mask) dmask[s.number(h, t, j)] = dmask[s.number(h, t, j)] + gap;
+            slope.push_back(gap * shape.scale);
             if (shape.score_cap != 0) {
               const T u = capped_share(s, scaled_score<T>(s, op.from.q.row(b) + at, kv, j));
               slope.back() = slope.back() * fused(-u, u, T(1.0f));
@@ -355,6 +381,11 @@ WEFT_ORACLE(AttentionBackward) {
         }
     }
     for (std::size_t i = 0; i < dstate.size(); ++i) to(op.gradients.dstate, b, i, dstate[i]);
+    for (std::size_t i = 0; i < dmask.size() && op.gradients.dmask.data; ++i)
+      if (is_number[i])
+        to(op.gradients.dmask, b, i, dmask[i]);
+      else
+        to.move(op.gradients.dmask, b, i, op.gradients.dmask.row(b)[i]);
   }
 }
 

@@ -5,6 +5,10 @@
 #include "learning/learner_snapshot.hpp"
 #include "learning/optimizer.hpp"
 
+#include "mesh/mesh_access.hpp"
+#include "mesh/network/network_json.hpp"
+#include "mesh/weights/weight_store.hpp"
+
 #include <gtest/gtest.h>
 
 #include "cases.hpp"
@@ -294,6 +298,41 @@ TEST_F(DeviceRunTest, AFaultLongAfterBothAgreedTakesBackWhatSamplesUnderWayRead)
       EXPECT_GT(pair.cpu().mesh->supervisor().events().appended(), 0u);
       EXPECT_GT(pair.statistics().replays, 0u);
     }
+}
+
+// An expert whose values pass float32's range, and which no sample chooses: where it is not computed, its gradients are
+// not NaN.
+TEST_F(DeviceRunTest, LeavesOutExpertsThatNobodyChose) {
+  const mesh::NetworkSpec spec = must(mesh::read_network(R"({"weft": 2, "seed": 3, "inputs": {"pixels": [64]},
+      "chain": [{"type": "parallel", "merge": "filter", "gate": "first", "top_k": 2, "layers": [
+        {"type": "dense", "out": 3}, {"type": "dense", "out": 10},
+        {"type": "sequential", "layers": [{"type": "dense", "out": 8}, {"type": "dense", "out": 10}]},
+        {"type": "sequential", "layers": [{"type": "swiglu", "out": 8, "hidden": 5}, {"type": "dense", "out": 10}]}]},
+        {"type": "dense", "out": 10}]})",
+                                                         "experts"));
+  for (const Schedule schedule : {Schedule::settle, Schedule::pipelined}) {
+    LearningOptions options{.rule = Rule::backprop, .schedule = schedule};
+    options.optimizer.lr = 1e-3f;
+    Pair pair(spec, options, 2);
+    pair.both([](LearningRun& run) {
+      mesh::WeightStore& weights = mesh::MeshAccess::weights(*run.mesh);
+      const auto write = [&](const std::string& name, std::vector<float> values) {
+        for (auto& each : weights.parameters()) {
+          if (each.spec->name.rfind(name, 0) != 0) continue;
+          values.resize(each.spec->out * std::max<std::size_t>(each.spec->in, 1), values.back());
+          must(weights.write(each, values, "test"));
+        }
+      };
+      write("layers[0].weight", {0.0f});
+      write("layers[0].bias", {5.0f, 4.0f, -1000.0f});
+      write("layers[3].layers[0].", {3e38f});
+    });
+    pair.train(20);
+    pair.expect_equal("trained");
+    EXPECT_EQ(pair.cpu().mesh->supervisor().events().appended(), 0u);
+    if (mesh::testing_support::open_device(mesh::testing_support::device_options())->info().conditional_dispatches)
+      pair.expect_on_device();
+  }
 }
 
 TEST_F(DeviceRunTest, ARuleIsTakenOffAndPutOnWhileTheDeviceIsAhead) {

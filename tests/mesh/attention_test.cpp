@@ -66,6 +66,104 @@ TEST(Attention, LearnsFromTokensThroughTheCacheAsFromAWholeSequence) {
   }
 }
 
+/// Of each row `tokens` tokens of `width` values and their mask, by `mask(row, token)`.
+template <class Mask>
+std::vector<float> with_mask(const std::vector<float>& values, std::size_t width, std::size_t tokens,
+                             const Mask& mask) {
+  std::vector<float> x;
+  for (std::size_t at = 0; at * width < values.size(); ++at) {
+    x.insert(x.end(), values.begin() + static_cast<std::ptrdiff_t>(at * width),
+             values.begin() + static_cast<std::ptrdiff_t>(at * width + width));
+    for (const float number : mask(at / tokens, at % tokens)) x.push_back(number);
+  }
+  return x;
+}
+
+// Of a padded sequence the tokens that count have the bits, forwards and backwards, of the sequence without padding;
+// what is hidden gets no error, nor does anything from what pads.
+TEST(Attention, GivesPaddedSequencesTheBitsThatTheyHaveAlone) {
+  constexpr std::size_t kRows = 3, kTokens = 70, kWidth = 12, kOut = 5;
+  const std::size_t lengths[kRows] = {70, 66, 3};
+  const std::vector<float> values = noise(kRows * kTokens * kWidth, 11);
+  for (const float hidden : {-1e30f, -std::numeric_limits<float>::infinity(), -3e38f}) {
+    Options masked = {{"heads", 3.0}, {"rope", std::string("half")}, {"qk_norm", std::string("rms")}}, plain = masked;
+    masked["mask"] = std::string("keys");
+    goldens::Sequence padded(goldens::layer("attention", masked, kOut), Shape{kTokens, kWidth + 1}, 1, kRows);
+    padded.x = with_mask(values, kWidth, kTokens, [&](std::size_t row, std::size_t token) {
+      return std::vector<float>{token < lengths[row] ? 0.0f : hidden};
+    });
+    for (std::size_t i = 0; i < padded.dy.size(); ++i)
+      if (i / kOut % kTokens >= lengths[i / kOut / kTokens]) padded.dy[i] = 0.0f;  // padding has no loss
+    padded.forward(0, kRows);
+    padded.backward();
+    for (std::size_t row = 0; row < kRows; ++row) {
+      SCOPED_TRACE("row " + std::to_string(row) + ", hidden by " + std::to_string(hidden));
+      const std::size_t length = lengths[row];
+      const auto part = [&](const std::vector<float>& of, std::size_t width, std::size_t count) {
+        const auto first = of.begin() + static_cast<std::ptrdiff_t>(row * kTokens * width);
+        return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(count * width));
+      };
+      goldens::Sequence alone(goldens::layer("attention", plain, kOut), Shape{length, kWidth}, 1, 1);
+      alone.x = part(values, kWidth, length);
+      alone.dy = part(padded.dy, kOut, length);
+      alone.forward(0, 1);
+      alone.backward();
+      EXPECT_EQ(bits(part(padded.y, kOut, length)), bits(alone.y));
+      const std::vector<float> dx = part(padded.dx, kWidth + 1, kTokens);
+      for (std::size_t t = 0; t < kTokens; ++t)
+        for (std::size_t i = 0; i <= kWidth; ++i) {
+          const float error = dx[t * (kWidth + 1) + i];
+          if (t >= length)
+            ASSERT_EQ(error, 0.0f) << "token " << t << ", " << i;
+          else if (i < kWidth)
+            ASSERT_EQ(error, alone.dx[t * kWidth + i]) << "token " << t << ", " << i;
+        }
+    }
+  }
+}
+
+// A token that sees nothing takes nothing from the heads: the output's bias is left. It sends no error back.
+TEST(Attention, GivesZeroWhereAllKeysAreHidden) {
+  constexpr std::size_t kTokens = 4, kWidth = 6;
+  goldens::Sequence run(goldens::layer("attention", {{"heads", 2.0}, {"mask", std::string("scores")}}),
+                        Shape{kTokens, kWidth + kTokens}, 1, 2);
+  run.x = with_mask(noise(2 * kTokens * kWidth, 5), kWidth, kTokens, [](std::size_t, std::size_t token) {
+    return std::vector<float>(kTokens, token == 2 ? -1e30f : 0.25f);
+  });
+  run.forward(0, 2);
+  for (std::size_t i = 0; i < run.dy.size(); ++i)
+    if (i / kWidth % kTokens != 2) run.dy[i] = 0.0f;
+  run.backward();
+  const std::vector<float> bias = run.parameter(7);
+  for (std::size_t row = 0; row < 2; ++row)
+    for (std::size_t i = 0; i < kWidth; ++i) EXPECT_EQ(run.y[(row * kTokens + 2) * kWidth + i], bias[i]);
+  for (const float error : run.dx) EXPECT_EQ(error, 0.0f);
+}
+
+// The mask is a source of its own: an input of each sample, or what a layer makes.
+TEST(Attention, TakesItsMaskFromASecondSource) {
+  Mesh mesh = must(Mesh::build(NetworkBuilder("masked", {1, 1, 1, 1})
+                                   .input("x", std::vector<std::size_t>{3, 4})
+                                   .input("mask", std::vector<std::size_t>{3, 1})
+                                   .layer({0, 0, 0, 0}, "attention", 4)
+                                   .from({"x", "mask"})
+                                   .option("mask", std::string("keys"))
+                                   .output("y", {0, 0, 0, 0})
+                                   .spec(),
+                               {.threads = 1}));
+  std::vector<float> x = noise(12, 3);
+  must(mesh.set_input("mask", std::vector<float>{0, 0, -1e30f}));
+  const auto answer = [&] {
+    must(mesh.set_input("x", x));
+    must(mesh.tick());
+    return output_of(mesh, {0, 0, 0, 0});
+  };
+  const auto before = answer();
+  for (std::size_t i = 8; i < 12; ++i) x[i] += 3.0f;
+  const auto after = answer();
+  EXPECT_EQ(bits({before.begin(), before.begin() + 8}), bits({after.begin(), after.begin() + 8}));
+}
+
 /// The layer under test between dense ones, a token a tick.
 NetworkSpec network() {
   return NetworkBuilder("memory", {1, 1, 3, 1})

@@ -209,6 +209,11 @@ TEST(Layers, RefuseAttentionThatCannotBe) {
   refuse("attention", R"("heads": 2, "rope": "half", "rope_divisors": [1])", {8}, out_of_range, ".rope_divisors: 1|2");
   refuse("attention", R"("heads": 2, "rope": "half", "rope_divisors": [1, 0])", {8}, out_of_range, ".rope_divisors: 0");
   refuse("attention", R"("heads": 2, "score_cap": -1)", {8}, out_of_range, ".score_cap");
+  refuse("attention", R"("heads": 2, "mask": "keys", "context": 6)", {4, 9}, out_of_range, ".mask|context of 6");
+  refuse("attention", R"("mask": "keys")", {4, 1}, out_of_range, ".mask: keys|last 1 of 1|[values, mask]");
+  refuse("attention", R"("mask": "scores")", {4, 4}, out_of_range, ".mask: scores|last 4 of 4");
+  refuse("attention", R"("heads": 2, "mask": "heads")", {4, 7}, out_of_range, ".mask: heads|last 8 of 7");
+  refuse("attention", R"("heads": 2, "mask": "keys")", {4, 8}, out_of_range, "7 values is not 2 equal heads");
   refuse("attention", R"("heads": 2, "out_epsilon": 0.1)", {8}, unknown_name, ".out_epsilon");
 }
 

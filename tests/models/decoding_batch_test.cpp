@@ -365,6 +365,53 @@ TEST(DecodingBatch, CopiesWhatTokensLeftToAnotherSequence) {
   });
 }
 
+/// Computes its input as it is, and counts the rows.
+class CountedExpert final : public mesh::Layer {
+ public:
+  explicit CountedExpert(const Shape& shape) : Layer(shape, shape) {}
+  void forward(kernels::OpStream& stream, const mesh::ForwardArgs& args) const override {
+    rows += args.x.rows;
+    stream.copy({args.x, args.y});
+  }
+  void backward(kernels::OpStream&, const mesh::BackwardArgs&) const override {}
+  static inline std::size_t rows = 0;
+};
+
+// Of four experts, two that add nothing but their rows to a count, those that a row chose are computed in a pass of
+// several sequences too.
+TEST(DecodingBatch, ComputesChosenExpertsAloneInAPassOfSequences) {
+  const Status registered = mesh::register_layer(
+      "counted_expert", [](const Shape& in, std::size_t, mesh::OptionReader&) -> Result<std::unique_ptr<mesh::Layer>> {
+        return std::unique_ptr<mesh::Layer>(new CountedExpert(in));
+      });
+  ASSERT_TRUE(registered) << registered.error().text();
+  const auto spec = mesh::read_network(R"({"weft": 2, "name": "mixture", "seed": 3,
+    "inputs": {"tokens": [1]}, "chain": [
+      {"type": "embedding", "out": 8, "vocabulary": 20},
+      {"type": "attention", "heads": 2, "context": 40, "view": [8]},
+      {"type": "parallel", "merge": "filter", "top_k": 2, "layers": [{"type": "counted_expert"},
+        {"type": "counted_expert"}, {"type": "counted_expert"}, {"type": "counted_expert"}]},
+      {"type": "dense", "out": 20}]})",
+                                       "test");
+  ASSERT_TRUE(spec) << spec.error().text();
+  const auto mesh = mesh::Mesh::build(*spec);
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  auto batch = DecodingBatch::begin(*mesh, 2, 40), plain = DecodingBatch::begin(*mesh, 2, 40);
+  ASSERT_TRUE(batch && plain) << batch.error().text();
+  const auto first = ids_of(1, 7, 20), second = ids_of(2, 5, 20);
+  ASSERT_TRUE(batch->prepare_together());
+  CountedExpert::rows = 0;
+  std::vector<DecodingBatch::Run> runs{{0, first, {}}, {1, second, {}}};
+  const Status ran = batch->accept_together(runs);
+  ASSERT_TRUE(ran) << ran.error().text();
+  EXPECT_EQ(CountedExpert::rows, 2 * (first.size() + second.size()));
+  for (const DecodingBatch::Run& run : runs) {
+    const std::vector<Bits> wanted = one_by_one(*plain, run.sequence, run.ids);
+    ASSERT_EQ(run.logits.size(), wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(bits_of(run.logits[i]) == wanted[i]) << i;
+  }
+}
+
 TEST(DecodingBatch, SaysThatARecurrentLayerCannotBeRolledBack) {
   const auto spec = mesh::read_network(R"({"weft": 2, "name": "recurrent", "seed": 3,
     "grid": {"z": 1, "y": 1, "x": 3, "layers": 1}, "inputs": {"tokens": [1]}, "layers": [

@@ -97,7 +97,17 @@ Result<Written> LayerForms::attention(const LayerSite& site, const Written& x) {
   const std::size_t tokens = x.shape.size() == 1 ? 1 : x.shape[0], head_dim = find(site, "query")->out / heads,
                     groups = heads / kv_heads;
   WEFT_TRY(const double scale, read.number("scale", 1.0 / std::sqrt(static_cast<double>(head_dim))));
-  const Written in = to_.reshaped(x, {tokens, x.shape.back()});
+  WEFT_TRY(const std::string mask, read.text("mask"));
+  const std::size_t width = x.shape.back(), features = find(site, "query")->in;
+  Written in = to_.reshaped(x, {tokens, width}), numbers{};
+  if (mask != "none") {
+    const auto parts = to_.nodes(
+        "Split",
+        {in.name, to_.integers({static_cast<std::int64_t>(features), static_cast<std::int64_t>(width - features)})}, 2,
+        {{"axis", std::int64_t{2}}});
+    in = {parts[0], {tokens, features}};
+    numbers = {parts[1], {tokens, width - features}};
+  }
   const auto by_head = [&](const char* part, const char* bias, std::size_t count, const char* gain) -> Result<Written> {
     Written parts = to_.reshaped(product(site, in, part, bias), {tokens, count, head_dim});
     if (!gain) return parts;
@@ -130,6 +140,21 @@ Result<Written> LayerForms::attention(const LayerSite& site, const Written& x) {
   }
   if (is_causal || window != 0)
     scores = to_.binary("Add", scores, to_.floats({tokens, tokens}, mask_of(tokens, is_causal, window)));
+  // Queries that see nothing get the values' mean there, and not 0.
+  if (mask == "keys")
+    scores = to_.binary(
+        "Add", scores,
+        to_.reshaped({to_.node("Transpose", {numbers.name}, {{"perm", Axes{0, 2, 1}}}), {1, tokens}}, {1, 1, 1, tokens})
+            .name);
+  else if (mask == "scores")
+    scores = to_.binary("Add", scores, to_.reshaped(numbers, {1, 1, tokens, tokens}).name);
+  else if (mask == "heads")
+    scores = to_.binary("Add", scores,
+                        to_.reshaped({to_.node("Transpose", {to_.reshaped(numbers, {tokens, heads, tokens}).name},
+                                               {{"perm", Axes{0, 2, 1, 3}}}),
+                                      {heads, tokens, tokens}},
+                                     square)
+                            .name);
   const Written shares = to_.unary("Softmax", scores, {{"axis", std::int64_t{-1}}});
   const Written mixed =
       to_.reshaped({to_.node("MatMul", {shares.name, values.name}), {kv_heads, groups, tokens, head_dim}},
