@@ -17,7 +17,7 @@
 
 namespace weft::models {
 
-/// What a batch holds: passes, states of all sequences, and the device that has them, where there is one.
+/// Passes of a batch, states of all sequences, and the device that has them, if there is one.
 struct DecodingBatch::Parts {
   Parts(const mesh::Mesh& of, internal::DecodingPasses made, std::size_t tokens, std::size_t count)
       : mesh(of), context(tokens), passes(std::move(made)), sequences(count), states(passes.step().graph(), count) {}
@@ -46,7 +46,7 @@ struct DecodingBatch::Parts {
 
   // On a device; where it fails, texts go on on the CPU.
 
-  /// Where the mesh has one, passes run there. @error as DecodingPass::make
+  /// Looks for a device of the mesh, on which passes then run. @error as DecodingPass::make
   Status find_device();
   /// Of a device that is there. @return true when it went well
   bool on_device(const Status& done);
@@ -59,7 +59,7 @@ struct DecodingBatch::Parts {
   std::span<const float> each_alone(std::size_t sequence, std::span<const text::TokenId> ids);
   /// Brings the logits of a step to the host; where the device fails the CPU takes these tokens again.
   void download_step(std::span<const Step> steps);
-  /// What a device need not compute again: a sequence has `length` tokens now.
+  /// Cuts a sequence to `length` tokens there, and what would be computed again.
   void forget(std::size_t sequence, std::size_t length);
 
   const mesh::Mesh& mesh;

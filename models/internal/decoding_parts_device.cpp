@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a batch does differently where its passes run on a device: it writes down what sequences have taken, and after a
-// failure of the device the CPU computes that again, with the same bits.
+// Passes of a batch on a device. It writes down what sequences have taken; after a failure of the device the CPU
+// computes that again, with the same bits.
 
 #include "models/internal/decoding_parts.hpp"
 
