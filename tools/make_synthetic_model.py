@@ -19,13 +19,17 @@ SHAPES = {"smollm2-135m": {"width": 576, "heads": 9, "key_heads": 3, "inner": 15
           "bitnet-2b": {"width": 2560, "heads": 20, "key_heads": 5, "inner": 6912, "tokens": 128256, "layers": 30}}
 
 
+CHUNK = 1 << 24  # values that are drawn at once: Random.randbytes() gives up to 2^28 bytes
+
+
 def noise(count, seed):
-    """Values of 2^-8 to 2^-6 of either sign."""
+    """Values of 2^-8 to 2^-6 of either sign, piece by piece."""
     high = bytes(0x80 * (i & 1) | 0x3B + (i >> 1 & 1) for i in range(256))
     rng = random.Random(seed)
-    values = bytearray(rng.randbytes(2 * count))
-    values[1::2] = values[1::2].translate(high)
-    return bytes(values)
+    for at in range(0, count, CHUNK):
+        values = bytearray(rng.randbytes(2 * min(CHUNK, count - at)))
+        values[1::2] = values[1::2].translate(high)
+        yield bytes(values)
 
 
 def tensors(shape):
@@ -89,7 +93,7 @@ def main(folder, shape):
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for seed, (_, of) in enumerate(tensors(shape)):
-            file.write(noise(of[0] * of[1], seed) if len(of) == 2 else struct.pack("<H", 0x3F80) * of[0])
+            file.writelines(noise(of[0] * of[1], seed) if len(of) == 2 else [struct.pack("<H", 0x3F80) * of[0]])
 
 
 if __name__ == "__main__":
