@@ -31,11 +31,13 @@ Status export_graph(const ExportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.file));
   if (!request.model.empty())
     return fail(Errc::invalid_argument, "--model: an ONNX file needs no description of the model");
-  if (!request.type.empty())
+  if (!request.type.empty() && request.type != "float32" && request.type != "stored")
     return fail(Errc::invalid_argument,
-                "--type: weights of an ONNX file are float32; found " + in_quotes(request.type));
+                "--type: weights of an ONNX file are float32, or with 'stored' codes where "
+                "they are int8, uint8, int4 or uint4; found " +
+                    in_quotes(request.type));
   WEFT_TRY(const models::ExportedOnnx made,
-           models::export_onnx(storage::real_file_system(), request.file, request.out));
+           models::export_onnx(storage::real_file_system(), request.file, request.out, request.type == "stored"));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
@@ -90,7 +92,8 @@ Verb add_export(CLI::App& program) {
   add_option(*app, "model", request->model, "What weft import made, where FILE has learned since: its description");
   add_option(*app, "rank", request->rank, "Of adapters").within(std::uint64_t{1}, std::uint64_t{4096});
   add_option(*app, "type", request->type,
-             "Of all matrices: float32, float16, bfloat16; of GGUF also q8_0, q4_0, q4_K and so on; their own")
+             "Of all matrices: float32, float16, bfloat16; of GGUF also q8_0, q4_0, q4_K and so on; of ONNX "
+             "float32, or stored: codes as they are; their own")
       .type_name("TYPE");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
   add_flag(*app, "json", request->json, "One JSON object on stdout");

@@ -14,6 +14,14 @@ struct DecoderRope {
   std::size_t dims = 0;          // first elements of a head that turn; 0: none do
   std::vector<double> divisors;  // of the frequencies, [dims / 2]; empty: all 1
   double gain = 1;               // of cosines and sines
+  /// Scaling that divisors and gain were made of, as files name it. `type`: "linear", "yarn", "longrope"; else empty.
+  struct Scaling {
+    std::string type;
+    double factor = 1, original = 0;                  // original: positions of the model before it was scaled
+    double beta_fast = 32, beta_slow = 1;             // of yarn
+    bool is_whole = true;                             // yarn's bounds are rounded to whole frequencies
+    std::vector<double> long_factors, short_factors;  // of longrope
+  } scaling{};
 };
 
 /// Matrices of blocks as BitNet b1.58 has them: ternary with one scale a matrix, their inputs int8 with one scale a

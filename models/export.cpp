@@ -7,6 +7,7 @@
 #include "models/internal/described_model.hpp"
 #include "models/internal/exported_tokenizer.hpp"
 #include "models/internal/gguf_metadata_of.hpp"
+#include "models/internal/gguf_rope.hpp"
 #include "models/internal/planned_tensor.hpp"
 #include "models/tensor_layout.hpp"
 
@@ -211,11 +212,11 @@ class Exporter {
   }
 
   Status write_gguf(const formats::EntityFile& file, std::vector<formats::Tensor> tensors) {
-    WEFT_TRY(formats::GgufMetadata metadata, internal::gguf_metadata_of(*model_.family, model_.decoder, model_.name));
-    if (!model_.decoder.rope.divisors.empty()) {
-      divisors_.assign(model_.decoder.rope.divisors.begin(), model_.decoder.rope.divisors.end());
-      tensors.push_back(formats::make_tensor<float>("rope_freqs.weight", std::span<const float>(divisors_)));
-    }
+    formats::GgufMetadata metadata = internal::gguf_metadata_of(*model_.family, model_.decoder, model_.name);
+    const internal::GgufRope rope = internal::gguf_rope_of(*model_.family, model_.decoder.rope, metadata);
+    for (const auto& [name, values] : rope.tensors)
+      tensors.push_back(formats::make_tensor<float>(name, std::span<const float>(values)));
+    made_.notes.insert(made_.notes.end(), rope.notes.begin(), rope.notes.end());
     WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
     name_types(metadata);
     WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), std::move(tensors)));
@@ -250,7 +251,7 @@ class Exporter {
   internal::DescribedModel model_;
   std::vector<PlannedTensor> planned_;
   std::string vector_type_ = "float32";
-  std::vector<float> divisors_, scales_;
+  std::vector<float> scales_;
   std::deque<std::uint16_t> halves_;  // of scales_
   Exported made_;
 };

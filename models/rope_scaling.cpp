@@ -41,19 +41,21 @@ std::vector<double> llama3_divisors(ConfigReader& config, const RopeScale& scale
   return divisors;
 }
 
-/// Peng et al. 2023, arXiv:2309.00071, as transformers computes it.
+/// Peng et al. 2023, arXiv:2309.00071, as transformers computes it. Divisors in float32, as GGUF files may hold them.
 void describe_yarn(ConfigReader& config, const RopeScale& scale, DecoderRope& rope) {
   const auto n = static_cast<double>(scale.dims);
   const auto corrected = [&](double turns) {
     return n * std::log(scale.original / (turns * kTurn)) / (2 * std::log(scale.theta));
   };
-  const bool truncates = config.flag("truncate", true);
-  double low = corrected(config.number("beta_fast", 32)), high = corrected(config.number("beta_slow", 1));
-  if (truncates) low = std::floor(low), high = std::ceil(high);
+  DecoderRope::Scaling& named = rope.scaling;
+  named.is_whole = config.flag("truncate", true);
+  named.beta_fast = config.number("beta_fast", 32), named.beta_slow = config.number("beta_slow", 1);
+  double low = corrected(named.beta_fast), high = corrected(named.beta_slow);
+  if (named.is_whole) low = std::floor(low), high = std::ceil(high);
   low = std::max(low, 0.0), high = std::min(high, n - 1);
   for (std::size_t i = 0; i < scale.dims / 2; ++i) {
     const double ramp = std::clamp((static_cast<double>(i) - low) / std::max(high - low, 0.001), 0.0, 1.0);
-    rope.divisors.push_back(1 / ((1 - ramp) + ramp / scale.factor));
+    rope.divisors.push_back(static_cast<float>(1 / ((1 - ramp) + ramp / scale.factor)));
   }
   const auto gain = [&](double share) { return scale.factor <= 1 ? 1 : 0.1 * share * std::log(scale.factor) + 1; };
   if (config.has("attention_factor"))
@@ -66,8 +68,12 @@ void describe_yarn(ConfigReader& config, const RopeScale& scale, DecoderRope& ro
 
 /// Phi-3's: factors by frequency, one list for contexts up to the original one and one for longer ones.
 void describe_longrope(ConfigReader& config, const RopeScale& scale, DecoderRope& rope) {
-  const char* const key = scale.most > scale.original ? "long_factor" : "short_factor";
-  for (const double divisor : config.numbers(key)) rope.divisors.push_back(static_cast<float>(divisor));
+  const bool is_long = scale.most > scale.original;
+  const char* const key = is_long ? "long_factor" : "short_factor";
+  rope.scaling.long_factors = config.numbers("long_factor");
+  rope.scaling.short_factors = config.numbers("short_factor");
+  for (const double divisor : is_long ? rope.scaling.long_factors : rope.scaling.short_factors)
+    rope.divisors.push_back(static_cast<float>(divisor));
   if (rope.divisors.size() != scale.dims / 2)
     config.refuse(key, std::to_string(rope.divisors.size()) + " factors, expected " + std::to_string(scale.dims / 2) +
                            ", half of the elements that turn");
@@ -77,14 +83,24 @@ void describe_longrope(ConfigReader& config, const RopeScale& scale, DecoderRope
                                              : std::sqrt(1 + std::log(factor) / std::log(scale.original));
 }
 
+/// Divisors of a GGUF file's tensor, on top of a scaling that has a name.
+void divide_more(const std::vector<double>& by, DecoderRope& rope) {
+  if (by.empty()) return;
+  if (rope.divisors.empty()) rope.divisors.assign(by.size(), 1.0);
+  for (std::size_t i = 0; i < std::min(by.size(), rope.divisors.size()); ++i)
+    rope.divisors[i] = static_cast<float>(rope.divisors[i] * by[i]);
+  if (by.size() != rope.divisors.size()) rope.divisors = by;  // is refused
+  rope.scaling.type.clear();
+}
+
 void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
   const bool has_original = config.has("original_max_position_embeddings");
   scale.original = config.number("original_max_position_embeddings", scale.original);
   const double fallback = has_original || type == "yarn" ? std::max(scale.most / scale.original, 1.0) : 1;
-  scale.factor = config.number("factor", fallback);
-  // With as many positions as it was trained on, "dynamic" is no scaling.
-  if (type == "default" || type == "none" || type == "dynamic") return;
+  // Files of GGUF hold it in float32, and one model is to be the same from each file.
+  scale.factor = static_cast<float>(config.number("factor", fallback));
+  rope.scaling.factor = scale.factor, rope.scaling.original = scale.original;
   if (type == "linear")
     rope.divisors.assign(scale.dims / 2, scale.factor);
   else if (type == "llama3")
@@ -93,11 +109,14 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
     describe_yarn(config, scale, rope);
   else if (type == "longrope" || type == "su")
     describe_longrope(config, scale, rope);
-  else if (type == "divisors")  // of a GGUF file's tensor
-    rope.divisors = config.numbers("divisors");
-  else
+  else if (type != "default" && type != "none" && type != "dynamic" && type != "divisors")
+    // With as many positions as it was trained on, "dynamic" is no scaling.
     config.refuse("rope_type",
                   "'" + type + "' is not known; expected default, linear, dynamic, yarn, longrope or llama3");
+  if (type == "linear" || type == "yarn") rope.scaling.type = type;
+  if (type == "longrope" || type == "su") rope.scaling.type = "longrope";
+  divide_more(config.numbers("divisors"), rope);
+  rope.gain = static_cast<float>(rope.gain * config.number("attn_factor", 1));
   if (!rope.divisors.empty() && rope.divisors.size() != scale.dims / 2)
     config.refuse("divisors", std::to_string(rope.divisors.size()) + " divisors, expected " +
                                   std::to_string(scale.dims / 2) + ", half of the elements that turn");

@@ -6,7 +6,7 @@ onnxruntime computes for them (tests/models/onnx_import_test.cpp).
     ONNXRUNTIME=FOLDER tools/make_onnx_models.py
     tools/make_onnx_models.py --silero OUT.onnx     silero-vad with the weights of its safetensors file
 
-Needs onnx (Debian's python3-onnx) and tools/run_onnx.mjs with what that needs.
+Needs onnx (Debian's python3-onnx), PyTorch (python3-torch) and tools/run_onnx.mjs with what that needs.
 """
 
 import json
@@ -34,9 +34,9 @@ def wholes(name, values):
     return numpy_helper.from_array(np.array(values, np.int64), name)
 
 
-def save(name, nodes, inputs, outputs, constants):
-    model = h.make_model(h.make_graph(nodes, "g", inputs, outputs, constants), opset_imports=[h.make_opsetid("", 17)])
-    model.ir_version = 8
+def save(name, nodes, inputs, outputs, constants, opset=17):
+    model = h.make_model(h.make_graph(nodes, "g", inputs, outputs, constants), opset_imports=[h.make_opsetid("", opset)])
+    model.ir_version = 8 if opset == 17 else 10
     (MODELS / name).write_bytes(model.SerializeToString())
 
 
@@ -89,6 +89,7 @@ def save_all():
          [h.make_tensor("q", T.INT8, [2, 2], [1, -2, 3, 4]), floats("s", [0.5, 2]), h.make_tensor("zp", T.INT8, [2], [0, 1]),
           numpy_helper.from_array((np.arange(10).reshape(5, 2) / 8).astype(np.float16), "tb")])
     save_functions(y)
+    save_rotary(y)
 
 
 def random_floats(name, shape, rng=np.random.default_rng(4)):
@@ -162,9 +163,85 @@ def save_functions(y):
                   wholes("flat", [1, 10]), wholes("ends", [1, 6]), wholes("end", [1, 2])])
 
 
+def save_rotary(y):
+    """Heads that turn: as PyTorch exports them from the usual code of a decoder's block, and by version 23's operator."""
+    import torch
+
+    torch.manual_seed(6)
+    heads_, kv, dim, tokens, width = 4, 2, 4, 6, 8
+
+    class Norm(torch.nn.Module):
+        def __init__(self, size):
+            super().__init__()
+            self.gain = torch.nn.Parameter(1 + 0.2 * torch.randn(size))
+
+        def forward(self, x):
+            return self.gain * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))
+
+    def half_turned(x):
+        return torch.cat((-x[..., dim // 2:], x[..., :dim // 2]), dim=-1)
+
+    def every_second_turned(x):
+        return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+    class Block(torch.nn.Module):
+        def __init__(self, turns_half):
+            super().__init__()
+            self.turns_half = turns_half
+            self.q, self.k = torch.nn.Linear(width, heads_ * dim), torch.nn.Linear(width, kv * dim)
+            self.v, self.o = torch.nn.Linear(width, kv * dim), torch.nn.Linear(heads_ * dim, width, bias=False)
+            self.q_norm, self.k_norm, self.norm, self.last = Norm(dim), Norm(dim), Norm(width), Norm(width)
+            self.gate, self.up = (torch.nn.Linear(width, 10, bias=False) for _ in range(2))
+            self.down = torch.nn.Linear(10, width, bias=False)
+            self.register_buffer("frequencies", 5000.0 ** (-torch.arange(0, dim, 2).float() / dim))
+
+        def forward(self, x):
+            h = self.norm(x)
+            positions = torch.arange(x.shape[1], device=x.device)[None, :]
+            angles = (self.frequencies[None, :, None] @ positions[:, None, :].float()).transpose(1, 2)
+            turned = half_turned if self.turns_half else every_second_turned
+            angles = torch.cat((angles, angles), -1) if self.turns_half else torch.stack((angles, angles), -1).flatten(-2)
+            cos, sin = angles.cos()[:, None] * 1.25, angles.sin()[:, None] * 1.25
+
+            def split(y, count):
+                return y.view(1, -1, count, dim).transpose(1, 2)
+
+            def repeated(y):
+                return y[:, :, None].expand(1, kv, heads_ // kv, tokens, dim).reshape(1, heads_, tokens, dim)
+
+            q = self.q_norm(self.q(h).view(1, -1, heads_, dim)).transpose(1, 2)
+            k = self.k_norm(self.k(h).view(1, -1, kv, dim)).transpose(1, 2)
+            q, k = q * cos + turned(q) * sin, k * cos + turned(k) * sin
+            mask = torch.full((tokens, tokens), float("-inf")).triu(1)
+            scores = q @ repeated(k).transpose(2, 3) / dim ** 0.5
+            shares = torch.softmax(scores + mask, dim=-1)
+            x = x + self.o((shares @ repeated(split(self.v(h), kv))).transpose(1, 2).reshape(1, -1, heads_ * dim))
+            h = self.last(x)
+            return x + self.down(torch.nn.functional.silu(self.gate(h)) * self.up(h))
+
+    for name, turns_half in (("rotary_half", True), ("rotary_pairs", False)):
+        torch.onnx.export(Block(turns_half).eval(), torch.zeros(1, tokens, width), MODELS / name, opset_version=16,
+                          input_names=["x"], output_names=["y"])
+    angles = np.arange(9)[:, None] * 300.0 ** (-np.arange(2) / 2)
+    save("rotary_operator",
+         [NODE("MatMul", ["x", "w"], ["a"]), NODE("Split", ["a", "parts"], ["q0", "k0", "v0"], axis=2),
+          NODE("RotaryEmbedding", ["q0", "cos", "sin", "at"], ["q1"], num_heads=2, interleaved=1, rotary_embedding_dim=4),
+          NODE("RotaryEmbedding", ["k0", "cos", "sin", "at"], ["k1"], num_heads=2, interleaved=1, rotary_embedding_dim=4),
+          *heads("q1", "q", "split", 2, 6, [0, 2, 1, 3]), *heads("k1", "k", "split", 2, 6, [0, 2, 3, 1]),
+          *heads("v0", "v", "split", 2, 6, [0, 2, 1, 3]), NODE("MatMul", ["q", "k"], ["s0"]),
+          NODE("Mul", ["s0", "third"], ["s1"]), NODE("Tanh", ["s1"], ["s2"]), NODE("Mul", ["s2", "three"], ["s"]),
+          NODE("Softmax", ["s"], ["p"], axis=3), NODE("MatMul", ["p", "v"], ["o"]),
+          NODE("Transpose", ["o"], ["t"], perm=[0, 2, 1, 3]), NODE("Reshape", ["t", "join"], ["y"])],
+         [PORT("x", T.FLOAT, [1, 5, 6])], [y],
+         [random_floats("w", (6, 36)), wholes("parts", [12, 12, 12]), wholes("split", [1, 5, 2, 6]),
+          floats("cos", np.cos(angles)), floats("sin", np.sin(angles)), wholes("at", [[0, 1, 2, 3, 4]]),
+          floats("third", 1 / 3), floats("three", 3), wholes("join", [1, 5, 12])], opset=23)
+
+
 SHAPES = {"gemm": [1, 2], "conv": [1, 1, 9], "lstm": [1, 1, 2], "if": [1, 2], "moves": [1, 2, 4], "gelu": [1, 3],
           "shapes": [1, 3], "types": [1, 3], "attention": [1, 5, 6], "grouped_attention": [1, 5, 6],
-          "rms_swiglu": [1, 5, 6], "gelu_tanh": [1, 5, 6], "two_way": [5, 1, 2]}
+          "rms_swiglu": [1, 5, 6], "gelu_tanh": [1, 5, 6], "two_way": [5, 1, 2],
+          "rotary_half": [1, 6, 8], "rotary_pairs": [1, 6, 8], "rotary_operator": [1, 5, 6]}
 
 
 def golden(name, shape, folder):

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -34,9 +35,9 @@ constexpr std::array<KeyRow, 13> kKeys{{{"embedding_length", "hidden_size"},
 /// Keys of rope_scaling.
 constexpr std::array<KeyRow, 6> kScalingKeys{
     {{"rope.scaling.type", "rope_type"},
+     {"rope.scale_linear", "factor"},  // its first name
      {"rope.scaling.factor", "factor"},
      {"rope.scaling.original_context_length", "original_max_position_embeddings"},
-     {"rope.scaling.attn_factor", "attention_factor"},
      {"rope.scaling.yarn_beta_fast", "beta_fast"},
      {"rope.scaling.yarn_beta_slow", "beta_slow"}}};
 
@@ -73,20 +74,76 @@ Result<Json> numbers_of(const formats::GgufFile& file, std::string_view name) {
   return numbers;
 }
 
+/// A number of float32 under a key; 0 where it is not there.
+double number_of(const formats::GgufMetadata& metadata, const std::string& key) {
+  const auto* const value = metadata.find(key);
+  const Json number = value ? json_of(*value) : Json();
+  return number.is_number() ? static_cast<double>(static_cast<float>(number.get<double>())) : 0;
+}
+
+/// Keys of a scaling that change what it is and are not read.
+Status check_yarn(const formats::GgufMetadata& metadata, const std::string& prefix, bool is_yarn) {
+  const std::string mix = prefix + "rope.scaling.yarn_ext_factor", gain = prefix + "rope.scaling.yarn_attn_factor";
+  const double part = number_of(metadata, mix), factor = number_of(metadata, gain);
+  if (metadata.contains(mix) && part >= 0 && part != (is_yarn ? 1 : 0))
+    return fail(Errc::unsupported, mix + ": " + std::to_string(part) + "; only 1 with yarn, and 0 without, are read");
+  if (metadata.contains(gain) && factor != 1)
+    return fail(Errc::unsupported, gain + ": " + std::to_string(factor) + "; only 1 is read");
+  return {};
+}
+
+/// Sets what llama.cpp makes of the keys, in the words of config.json. Its factor of attention comes on top of that
+/// which a scaling has by itself, transformers' takes its place.
+Status set_gain(const formats::GgufMetadata& metadata, const std::string& prefix, Json& scaling) {
+  const double given = number_of(metadata, prefix + "rope.scaling.attn_factor"),
+               share = number_of(metadata, prefix + "rope.scaling.yarn_log_multiplier"), more = given > 0 ? given : 1;
+  const Json type = scaling["rope_type"];
+  if (type == Json("longrope")) {
+    scaling["attention_factor"] = more;
+  } else if (type == Json("yarn")) {
+    const double factor = static_cast<float>(scaling["factor"].is_number() ? scaling["factor"].get<double>() : 1.0);
+    const auto gain = [&](double part) { return factor <= 1 ? 1 : 0.1 * part * std::log(factor) + 1; };
+    if (given > 0)
+      scaling["attention_factor"] = more * gain(1) / (share > 0 ? gain(share) : 1);
+    else if (share > 0)
+      scaling["mscale"] = 1.0, scaling["mscale_all_dim"] = share;
+  } else if (given > 0) {
+    scaling["attn_factor"] = more;
+  }
+  return check_yarn(metadata, prefix, type == Json("yarn"));
+}
+
 Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix) {
+  const formats::GgufMetadata& metadata = file.metadata();
   Json scaling = Json::object();
   for (const KeyRow& row : kScalingKeys)
-    if (const auto* const value = file.metadata().find(prefix + std::string(row.gguf)))
-      scaling[row.config] = json_of(*value);
-  if (file.contains("rope_freqs.weight")) {
-    WEFT_TRY(scaling["divisors"], numbers_of(file, "rope_freqs.weight"));
-    scaling["rope_type"] = "divisors";
-  }
+    if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) scaling[row.config] = json_of(*value);
+  const Json* const found = scaling.find("factor");
+  const bool has_factor = found && !(found->is_number() && found->get<double>() == 0);  // 0 stands for none
+  if (!has_factor) scaling.erase("factor");
   if (file.contains("rope_factors_long.weight")) {
     WEFT_TRY(scaling["long_factor"], numbers_of(file, "rope_factors_long.weight"));
     WEFT_TRY(scaling["short_factor"], numbers_of(file, "rope_factors_short.weight"));
+    // A factor beside them divides too.
+    const double more = number_of(metadata, prefix + "rope.scaling.factor");
+    for (const char* const key : {"long_factor", "short_factor"})
+      if (more > 0 && more != 1)
+        for (Json& number : scaling[key]) number = number.get<double>() * more;
+    scaling.erase("factor");
     scaling["rope_type"] = "longrope";
+  } else if (!scaling.contains("rope_type") && has_factor) {
+    scaling["rope_type"] = "linear";
   }
+  if (file.contains("rope_freqs.weight")) {
+    WEFT_TRY(scaling["divisors"], numbers_of(file, "rope_freqs.weight"));
+    if (!scaling.contains("rope_type")) scaling["rope_type"] = "divisors";
+  }
+  if (!scaling.contains("rope_type") && metadata.contains(prefix + "rope.scaling.attn_factor"))
+    scaling["rope_type"] = "default";
+  if (!scaling.contains("rope_type")) return scaling;
+  const Json type = scaling["rope_type"];
+  if ((type == Json("linear") || type == Json("yarn")) && !has_factor) scaling["factor"] = 1.0;
+  WEFT_CHECK(set_gain(metadata, prefix, scaling));
   return scaling;
 }
 
@@ -99,6 +156,11 @@ Result<Json> gguf_config(const formats::GgufFile& file) {
   Json config{{"model_type", architecture}, {"is_gguf", true}};
   for (const KeyRow& row : kKeys)
     if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) config[row.config] = json_of(*value);
+  // Without a key a head is its part of the width, whatever the family's default elsewhere.
+  if (const Json* const width = config.find("hidden_size"), * const heads = config.find("num_attention_heads");
+      !config.contains("head_dim") && width && heads && width->is_natural() && heads->is_natural() &&
+      heads->get<std::uint64_t>() != 0)
+    config["head_dim"] = width->get<std::uint64_t>() / heads->get<std::uint64_t>();
   // 0 stands for none there.
   WEFT_TRY(const std::uint64_t window, metadata.natural_or(prefix + "attention.sliding_window", 0));
   config["sliding_window"] = window == 0 ? Json() : Json(window);

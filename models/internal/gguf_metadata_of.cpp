@@ -7,7 +7,7 @@
 
 namespace weft::models::internal {
 
-Result<formats::GgufMetadata> gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name) {
+formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name) {
   formats::GgufMetadata to;
   const std::string prefix = std::string(family.gguf) + ".";
   const auto count = [&](const char* key, std::size_t value) {
@@ -33,12 +33,6 @@ Result<formats::GgufMetadata> gguf_metadata_of(const Family& family, const Decod
   if (window != 0 || family.gguf == "phi3") count("attention.sliding_window", window);
   if (decoder.score_cap != 0) real("attn_logit_softcapping", decoder.score_cap);
   if (decoder.logit_cap != 0) real("final_logit_softcapping", decoder.logit_cap);
-  const DecoderRope& rope = decoder.rope;
-  if (rope.dims == 0) return to;
-  count("rope.dimension_count", rope.dims);
-  real("rope.freq_base", rope.theta);
-  if (rope.gain != 1)
-    return fail(Errc::unsupported, "rotary positions with a gain (yarn, longrope) are not written to GGUF files yet");
   return to;
 }
 

@@ -6,14 +6,11 @@
 
 #include "formats/gguf/gguf_metadata.hpp"
 
-#include "core/result.hpp"
-
 #include <string>
 
 namespace weft::models::internal {
 
-/// Keys of a GGUF file for a decoder, tokenizer aside.
-/// @error unsupported: rotary positions that the format has no keys for
-Result<formats::GgufMetadata> gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name);
+/// Keys of a GGUF file for a decoder, tokenizer and rotary positions aside.
+formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name);
 
 }  // namespace weft::models::internal

@@ -25,7 +25,8 @@ using onnx::Written;
 /// Walks a mesh's layers, each after those that it reads.
 class GraphExport {
  public:
-  explicit GraphExport(std::shared_ptr<const mesh::Mesh> mesh) : mesh_(std::move(mesh)), forms_(mesh_, to_) {}
+  GraphExport(std::shared_ptr<const mesh::Mesh> mesh, bool keeps_codes)
+      : mesh_(std::move(mesh)), forms_(mesh_, to_, keeps_codes) {}
 
   Result<formats::OnnxModel> write(std::vector<std::string>& notes) && {
     const mesh::Graph& graph = mesh_->graph();
@@ -44,7 +45,8 @@ class GraphExport {
     notes.insert(notes.end(), notes_.begin(), notes_.end());
     formats::OnnxModel model;
     model.producer = "weft";
-    model.opsets[""] = 17;
+    model.opsets[""] = forms_.has_codes() ? 21 : 17;  // 4 bits and blocks came with 21
+    if (forms_.has_codes()) model.ir_version = 10;
     model.graph = std::move(to_.graph());
     model.graph.name = graph.spec().name;
     return model;
@@ -86,17 +88,19 @@ class GraphExport {
 
 }  // namespace
 
-Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes) {
-  return GraphExport(std::move(mesh)).write(notes);
+Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes,
+                                         bool keeps_codes) {
+  return GraphExport(std::move(mesh), keeps_codes).write(notes);
 }
 
-Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out) {
+Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
+                                 bool keeps_codes) {
   WEFT_TRY(const formats::EntityFile file, formats::load_entity(files, entity));
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
   WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, {.threads = 1, .keeps_masters = false}));
   WEFT_CHECK(mesh::restore_weights(mesh, file));
   ExportedOnnx exported;
-  auto model = onnx_model_of(std::make_shared<const mesh::Mesh>(std::move(mesh)), exported.notes);
+  auto model = onnx_model_of(std::make_shared<const mesh::Mesh>(std::move(mesh)), exported.notes, keeps_codes);
   if (!model) return fail(std::move(model).error().within(entity));
   exported.nodes = model->graph.nodes.size();
   exported.tensors = model->graph.initializers.size();

@@ -25,12 +25,15 @@ struct ExportedOnnx {
 /// A mesh as an ONNX graph of version 17: one run is one combinational pass (mesh::Mesh::forward), for any number of
 /// samples, the first axis of all inputs and outputs. Hidden states are inputs `state.NAME` and outputs
 /// `next_state.NAME`, which begin at 0. Weights are float32: of other types the masters, or
-/// where none are held what the codes stand for.
+/// where none are held what the codes stand for. With `keeps_codes` matrices of int8, uint8, int4 and uint4 are
+/// DequantizeLinear of their codes, scales and zero points, and the graph is of version 21.
 /// @error unsupported: all layers that have no form, at once
-Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes);
+Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh, std::vector<std::string>& notes,
+                                         bool keeps_codes = false);
 
 /// Writes the network of an .entity file so.
 /// @error as onnx_model_of; storage; too_large: more than 2^31 - 1 bytes
-Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out);
+Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
+                                 bool keeps_codes = false);
 
 }  // namespace weft::models

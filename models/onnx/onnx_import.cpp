@@ -4,6 +4,7 @@
 
 #include "models/import.hpp"
 #include "models/onnx/internal/onnx_network.hpp"
+#include "models/onnx/internal/stored_weight.hpp"
 #include "models/tensor_values.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -47,9 +48,23 @@ Status read_rows(const Weight& weight, const mesh::ParameterRows& wanted) {
   return {};
 }
 
-mesh::ReadParameter reader_of(const formats::OnnxFile& file,
-                              std::map<std::pair<std::uint32_t, std::string>, Weight> weights) {
-  const auto held = std::make_shared<const decltype(weights)>(std::move(weights));
+using Weights = std::map<std::pair<std::uint32_t, std::string>, Weight>;
+
+/// Codes as they stand in the graph, of the matrices whose layers have their type.
+mesh::ReadCodes codes_of(const formats::OnnxFile& file, std::shared_ptr<const Weights> held) {
+  return {[held](const mesh::Node& node, const mesh::ParameterSpec& spec) {
+            const auto found = held->find({node.at.z, spec.name});
+            if (found == held->end()) return false;
+            const auto stored = onnx::stored_encoding(found->second);
+            return stored && *stored == node.encoding_of(spec);
+          },
+          [file, held](const mesh::ParameterCodes& wanted) -> Status {
+            WEFT_CHECK(onnx::read_codes(held->at({wanted.node.at.z, wanted.spec.name}), wanted));
+            return file.intact();
+          }};
+}
+
+mesh::ReadParameter reader_of(const formats::OnnxFile& file, std::shared_ptr<const Weights> held) {
   return [file, held](const mesh::ParameterRows& wanted) -> Status {
     const auto found = held->find({wanted.node.at.z, wanted.spec.name});
     if (found == held->end()) {
@@ -82,7 +97,9 @@ Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& 
 
 Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::string& name,
                                  const OnnxImportOptions& options) {
-  WEFT_TRY(GraphNetwork made, onnx::network_of(file, name, {options.shapes, options.pins}));
+  WEFT_TRY(
+      GraphNetwork made,
+      onnx::network_of(file, name, {options.shapes, options.pins, !options.encoding && !options.quantization_aware}));
   ImportedOnnx imported;
   imported.notes = std::move(made.notes);
   std::uint64_t largest = 0, kept = 0;
@@ -107,7 +124,9 @@ Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::strin
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(made.spec));
   imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));
   if (options.describes_alone) return imported;
-  WEFT_TRY(imported.content, mesh::entity_of(imported.graph, reader_of(file, std::move(made.weights))));
+  const auto weights = std::make_shared<const Weights>(std::move(made.weights));
+  WEFT_TRY(imported.content,
+           mesh::entity_of(imported.graph, reader_of(file, weights), {}, "{}", codes_of(file, weights)));
   return imported;
 }
 

@@ -2,15 +2,21 @@
 
 #include "models/import.hpp"
 
+#include "models/export.hpp"
+#include "models/model_files.hpp"
+
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/entity/entity.hpp"
+#include "formats/gguf/gguf.hpp"
 #include "formats/safetensors/safetensors.hpp"
+#include "storage/durable.hpp"
 
 #include "core/numeric.hpp"
 
 #include "tests/models/imported.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -251,6 +257,124 @@ TEST_F(TinyLlama, IsQuantizedWhileItIsReadAsAMeshWouldBe) {
     ASSERT_TRUE(restored) << restored.error().text();
     const std::vector<float> ids{1, 7, 3, 11};
     EXPECT_EQ(logits_of(*small, ids, 12), logits_of(*wide, ids, 12));
+  }
+}
+
+/// The description of a GGUF file with these keys and tensors of rotary positions: heads of 8 elements.
+Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
+                          const std::map<std::string, std::vector<float>>& factors = {}) {
+  formats::GgufMetadata metadata;
+  metadata.set("general.architecture", std::string("llama"));
+  for (const auto& [key, count] : std::map<std::string, std::uint32_t>{{"embedding_length", 16},
+                                                                       {"block_count", 1},
+                                                                       {"feed_forward_length", 16},
+                                                                       {"attention.head_count", 2},
+                                                                       {"context_length", 64}})
+    metadata.set("llama." + key, count);
+  for (const auto& [key, value] : keys) metadata.set("llama.rope.scaling." + key, value);
+  const std::vector<float> table(4 * 16);
+  std::vector<formats::Tensor> tensors{formats::make_tensor<float>("token_embd.weight", Shape{4, 16}, table)};
+  for (const auto& [name, values] : factors)
+    tensors.push_back(formats::make_tensor<float>(name + ".weight", std::span<const float>(values)));
+  const storage::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/m.gguf";
+  WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), std::move(tensors)));
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), path, source));
+  WEFT_TRY(const ModelFiles opened, open_model_files(storage::real_file_system(), path));
+  return describe_decoder(opened);
+}
+
+// Meanings that llama.cpp v0.5.0 has for such keys, seen in its logits: attn_factor comes on top of yarn's own factor,
+// a factor without a type is linear, and one beside the factors of longrope divides too.
+TEST(RotaryKeys, OfGgufMeanWhatLlamaCppMakesOfThem) {
+  using Text = std::string;
+  const float own = static_cast<float>(0.1 * std::log(4.0) + 1);
+  const auto expect = [](const Result<Decoder>& made, const std::vector<double>& divisors, float gain) {
+    ASSERT_TRUE(made) << made.error().text();
+    ASSERT_EQ(made->rope.divisors.size(), divisors.size());
+    for (std::size_t i = 0; i < divisors.size(); ++i)
+      EXPECT_FLOAT_EQ(static_cast<float>(made->rope.divisors[i]), static_cast<float>(divisors[i])) << i;
+    EXPECT_FLOAT_EQ(static_cast<float>(made->rope.gain), gain);
+  };
+  // theta 10000, 8 elements, 16 positions: c(32) = 8 ln(16 / 64 pi) / 2 ln 10000 < 0, c(1) = 0.4059, so bounds 0 and 1.
+  const std::vector<double> yarn{1, 4, 4, 4};
+  const std::map<Text, formats::GgufValue> keys{
+      {"type", Text("yarn")}, {"factor", 4.0f}, {"original_context_length", std::uint32_t{16}}};
+  const auto with = [&](const Text& key, float value) {
+    auto more = keys;
+    more[key] = value;
+    return more;
+  };
+  expect(described(keys), yarn, own);
+  expect(described(with("attn_factor", 0.8f)), yarn, 0.8f * own);
+  expect(described(with("yarn_log_multiplier", 0.5f)), yarn, own / static_cast<float>(0.05 * std::log(4.0) + 1));
+  expect(described(with("yarn_ext_factor", 1.0f)), yarn, own);
+  const std::vector<float> factors{1, 1.5f, 2, 3}, shorter{1, 1, 1, 1.25f};
+  expect(described(keys, {{"rope_freqs", factors}}), {1, 6, 8, 12}, own);
+  expect(described({{"attn_factor", 0.8f}}, {{"rope_freqs", factors}}), {1, 1.5, 2, 3}, 0.8f);
+  expect(described({{"factor", 4.0f}}), {4, 4, 4, 4}, 1);
+  expect(described({{"factor", 0.0f}}), {}, 1);
+  expect(described({{"type", Text("none")}, {"factor", 4.0f}}), {}, 1);
+  expect(described({{"attn_factor", 0.75f}}), {}, 0.75f);
+  const std::map<Text, std::vector<float>> both{{"rope_factors_long", factors}, {"rope_factors_short", shorter}};
+  expect(described({{"original_context_length", std::uint32_t{32}}, {"attn_factor", 1.25f}}, both), {1, 1.5, 2, 3},
+         1.25f);
+  expect(described({{"original_context_length", std::uint32_t{64}}}, both), {1, 1, 1, 1.25}, 1);
+  expect(described({{"original_context_length", std::uint32_t{32}}, {"factor", 2.0f}}, both), {2, 3, 4, 6}, 1);
+  for (const char* const key : {"yarn_ext_factor", "yarn_attn_factor"}) {
+    const auto refused = described(with(key, 0.5f));
+    ASSERT_FALSE(refused) << key;
+    EXPECT_NE(refused.error().text().find(key), std::string::npos) << refused.error().text();
+  }
+}
+
+TEST_F(TinyLlama, IsTheSameFromTheGgufFileThatItIsWrittenTo) {
+  config_["max_position_embeddings"] = 64;
+  for (const std::string family : {"llama", "qwen3"}) {
+    config_["model_type"] = family;
+    if (family == "qwen3") {
+      config_["head_dim"] = 4;
+      for (const std::string block : {"model.layers.0.", "model.layers.1."}) {
+        put(block + "self_attn.q_norm.weight", {4});
+        put(block + "self_attn.k_norm.weight", {4});
+      }
+    }
+    for (const char* const scaling :
+         {R"({"type": "linear", "factor": 2.6666666666666665})",
+          R"({"rope_type": "yarn", "factor": 2.7, "original_max_position_embeddings": 16})",
+          R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "attention_factor": 1.0})",
+          R"({"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 16, "mscale": 1.0,
+              "mscale_all_dim": 0.5})",
+          R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "beta_fast": 2.0,
+              "beta_slow": 0.125})",
+          R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "truncate": false})",
+          R"({"rope_type": "longrope", "original_max_position_embeddings": 16, "long_factor": [1.1, 3.7],
+              "short_factor": [1.0, 1.3]})",
+          R"({"rope_type": "longrope", "original_max_position_embeddings": 64, "long_factor": [1.1, 3.7],
+              "short_factor": [1.0, 1.3], "attention_factor": 1.19})",
+          R"({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 32, "low_freq_factor": 1.0,
+              "high_freq_factor": 4.0})"}) {
+      SCOPED_TRACE(family + scaling);
+      config_["rope_scaling"] = *parse_json(scaling, "scaling");
+      write();
+      const auto model = import();
+      ASSERT_TRUE(model) << model.error().text();
+      const std::string entity = folder_.path() + "/m.entity", gguf = folder_.path() + "/m.gguf";
+      auto& files = storage::real_file_system();
+      ASSERT_TRUE(storage::write_file_durably(files, entity, model->content));
+      const auto made = export_model(files, entity, ExportFormat::gguf, gguf);
+      ASSERT_TRUE(made) << made.error().text();
+      const auto there = imported_mesh(folder_.path(), {}), here = imported_mesh(gguf, {});
+      ASSERT_TRUE(here) << here.error().text();
+      EXPECT_EQ(to_string(here->state_hash()), to_string(there->state_hash()));
+      EXPECT_EQ(here->network_digest(), there->network_digest());
+      // And from there as a folder again.
+      ASSERT_TRUE(storage::write_file_durably(files, entity, import_model(files, gguf)->content));
+      ASSERT_TRUE(export_model(files, entity, ExportFormat::hugging_face, folder_.path() + "/back"));
+      const auto back = imported_mesh(folder_.path() + "/back", {});
+      ASSERT_TRUE(back) << back.error().text();
+      EXPECT_EQ(back->network_digest(), there->network_digest());
+    }
   }
 }
 

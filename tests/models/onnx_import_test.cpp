@@ -136,7 +136,7 @@ TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
   const auto bytes = storage::real_file_system().read(source_path("tests/data/models/onnx_goldens.json"), 1 << 20);
   ASSERT_TRUE(bytes) << bytes.error().text();
   const Json goldens = *parse_json(as_text(*bytes), "goldens");
-  EXPECT_EQ(goldens.size(), 13u);
+  EXPECT_EQ(goldens.size(), 16u);
   for (const auto& [name, golden] : goldens.members()) {
     SCOPED_TRACE(name);
     auto mesh = imported(source_path("tests/data/fuzz/onnx/" + name));
@@ -182,12 +182,18 @@ struct Graph {
     model.graph.initializers.push_back({name, "float32", std::move(shape), std::as_bytes(std::span(kept))});
     return *this;
   }
+  Graph& codes(const std::string& name, const std::string& type, Shape shape, std::vector<std::uint8_t> values) {
+    auto& kept = bytes[name] = std::move(values);
+    model.graph.initializers.push_back({name, type, std::move(shape), std::as_bytes(std::span(kept))});
+    return *this;
+  }
   Graph& integers(const std::string& name, const std::vector<std::int64_t>& values) {
     auto& kept = wholes[name] = values;
     model.graph.initializers.push_back({name, "int64", {values.size()}, std::as_bytes(std::span(kept))});
     return *this;
   }
   std::map<std::string, std::vector<std::int64_t>> wholes;
+  std::map<std::string, std::vector<std::uint8_t>> bytes;
 
   std::string written(const std::string& folder) const {
     const std::string path = folder + "/g.onnx";
@@ -380,6 +386,61 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
       .node("Concat", {"a", "a"}, {"b"}, {{"axis", std::int64_t{0}}})
       .node("Relu", {"x"}, {"y"});
   expect(huge, "more memory than the file's");
+}
+
+/// The type of the only layer's matrix.
+Encoding encoding_of(const Graph& graph) {
+  const storage::TemporaryDirectory folder;
+  const auto mesh = imported(graph.written(folder.path()));
+  EXPECT_TRUE(mesh) << mesh.error().text();
+  if (!mesh) return Encoding();
+  const mesh::LayerSpec& layer = mesh->graph().spec().layers[0].layers[0];
+  EXPECT_TRUE(layer.dtype == Dtype::float32 || layer.activations == Activations::float32);
+  return Encoding(layer.dtype, layer.granularity);
+}
+
+// All numbers are sums of powers of two, so that every order gives the same.
+TEST(OnnxImport, KeepsCodesOfDequantizeLinear) {
+  const std::int64_t zero = 0, one = 1;
+  Graph tensor({1, 3});
+  tensor.codes("q", "int8", {2, 3}, {1, 254, 127, 0, 129, 4}).floats("s", {}, {0.5f});
+  tensor.node("DequantizeLinear", {"q", "s"}, {"w"}).node("Gemm", {"x", "w"}, {"y"}, {{"transB", one}});
+  EXPECT_EQ(encoding_of(tensor), Encoding(Dtype::int8, Granularity::tensor));
+  EXPECT_EQ(tensor.run({2, 4, 8}), (Floats{505, -238}));
+  // A scale and a zero point for each output, of a matrix in either order.
+  Graph rows({1, 3});
+  rows.codes("q", "uint8", {2, 3}, {1, 254, 127, 0, 129, 4})
+      .floats("s", {2}, {0.5f, 2})
+      .codes("z", "uint8", {2}, {1, 4});
+  rows.node("DequantizeLinear", {"q", "s", "z"}, {"w"}, {{"axis", zero}});
+  rows.node("Gemm", {"x", "w"}, {"y"}, {{"transB", one}});
+  EXPECT_EQ(encoding_of(rows), Encoding(Dtype::uint8, Granularity::channel));
+  EXPECT_EQ(rows.run({2, 4, 8}), (Floats{1010, 984}));
+  Graph columns({1, 3});
+  columns.codes("q", "uint8", {3, 2}, {1, 0, 254, 129, 127, 4}).floats("s", {2}, {0.5f, 2});
+  columns.codes("z", "uint8", {2}, {1, 4}).node("DequantizeLinear", {"q", "s", "z"}, {"w"}, {{"axis", one}});
+  columns.node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_EQ(encoding_of(columns), Encoding(Dtype::uint8, Granularity::channel));
+  EXPECT_EQ(columns.run({2, 4, 8}), (Floats{1010, 984}));
+  // int8's lowest code, and zero points, are uint8's.
+  Graph lowest({1, 2});
+  lowest.codes("q", "int8", {1, 2}, {128, 3}).floats("s", {}, {0.25f}).codes("z", "int8", {}, {1});
+  lowest.node("DequantizeLinear", {"q", "s", "z"}, {"w"}).node("Gemm", {"x", "w"}, {"y"}, {{"transB", one}});
+  EXPECT_EQ(encoding_of(lowest), Encoding(Dtype::uint8, Granularity::tensor));
+  EXPECT_EQ(lowest.run({4, 8}), (Floats{-125}));
+  // Blocks of 32 inputs, two codes to a byte: -1 and 7 of each output's.
+  Graph blocks({1, 64}, 21);
+  blocks.codes("q", "int4", {64, 2}, std::vector<std::uint8_t>(64, 0x7f)).floats("s", {2, 2}, {1, 2, 4, 8});
+  blocks.node("DequantizeLinear", {"q", "s"}, {"w"}, {{"axis", zero}, {"block_size", std::int64_t{32}}});
+  blocks.node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_EQ(encoding_of(blocks), Encoding(Dtype::int4, Granularity::block32));
+  EXPECT_EQ(blocks.run(Floats(64, 1)), (Floats{-160, 2240}));
+  // A scale for each input is no type of Weft's.
+  Graph inputs({1, 2});
+  inputs.codes("q", "int8", {2, 1}, {1, 2}).floats("s", {2}, {0.5f, 2});
+  inputs.node("DequantizeLinear", {"q", "s"}, {"w"}, {{"axis", zero}}).node("MatMul", {"x", "w"}, {"y"});
+  EXPECT_EQ(encoding_of(inputs), Encoding());
+  EXPECT_EQ(inputs.run({1, 1}), (Floats{4.5f}));
 }
 
 TEST(OnnxImport, KeepsTheStateOfRecurrentLayersInside) {

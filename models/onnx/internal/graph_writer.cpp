@@ -81,6 +81,17 @@ std::string GraphWriter::weight(const std::string& name, Shape shape, std::funct
   return name;
 }
 
+std::string GraphWriter::codes(const std::string& name, std::string_view type, Shape shape,
+                               std::function<std::vector<std::uint8_t>()> bytes) {
+  formats::Tensor tensor{name, std::string(type), std::move(shape), {}};
+  tensor.produce = [bytes = std::move(bytes)](const ByteSource::Sink& sink) {
+    const std::vector<std::uint8_t> made = bytes();
+    return formats::each_part(std::as_bytes(std::span(made)), 1, sink);
+  };
+  graph_.initializers.push_back(std::move(tensor));
+  return name;
+}
+
 Written GraphWriter::reshaped(const Written& value, Shape shape) {
   if (value.shape == shape) return value;
   std::vector<std::int64_t> wanted{-1};

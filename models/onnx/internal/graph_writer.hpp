@@ -42,6 +42,10 @@ class GraphWriter {
   /// A tensor whose values are made when the file is written, once a name.
   std::string weight(const std::string& name, Shape shape, std::function<std::vector<float>()> values);
 
+  /// The same of another type, as its bytes.
+  std::string codes(const std::string& name, std::string_view type, Shape shape,
+                    std::function<std::vector<std::uint8_t>()> bytes);
+
   Written reshaped(const Written& value, Shape shape);
   /// y = a op b, of a value and anything that spreads over it.
   Written binary(std::string type, const Written& a, const std::string& b) {

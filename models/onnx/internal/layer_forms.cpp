@@ -57,6 +57,8 @@ std::vector<float> values_of(const mesh::Mesh& mesh, mesh::NodeId node, const st
 }  // namespace
 
 std::string LayerForms::matrix(const LayerSite& site, std::string_view parameter, Shape shape, bool is_transposed) {
+  if (keeps_codes_)
+    if (const std::string stored = stored_matrix(site, parameter, shape, is_transposed); !stored.empty()) return stored;
   const std::string name = site.prefix + std::string(parameter);
   return to_.weight(site.name + "." + std::string(parameter) + (is_transposed ? ".T" : ""), std::move(shape),
                     [mesh = mesh_, node = site.node, name, is_transposed, spec = find(site, parameter)] {

@@ -11,6 +11,7 @@
 #include "core/result.hpp"
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,10 +33,13 @@ struct LayerSite {
       : spec(own_spec), layer(own_layer), node(of), prefix(std::move(begin)), name(std::move(label)) {}
 };
 
-/// Layers as nodes of an ONNX graph, opset 17.
+/// Layers as nodes of an ONNX graph, opset 17; 21 where matrices are codes.
 class LayerForms {
  public:
-  LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to) : mesh_(std::move(mesh)), to_(to) {}
+  /// `keeps_codes`: matrices of int8, uint8, int4 and uint4 are DequantizeLinear of their codes.
+  LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to, bool keeps_codes)
+      : mesh_(std::move(mesh)), to_(to), keeps_codes_(keeps_codes) {}
+  bool has_codes() const noexcept { return !stored_.empty(); }
   /// The output of a layer for what it reads.
   /// @error unsupported: it has no form
   Result<Written> write(const LayerSite& site, const Written& x);
@@ -49,6 +53,8 @@ class LayerForms {
   const mesh::ParameterSpec* find(const LayerSite& site, std::string_view parameter) const;
   /// A parameter as it is, or with its axes the other way round.
   std::string matrix(const LayerSite& site, std::string_view parameter, Shape shape, bool is_transposed = false);
+  /// Codes, scales and zero points, and the node that makes numbers of them; empty: they are of no such type.
+  std::string stored_matrix(const LayerSite& site, std::string_view parameter, const Shape& shape, bool is_transposed);
   std::string vector(const LayerSite& site, std::string_view parameter);
   std::string moved(const LayerSite& site, const std::string& name, Shape shape, std::vector<std::string> parameters,
                     const std::vector<std::size_t>& blocks);
@@ -79,6 +85,8 @@ class LayerForms {
 
   std::shared_ptr<const mesh::Mesh> mesh_;
   GraphWriter& to_;
+  bool keeps_codes_ = false;
+  std::map<std::string, std::string> stored_;  // what dequantizes a matrix, by its name
   std::vector<std::string> notes_;
 };
 

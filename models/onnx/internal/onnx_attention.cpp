@@ -68,37 +68,78 @@ Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size
   return std::optional(std::move(seen));
 }
 
+void set_turns(const Turns& turns, std::size_t head_dim, mesh::Options& options) {
+  options["rope"] = std::string(turns.is_half ? "half" : "interleaved");
+  options["rope_theta"] = turns.theta;
+  if (turns.dims != head_dim) options["rope_dims"] = static_cast<double>(turns.dims);
+  if (!turns.divisors.empty()) options["rope_divisors"] = turns.divisors;
+  if (turns.gain != 1) options["rope_gain"] = turns.gain;
+}
+
+/// Places of values in the layer that makes them, and which element of its head each has turned as; -1: none.
+struct HeadPlaces {
+  std::int32_t base = 0;
+  std::vector<std::size_t> places;
+  std::vector<std::int32_t> elements;
+  std::vector<std::uint32_t> positions;
+  std::optional<Turns> turns;
+};
+std::optional<HeadPlaces> head_places(const LayerList& layers, const Stream& stream) {
+  HeadPlaces found;
+  const auto root = [&](std::int32_t base) {
+    return base >= 0 && layers.at(base).rotary ? layers.at(base).sources[0] : base;
+  };
+  found.base = root(stream.chunks[0].base);
+  found.places.reserve(elements_of(stream.shape));
+  for (const Chunk& chunk : stream.chunks) {
+    if (root(chunk.base) != found.base) return std::nullopt;
+    const Rotary* const rotary = chunk.base == found.base ? nullptr : layers.at(chunk.base).rotary.get();
+    for (std::size_t i = chunk.offset; i < chunk.offset + chunk.count; ++i) {
+      found.places.push_back(i);
+      found.elements.push_back(rotary ? rotary->elements[i] : -1);
+      found.positions.push_back(rotary ? rotary->positions[i] : 0);
+    }
+    if (!rotary) continue;
+    if (found.turns && !(*found.turns == rotary->turns)) return std::nullopt;
+    found.turns = rotary->turns;
+  }
+  return found;
+}
+
 }  // namespace
 
-std::optional<Operators::Heads> Operators::heads_of(const Stream& stream, bool is_turned) const {
+std::optional<Operators::Heads> Operators::heads_of(const Stream& stream, bool is_transposed,
+                                                    const Shape& batch) const {
   const Shape& shape = stream.shape;
   if (shape.size() < 3 || stream.chunks.empty() || elements_of(shape) > kMostElements) return std::nullopt;
-  for (std::size_t i = 0; i + 3 < shape.size(); ++i)
-    if (shape[i] != 1) return std::nullopt;
-  const std::size_t heads = shape[shape.size() - 3];
-  const std::size_t tokens = shape[shape.size() - (is_turned ? 1 : 2)], dim = shape[shape.size() - (is_turned ? 2 : 1)];
+  const std::vector<std::size_t> spread = places_within(Shape(shape.begin(), shape.end() - 2), batch);
+  const std::size_t heads = spread.size();
+  const std::size_t tokens = shape[shape.size() - (is_transposed ? 1 : 2)],
+                    dim = shape[shape.size() - (is_transposed ? 2 : 1)];
   const std::int32_t base = stream.chunks[0].base;
-  if (base < 0 || layers_.shape_of(base).empty()) return std::nullopt;
-  std::vector<std::size_t> places;
-  places.reserve(elements_of(shape));
-  for (const Chunk& chunk : stream.chunks) {
-    if (chunk.base != base) return std::nullopt;
-    for (std::size_t i = 0; i < chunk.count; ++i) places.push_back(chunk.offset + i);
-  }
-  const auto place = [&](std::size_t h, std::size_t t, std::size_t d) {
-    return places[is_turned ? (h * dim + d) * tokens + t : (h * tokens + t) * dim + d];
+  if (heads == 0 || base < 0) return std::nullopt;
+  const auto projection = projection_of(layers_.at(base).rotary ? layers_.at(base).sources[0] : base);
+  const auto places = projection ? head_places(layers_, stream) : std::nullopt;
+  if (!places) return std::nullopt;
+  const auto index = [&](std::size_t h, std::size_t t, std::size_t d) {
+    return is_transposed ? (spread[h] * dim + d) * tokens + t : (spread[h] * tokens + t) * dim + d;
   };
+  const auto place = [&](std::size_t h, std::size_t t, std::size_t d) { return places->places[index(h, t, d)]; };
   std::size_t repeats = 1;
   while (repeats < heads && place(repeats, 0, 0) == place(0, 0, 0)) ++repeats;
-  const auto projection = projection_of(base);
-  if (!projection || heads % repeats != 0 || layers_.size_of(base) != tokens * projection->out) return std::nullopt;
+  if (heads % repeats != 0 || layers_.size_of(places->base) != tokens * projection->out) return std::nullopt;
   const std::size_t first = place(0, 0, 0), kv_heads = heads / repeats, rows = kv_heads * dim;
-  if (first + rows > projection->out) return std::nullopt;
+  if (first + rows > projection->out || (projection->gain && projection->gain->count() != dim)) return std::nullopt;
+  const std::size_t dims = places->turns ? places->turns->dims : 0;
   for (std::size_t h = 0; h < heads; ++h)
     for (std::size_t t = 0; t < tokens; ++t)
-      for (std::size_t d = 0; d < dim; ++d)
-        if (place(h, t, d) != first + t * projection->out + h / repeats * dim + d) return std::nullopt;
-  Heads found{*projection, heads, kv_heads, dim, tokens};
+      for (std::size_t d = 0; d < dim; ++d) {
+        const std::size_t i = index(h, t, d);
+        if (places->places[i] != first + t * projection->out + h / repeats * dim + d) return std::nullopt;
+        if (places->elements[i] != (d < dims ? static_cast<std::int32_t>(d) : -1)) return std::nullopt;
+        if (d < dims && places->positions[i] != t) return std::nullopt;
+      }
+  Heads found{*projection, heads, kv_heads, dim, tokens, places->turns};
   found.rows.weight = rows_of(projection->weight, first, rows, projection->out, projection->in);
   if (projection->bias) found.rows.bias = part_of_bias(*projection->bias, first, rows);
   found.rows.out = rows;
@@ -114,11 +155,13 @@ std::optional<Pattern> Operators::scores_of(const Value& query, const Value& key
   };
   const auto [q, q_scale] = part(query);
   const auto [k, k_scale] = part(key);
-  if (!q || !k) return std::nullopt;
-  auto queries = heads_of(*q, false), keys = heads_of(*k, true);
+  if (!q || !k || q->shape.size() < 3) return std::nullopt;
+  const Shape batch(q->shape.begin(), q->shape.end() - 2);
+  auto queries = heads_of(*q, false, batch), keys = heads_of(*k, true, batch);
   if (!queries || !keys || queries->kv_heads != queries->heads || queries->heads != keys->heads ||
-      queries->head_dim != keys->head_dim || queries->tokens != keys->tokens || queries->rows.from != keys->rows.from ||
-      queries->rows.in != keys->rows.in)
+      queries->turns != keys->turns || queries->rows.gain.has_value() != keys->rows.gain.has_value() ||
+      queries->rows.epsilon != keys->rows.epsilon || queries->head_dim != keys->head_dim ||
+      queries->tokens != keys->tokens || queries->rows.from != keys->rows.from || queries->rows.in != keys->rows.in)
     return std::nullopt;
   Pattern made{Kind::scores, *q};
   made.x.shape.back() = queries->tokens;
@@ -126,6 +169,7 @@ std::optional<Pattern> Operators::scores_of(const Value& query, const Value& key
   parts.scale = q_scale * k_scale * queries->rows.scale * keys->rows.scale;
   parts.heads = queries->heads, parts.kv_heads = keys->kv_heads;
   parts.head_dim = queries->head_dim, parts.tokens = queries->tokens;
+  parts.turns = queries->turns;
   parts.query = std::move(queries->rows), parts.key = std::move(keys->rows);
   made.attention = std::make_shared<const AttentionParts>(std::move(parts));
   return made;
@@ -134,8 +178,9 @@ std::optional<Pattern> Operators::scores_of(const Value& query, const Value& key
 Result<Operators::Values> Operators::attention(const Node& n, const AttentionParts& parts, const Projection& value,
                                                std::size_t value_heads, Shape shape) {
   const std::size_t in = parts.query.in, tokens = parts.tokens, dim = parts.head_dim, width = parts.heads * dim;
+  const double scale = parts.scale * parts.last * (parts.is_bent ? parts.cap : 1);
   if (value.from != parts.query.from || value.in != in || value_heads != parts.kv_heads || value.scale != 1 ||
-      !(parts.scale > 0))
+      value.gain || !(scale > 0))
     return fail(Errc::unsupported,
                 "attention whose values are of another source, number of heads or scale than its keys");
   FoundLayer layer;
@@ -144,12 +189,22 @@ Result<Operators::Values> Operators::attention(const Node& n, const AttentionPar
   layer.spec.options = {{"heads", static_cast<double>(parts.heads)},
                         {"kv_heads", static_cast<double>(parts.kv_heads)},
                         {"head_dim", static_cast<double>(dim)},
-                        {"scale", parts.scale},
+                        {"scale", parts.is_bent ? parts.scale : scale},
                         {"causal", parts.is_causal},
                         {"out_bias", false}};
+  if (parts.is_bent && !(std::fabs(parts.last * parts.cap - 1) <= 1e-5))
+    return fail(Errc::unsupported, "attention with a cap of scores whose two factors are not each other's inverse");
+  if (parts.is_bent) layer.spec.options["score_cap"] = parts.cap;
+  if (parts.turns) set_turns(*parts.turns, dim, layer.spec.options);
+  if (parts.query.gain) {
+    layer.spec.options["qk_norm"] = std::string("rms");
+    layer.spec.options["epsilon"] = parts.query.epsilon;
+    layer.weights["query_gain"] = {*parts.query.gain};
+    layer.weights["key_gain"] = {*parts.key.gain};
+  }
   if (parts.window != 0) layer.spec.options["window"] = static_cast<double>(parts.window);
-  layer.in = {tokens, in};
-  layer.out = {tokens, width};
+  layer.in = tokens == 1 ? Shape{in} : Shape{tokens, in};
+  layer.out = tokens == 1 ? Shape{width} : Shape{tokens, width};
   layer.node = n.label;
   const bool has_bias = parts.query.bias || parts.key.bias || value.bias;
   layer.spec.options["bias"] = has_bias;
@@ -170,7 +225,7 @@ Result<Operators::Values> Operators::attention(const Node& n, const AttentionPar
   Stream heads{std::move(shape), {}};
   for (std::size_t h = 0; h < parts.heads; ++h)
     for (std::size_t t = 0; t < tokens; ++t) heads.chunks.push_back({made.chunks[0].base, t * width + h * dim, dim});
-  if (parts.heads == 1) heads.chunks = made.chunks;
+  if (parts.heads == 1 || tokens == 1) heads.chunks = made.chunks;
   return Values{std::move(heads)};
 }
 
@@ -181,17 +236,28 @@ Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n
   const Pattern* const scores = part && part->kind == Kind::scores ? part : nullptr;
   if (type == "MatMul" && n.has(1) && part && part->kind == Kind::shares) {
     const auto* const value = std::get_if<Stream>(&n.inputs[1]);
-    const auto heads = value ? heads_of(*value, false) : std::nullopt;
     const AttentionParts& parts = *part->attention;
-    if (!heads || heads->heads != parts.heads || heads->head_dim != parts.head_dim || heads->tokens != parts.tokens)
+    const Shape& square = part->x.shape;
+    const auto heads = value ? heads_of(*value, false, Shape(square.begin(), square.end() - 2)) : std::nullopt;
+    if (!heads || heads->turns || heads->heads != parts.heads || heads->head_dim != parts.head_dim ||
+        heads->tokens != parts.tokens)
       return fail(Errc::unsupported, "attention whose values are no heads of a projection as its keys are");
-    WEFT_TRY(Values made, attention(n, parts, heads->rows, heads->kv_heads, value->shape));
+    Shape after = square;
+    after.back() = heads->head_dim;
+    WEFT_TRY(Values made, attention(n, parts, heads->rows, heads->kv_heads, std::move(after)));
     return std::optional(std::move(made));
   }
   if (type == "MatMul" && n.has(1) && !std::holds_alternative<Constant>(n.inputs[1])) {
     auto made = scores_of(n.inputs[0], n.inputs[1]);
     if (made) return std::optional(Values{*std::move(made)});
     return none;
+  }
+  if (type == "Tanh" && scores && !scores->attention->is_bent) {
+    AttentionParts parts = *scores->attention;
+    parts.is_bent = true;
+    Pattern made = *scores;
+    made.attention = std::make_shared<const AttentionParts>(std::move(parts));
+    return std::optional(Values{std::move(made)});
   }
   if (type == "Softmax" && scores) {
     WEFT_TRY(const std::int64_t axis, integer_of(n.node, "axis", opset_ < 13 ? 1 : -1));

@@ -16,6 +16,7 @@ namespace {
 using formats::OnnxNode;
 using Integers = std::vector<std::int64_t>;
 using Reals = std::vector<double>;
+constexpr std::int64_t kFarthest = std::int64_t{1} << 40;  // a diagonal that is past all
 
 Failure cannot(const OnnxNode& node) {
   return fail(Errc::unsupported, "operator " + node.type + " of values that are known before the network runs");
@@ -156,6 +157,9 @@ Result<Constant> of_one(const OnnxNode& node, const Constant& a) {
   if (node.type == "Neg") function = [](double v) { return -v; };
   if (node.type == "Abs") function = [](double v) { return std::fabs(v); };
   if (node.type == "Sqrt") function = [](double v) { return std::sqrt(v); };
+  if (node.type == "Cos") function = [](double v) { return std::cos(v); };
+  if (node.type == "Sin") function = [](double v) { return std::sin(v); };
+  if (node.type == "Reciprocal") function = [](double v) { return 1 / v; };
   if (node.type == "Exp") function = [](double v) { return std::exp(v); };
   if (node.type == "Log") function = [](double v) { return std::log(v); };
   if (node.type == "Floor") function = [](double v) { return std::floor(v); };
@@ -244,6 +248,51 @@ Result<Constant> range(const Constant& start, const Constant& limit, const Const
   return integers(start.type, {values.size()}, values);
 }
 
+/// A product of matrices, with axes in front that spread.
+Result<Constant> product(const Constant& a, const Constant& b) {
+  if (a.shape.size() < 2 || b.shape.size() < 2 || a.shape.back() != b.shape[b.shape.size() - 2])
+    return fail(Errc::unsupported, to_string(a.shape) + " times " + to_string(b.shape));
+  const std::size_t rows = a.shape[a.shape.size() - 2], inner = a.shape.back(), columns = b.shape.back();
+  const Shape of_a(a.shape.begin(), a.shape.end() - 2), of_b(b.shape.begin(), b.shape.end() - 2);
+  WEFT_TRY(Shape shape, spread(of_a, of_b));
+  const auto place_a = spread_places(of_a, shape), place_b = spread_places(of_b, shape);
+  if (rows * columns != 0 && place_a.size() * std::max<std::size_t>(inner, 1) > kMostFolded / (rows * columns))
+    return fail(Errc::too_large, to_string(a.shape) + " times " + to_string(b.shape));
+  WEFT_TRY(const Reals x, reals_of(a));
+  WEFT_TRY(const Reals y, reals_of(b));
+  Reals values;
+  for (std::size_t m = 0; m < place_a.size(); ++m)
+    for (std::size_t i = 0; i < rows; ++i)
+      for (std::size_t j = 0; j < columns; ++j) {
+        double sum = 0;
+        for (std::size_t k = 0; k < inner; ++k)
+          sum += x[(place_a[m] * rows + i) * inner + k] * y[(place_b[m] * inner + k) * columns + j];
+        values.push_back(sum);
+      }
+  shape.push_back(rows), shape.push_back(columns);
+  return reals(a.type, shape, values);
+}
+
+/// The upper or lower triangle of matrices, zeros else.
+Result<Constant> triangle(const OnnxNode& node, const Constant& a, std::int64_t diagonal) {
+  WEFT_TRY(const std::int64_t is_upper, integer_of(node, "upper", 1));
+  if (a.shape.size() < 2) return fail(Errc::corrupt, "a triangle of " + to_string(a.shape));
+  const std::size_t columns = a.shape.back(), rows = a.shape[a.shape.size() - 2];
+  const auto cut = [&](auto values) {
+    for (std::size_t e = 0; e < values.size(); ++e) {
+      const auto i = static_cast<std::int64_t>(e / columns % rows), j = static_cast<std::int64_t>(e % columns);
+      if (is_upper != 0 ? j - i < diagonal : j - i > diagonal) values[e] = 0;
+    }
+    return values;
+  };
+  if (is_integer_type(a.type)) {
+    WEFT_TRY(const Integers values, integers_of(a));
+    return integers(a.type, a.shape, cut(values));
+  }
+  WEFT_TRY(const Reals values, reals_of(a));
+  return reals(a.type, a.shape, cut(values));
+}
+
 Result<Constant> where(const Constant& condition, const Constant& a, const Constant& b) {
   WEFT_TRY(Shape shape, spread(a.shape, b.shape));
   WEFT_TRY(shape, spread(shape, condition.shape));
@@ -280,6 +329,8 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
     return fail(Errc::corrupt, "scales and zero points of different numbers");
   WEFT_TRY(const std::int64_t block, integer_of(node, "block_size", 0));
   WEFT_TRY(const std::int64_t named, integer_of(node, "axis", 1));
+  if (block < 0) return fail(Errc::corrupt, "blocks of " + std::to_string(block));
+  const auto per_block = static_cast<std::size_t>(block);
   std::size_t inner = 1, extent = 1, per_scale = 1;
   if (scales.size() > 1) {
     WEFT_TRY(const std::size_t axis, axis_of(named, q.shape.size()));
@@ -299,7 +350,16 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
       s = block > 0 ? (outer * ((extent + per_scale - 1) / per_scale) + at / per_scale) * inner + i % inner : at;
     values[i] = static_cast<double>(static_cast<float>(codes[i] - zeros[s]) * static_cast<float>(scales[s]));
   }
-  return reals("float32", q.shape, values);
+  Constant made = reals("float32", q.shape, values);
+  const bool is_stored = q.type == "int8" || q.type == "uint8" || q.type == "int4" || q.type == "uint4";
+  if (q.shape.size() != 2 || !is_stored || scale.type != "float32") return made;
+  QuantizedMatrix matrix{q.type, {codes.begin(), codes.end()}, {zeros.begin(), zeros.end()}, {}, 0, per_block};
+  for (const double one : scales) matrix.scales.push_back(static_cast<float>(one));
+  if (scales.size() > 1) {
+    WEFT_TRY(matrix.axis, axis_of(named, q.shape.size()));
+  }
+  made.quantized = std::make_shared<const QuantizedMatrix>(std::move(matrix));
+  return made;
 }
 
 Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a) {
@@ -330,6 +390,15 @@ Result<Constant> computed(const OnnxNode& node, std::span<const Operand> operand
   if (node.type == "ConstantOfShape") return filled(node, *given[0]);
   if (node.type == "ReduceProd") return product_of_axes(node, *given[0]);
   if (node.type == "DequantizeLinear" && count >= 2) return dequantized(node, operands);
+  if (count == 2 && node.type == "MatMul") return product(*given[0], *given[1]);
+  if (node.type == "Trilu") {
+    Integers diagonal{0};
+    if (count == 2) {
+      WEFT_TRY(diagonal, integers_of(*given[1]));
+    }
+    if (diagonal.size() != 1) return fail(Errc::corrupt, "a diagonal of several numbers");
+    return triangle(node, *given[0], std::clamp<std::int64_t>(diagonal[0], -kFarthest, kFarthest));
+  }
   if (count == 3 && node.type == "Range") return range(*given[0], *given[1], *given[2]);
   if (count == 3 && node.type == "Where") return where(*given[0], *given[1], *given[2]);
   if (count == 2) return of_two(node, *given[0], *given[1]);

@@ -77,6 +77,11 @@ Result<std::vector<std::int64_t>> integers_of(const Constant& constant) {
     load<std::int8_t>(constant.bytes, values);
   else if (type == "uint8" || type == "BOOL")
     load<std::uint8_t>(constant.bytes, values);
+  else if (type == "int4" || type == "uint4")
+    for (std::size_t i = 0; i < values.size(); ++i) {  // two to a byte, the first in the low bits
+      const auto code = std::to_integer<std::int64_t>(constant.bytes[i / 2]) >> (i % 2 * 4) & 15;
+      values[i] = type == "int4" && code >= 8 ? code - 16 : code;
+    }
   else
     return fail(Errc::unsupported, std::string(type) + " where whole numbers are expected");
   return values;

@@ -26,12 +26,22 @@ inline std::size_t elements_of(const Shape& shape) noexcept {
   return count;
 }
 
+/// A matrix as codes, scales and zero points, as DequantizeLinear has it. Scales are one for all, one for each place of
+/// an axis, or one for each block of that.
+struct QuantizedMatrix {
+  std::string type;  // of the codes: int8, uint8, int4, uint4
+  std::vector<std::int16_t> codes, zeros;
+  std::vector<float> scales;
+  std::size_t axis = 0, block = 0;  // block 0: each place
+};
+
 /// Values that are known before a network runs: of a file, or computed from such ones.
 struct Constant {
   std::string type;  // as formats::OnnxType::name
   Shape shape;
   ByteSpan bytes;
-  std::shared_ptr<const ByteBuffer> owned = nullptr;  // where the bytes are no file's
+  std::shared_ptr<const ByteBuffer> owned = nullptr;           // where the bytes are no file's
+  std::shared_ptr<const QuantizedMatrix> quantized = nullptr;  // what they were made of
 
   std::size_t count() const noexcept;
 };

@@ -165,9 +165,16 @@ bool take_in(FoundLayer& layer, const FoundLayer& part) {
   return true;
 }
 
-/// A dense layer becomes the output matrix of the attention before it, and a summand behind that its bias.
+/// A dense layer becomes the output matrix of the attention before it, a norm before that its inner one, and a summand
+/// behind it its bias.
 bool joins_attention(FoundLayer& attention, const FoundLayer& layer) {
   if (attention.spec.type != "attention" || layer.in != attention.out) return false;
+  if (attention.has_open_output && layer.spec.type == "rms_norm" && !attention.weights.contains("out_gain")) {
+    attention.weights["out_gain"] = layer.weights.at("gain");
+    attention.spec.options["out_norm"] = std::string("rms");
+    attention.spec.options["out_epsilon"] = layer.spec.options.at("epsilon");
+    return true;
+  }
   if (attention.has_open_output && layer.spec.type == "dense") {
     attention.weights["output"] = layer.weights.at("weight");
     attention.spec.out = layer.spec.out;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ struct Stream {
   std::vector<Chunk> chunks;
 };
 
-/// A layer as it is found in a graph.
+struct GatedParts;
+struct Rotary;
+
+/// A layer as it is found in a graph. Types "gated" and "rotary" are parts on their way: a layer behind them takes them
+/// in, or the graph is refused.
 struct FoundLayer {
   mesh::LayerSpec spec;  // without place and sources
   std::vector<std::int32_t> sources;
@@ -43,6 +48,8 @@ struct FoundLayer {
   enum class Part { none, last_axis, channels } part = Part::none;
   /// Attention whose output matrix is the identity as long as no dense layer behind it takes its place.
   bool has_open_output = false;
+  std::shared_ptr<const GatedParts> gated = nullptr;
+  std::shared_ptr<const Rotary> rotary = nullptr;
 };
 
 /// The layers of a graph, in order, each reading earlier ones or ports.

@@ -3,6 +3,7 @@
 #include "models/onnx/internal/onnx_network.hpp"
 
 #include "models/onnx/internal/onnx_operators.hpp"
+#include "models/onnx/internal/stored_weight.hpp"
 
 #include "core/printable.hpp"
 
@@ -38,7 +39,7 @@ class NetworkMaker {
   NetworkMaker(const formats::OnnxFile& file, const GraphOptions& options)
       : model_(file.model()), options_(options), operators_(layers_, opset()) {
     budget_ = std::size_t{1} << 20;
-    for (const formats::Tensor& tensor : file.tensors().tensors()) budget_ += 2 * tensor.bytes.size();
+    for (const formats::Tensor& tensor : file.tensors().tensors()) budget_ += 8 * tensor.bytes.size();
   }
 
   Result<GraphNetwork> make(const std::string& name) && {
@@ -163,7 +164,9 @@ class NetworkMaker {
 
   Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
                                      const GraphNames& scope) {
-    if (!node.domain.empty()) return fail(Errc::unsupported, "an operator of domain '" + printable(node.domain) + "'");
+    const bool is_known_foreign = node.domain == "com.microsoft" && node.type == "RotaryEmbedding";
+    if (!node.domain.empty() && !is_known_foreign)
+      return fail(Errc::unsupported, "an operator of domain '" + printable(node.domain) + "'");
     if (node.type == "If") return branch(node, inputs, scope);
     if (node.type == "Loop" || node.type == "Scan") return fail(Errc::unsupported, "a graph that runs more than once");
     if (node.type == "Shape" || node.type == "Size") return shape_of(node, inputs);
@@ -344,9 +347,13 @@ class NetworkMaker {
           else
             used_ports_.insert(source);
         }
+    constexpr std::pair<std::string_view, const char*> kParts[] = {
+        {"batch_norm", ": no convolution or dense layer before it takes it in"},
+        {"gated", ": no matrix behind a gated product takes it in"},
+        {"rotary", ": rotary positions of values that are no queries or keys of attention"}};
     for (std::size_t i = 0; i < is_used_.size(); ++i)
-      if (is_used_[i] && layers_.layers()[i].spec.type == "batch_norm")
-        problems_.add(layers_.layers()[i].node + ": no convolution or dense layer before it takes it in");
+      for (const auto& [type, why] : kParts)
+        if (is_used_[i] && layers_.layers()[i].spec.type == type) problems_.add(layers_.layers()[i].node + why);
     for (const std::int32_t port : states_)
       if (used_ports_.contains(port))
         problems_.add("input '" + printable(layers_.ports()[static_cast<std::size_t>(~port)].name) +
@@ -379,7 +386,7 @@ class NetworkMaker {
     mesh::LayerSpec container;
     for (std::size_t i = 0; i < is_used_.size(); ++i) {
       if (!is_used_[i]) continue;
-      mesh::LayerSpec spec = spec_of(i, numbers, is_one);
+      mesh::LayerSpec spec = spec_of(i, numbers, is_one, network.notes);
       const auto number = static_cast<std::uint32_t>(numbers[i]);
       const std::string before = is_one ? "layers[" + std::to_string(number) + "]." : "";
       for (auto& [parameter, weight] : layers_.layers()[i].weights)
@@ -406,9 +413,26 @@ class NetworkMaker {
       if (is_used_[i]) last = i + 1;
     return last;
   }
-  mesh::LayerSpec spec_of(std::size_t i, const std::vector<std::size_t>& numbers, bool is_one) {
+  /// A layer whose matrices are codes keeps them, and computes with float32 inputs as the graph does.
+  void set_type(const FoundLayer& layer, mesh::LayerSpec& spec, std::vector<std::string>& notes) const {
+    bool is_lost = false;
+    const auto stored = stored_encoding(layer.weights, is_lost);
+    if (is_lost)
+      notes.push_back(layer.node +
+                      ": codes of DequantizeLinear become float32: no type of Weft's holds them, or the "
+                      "layer's matrices are of several");
+    if (!stored || !options_.keeps_codes) return;
+    spec.dtype = stored->dtype;
+    spec.granularity = stored->granularity;
+    spec.activations = Activations::float32;
+    notes.push_back(layer.node + ": codes of DequantizeLinear stay as " + to_string(*stored));
+  }
+
+  mesh::LayerSpec spec_of(std::size_t i, const std::vector<std::size_t>& numbers, bool is_one,
+                          std::vector<std::string>& notes) {
     const FoundLayer& layer = layers_.layers()[i];
     mesh::LayerSpec spec = layer.spec;
+    set_type(layer, spec, notes);
     if (is_one) spec.name = name_of(numbers[i]);
     for (const std::int32_t source : layer.sources) {
       if (source < 0)

@@ -30,6 +30,7 @@ struct Weight {
 struct GraphOptions {
   std::map<std::string, Shape> shapes;  // of inputs
   std::map<std::string, double> pins;   // inputs that are constants
+  bool keeps_codes = true;              // of matrices that a type of Weft's holds as they are
 };
 
 /// A graph as a network: one `sequential` where it has one input and one output, else a layer a place.

@@ -25,7 +25,9 @@ struct Projection {
   std::size_t in = 0, out = 0;
   Weight weight;
   std::optional<Constant> bias;
-  double scale = 1;  // of all that it gives
+  double scale = 1;                             // of all that it gives
+  std::optional<Constant> gain = std::nullopt;  // of a norm by root mean square behind it, over as many values
+  double epsilon = 0;
 };
 
 /// A product of two projections of the same values, one of them bent: what swiglu multiplies with its last matrix.
@@ -34,11 +36,38 @@ struct GatedParts {
   std::string activation;
 };
 
+/// Turns of heads by their positions, as options of attention say them.
+struct Turns {
+  bool is_half = true;  // pairs of i and i + dims / 2; else 2i and 2i + 1
+  std::size_t dims = 0;
+  double theta = 10000, gain = 1;
+  std::vector<double> divisors{};  // empty: all 1
+  bool operator==(const Turns&) const = default;
+};
+/// Cosines and sines of positions 0 on, [positions][pairs].
+struct TurnTables {
+  std::size_t positions = 0, pairs = 0;
+  std::vector<double> cosines, sines;
+  bool operator==(const TurnTables&) const = default;
+};
+/// The turns that make these tables; nothing: they are of none.
+std::optional<Turns> turns_of(const TurnTables& tables, bool is_half);
+
+/// A layer's values of which some turn.
+struct Rotary {
+  Turns turns;
+  std::vector<std::int32_t> elements;    // of its head; -1: does not turn
+  std::vector<std::uint32_t> positions;  // of those that turn
+};
+
 /// Attention on its way: queries and keys of the same values.
 struct AttentionParts {
   Projection query, key;
   std::size_t heads = 1, kv_heads = 1, head_dim = 1, tokens = 1;
-  double scale = 1;
+  double scale = 1, last = 1;  // of scores; `last`: the factor behind that one
+  double cap = 0;              // of scores; 0: none
+  bool is_bent = false;        // tanh was taken, and its factor is to come
+  std::optional<Turns> turns = std::nullopt;
   bool is_causal = false;
   std::size_t window = 0;  // 0: without bound
 };
@@ -61,16 +90,17 @@ struct Pattern {
     mean_square,      // of x over its last axis, and epsilon
     root,
     inverse_root,
-    normed,  // x inverse_root
-    gated,
+    normed,   // x inverse_root
+    weighed,  // x table, value by value
+    bent,     // tanh(factor x)
     scores,
     shares  // softmax of scores
   } kind = Kind::square;
   Stream x, other{};
   double factor = 1;
   double inner = 0, epsilon = 0;
-  std::shared_ptr<const GatedParts> gated = nullptr;
   std::shared_ptr<const AttentionParts> attention = nullptr;
+  std::shared_ptr<const std::vector<double>> table = nullptr;
 };
 
 /// One number, all values of a constant being equal to it; nothing: they are not.
@@ -78,6 +108,8 @@ std::optional<double> scalar_of(const Constant& constant);
 bool is_same(const Stream& a, const Stream& b);
 /// The last axis alone, or behind all others as one.
 Shape tokens_of(const Shape& shape);
+/// Places of a value's elements among those of one that it spreads to. Empty: it does not.
+std::vector<std::size_t> places_within(const Shape& from, const Shape& to);
 
 /// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
@@ -89,10 +121,49 @@ struct StateLink {
   Chunk after;  // what stands there when it has run
 };
 
+/// A node and what it reads.
+struct OperatorNode {
+  const formats::OnnxNode& node;
+  const std::string& label;
+  const std::vector<Value>& inputs;
+
+  bool has(std::size_t input) const {
+    return input < node.inputs.size() && !node.inputs[input].empty() && input < inputs.size();
+  }
+  bool makes(std::size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
+};
+
+/// Products of values with tables of as many numbers, and heads that turn by them.
+class TableParts {
+ public:
+  using Values = std::vector<Value>;
+  TableParts(LayerList& layers, std::int64_t opset) : layers_(layers), opset_(opset) {}
+
+  /// Values of a node that is a part of such; nothing: of none.
+  Result<std::optional<Values>> known_part(const OperatorNode& node);
+  /// As turns_of, which layers with the same tables share.
+  std::optional<Turns> find_turns(const TurnTables& tables, bool is_half);
+  /// Heads whose positions run along an axis. The first elements of the last axis turn.
+  Stream turned(const Stream& x, std::size_t axis, Turns turns, const std::string& label);
+
+ private:
+  Result<std::optional<Values>> weighed(const Stream& x, double factor, const std::vector<double>* table,
+                                        const Constant& by);
+  Result<std::optional<Values>> moved_part(const OperatorNode& node);
+  /// x cosines + partner sines, of heads.
+  std::optional<Values> turned_part(const Pattern& a, const Pattern& b, const std::string& label);
+
+  LayerList& layers_;
+  std::int64_t opset_;
+  std::size_t moved_ = 0;  // values so far
+  TurnTables last_;        // whose turns were found last
+  std::optional<Turns> last_turns_;
+};
+
 /// Operators as layers. Each takes what a node reads and gives what it makes.
 class Operators {
  public:
-  Operators(LayerList& layers, std::int64_t opset) : layers_(layers), opset_(opset) {}
+  Operators(LayerList& layers, std::int64_t opset) : layers_(layers), opset_(opset), tables_(layers, opset) {}
   /// @error unsupported: no layer does it; corrupt
   Result<std::vector<Value>> make(const formats::OnnxNode& node, const std::string& label,
                                   const std::vector<Value>& inputs);
@@ -102,18 +173,7 @@ class Operators {
 
  private:
   using Values = std::vector<Value>;
-  /// A node and what it reads.
-  struct Node {
-    const formats::OnnxNode& node;
-    const std::string& label;
-    const std::vector<Value>& inputs;
-
-    bool has(std::size_t input) const {
-      return input < node.inputs.size() && !node.inputs[input].empty() && input < inputs.size();
-    }
-    bool makes(std::size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
-  };
-
+  using Node = OperatorNode;
   Result<Values> dispatch(const Node& node);
   Result<Values> move(const Node& node);
   Result<Values> matmul(const Node& node);
@@ -136,12 +196,13 @@ class Operators {
 
   /// Values of a node that is a part of a larger function; nothing: of none that is known.
   Result<std::optional<Values>> known_part(const Node& node);
-  std::optional<Values> product_part(const Value& a, const Value& b);
-  std::optional<Values> sum_part(const Value& a, const Value& b) const;
-  std::optional<Pattern> scaled_part(const Pattern& part, double by) const;
-  std::optional<Pattern> gated_part(const Stream& bent, const Stream& up) const;
+  std::optional<Values> product_part(const Value& a, const Value& b, const std::string& label);
+  std::optional<Stream> gated_part(const Stream& bent, const Stream& up, const std::string& label);
   Result<std::optional<Values>> finished_part(const Node& node, const Values& values);
-  Result<Values> swiglu(const Node& node, const GatedParts& parts, const Constant& down);
+  /// `norm`: the layer between the gated product and the last matrix, or null.
+  Result<Values> swiglu(const Node& node, const GatedParts& parts, const FoundLayer* norm);
+  Result<Values> rotary_embedding(const Node& node);
+  Result<Values> added_positions(const Node& node, Stream x, const Constant& table);
   /// The dense layer, with its bias and a factor, that makes all of a layer's values.
   std::optional<Projection> projection_of(std::int32_t base) const;
   Result<std::optional<Values>> attention_part(const Node& node);
@@ -152,8 +213,10 @@ class Operators {
   struct Heads {
     Projection rows;  // the projection's rows of these heads alone
     std::size_t heads = 0, kv_heads = 0, head_dim = 0, tokens = 0;
+    std::optional<Turns> turns;
   };
-  std::optional<Heads> heads_of(const Stream& stream, bool is_turned) const;
+  /// `batch`: axes of heads that the stream's spread to.
+  std::optional<Heads> heads_of(const Stream& stream, bool is_transposed, const Shape& batch) const;
   struct RecurrentRun;
   Result<std::int32_t> run_direction(const Node& node, const RecurrentRun& run, Stream x, std::size_t direction);
 
@@ -174,6 +237,7 @@ class Operators {
 
   LayerList& layers_;
   std::int64_t opset_;
+  TableParts tables_;
   std::size_t moved_ = 0;  // values so far
   std::vector<StateLink> states_;
   std::vector<std::int32_t> hidden_;

@@ -45,6 +45,48 @@ Pattern as(const Pattern& part, Kind kind) {
   return made;
 }
 
+std::optional<Pattern> scaled_part(const Pattern& part, double by) {
+  constexpr std::array kScalable{Kind::square, Kind::cube, Kind::x_plus_cube, Kind::x_one_plus_tanh};
+  if (std::find(kScalable.begin(), kScalable.end(), part.kind) != kScalable.end()) {
+    Pattern made = part;
+    made.factor *= by;
+    return made;
+  }
+  if (part.kind == Kind::scores) {
+    auto parts = *part.attention;
+    if (parts.is_bent && parts.cap != 0) return std::nullopt;
+    if (parts.is_bent)
+      parts.cap = by;
+    else
+      parts.scale *= parts.last, parts.last = by;
+    Pattern made = part;
+    made.attention = std::make_shared<const AttentionParts>(std::move(parts));
+    return made;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<Value>> sum_part(const Value& a, const Value& b) {
+  if (const auto number = number_of(a)) {
+    if (const Pattern* const tanh = part_of(b, Kind::tanh); tanh && *number == 1)
+      return std::vector<Value>{as(*tanh, Kind::one_plus_tanh)};
+    if (const Pattern* const square = part_of(b, Kind::square); square && *number == 1)
+      return std::vector<Value>{as(*square, Kind::one_plus_square)};
+    if (const Pattern* const mean = part_of(b, Kind::mean_square); mean && *number >= 0 && mean->epsilon == 0) {
+      Pattern made = *mean;
+      made.epsilon = *number;
+      return std::vector<Value>{made};
+    }
+    return std::nullopt;
+  }
+  const auto scaled = scaled_of(a);
+  const Pattern* const cube = part_of(b, Kind::cube);
+  if (!scaled || !cube || scaled->factor == 0 || !is_same(*scaled->x, cube->x)) return std::nullopt;
+  Pattern made = as(*cube, Kind::x_plus_cube);
+  made.inner = cube->factor / scaled->factor, made.factor = scaled->factor;
+  return std::vector<Value>{made};
+}
+
 }  // namespace
 
 std::optional<Projection> Operators::projection_of(std::int32_t base) const {
@@ -53,6 +95,12 @@ std::optional<Projection> Operators::projection_of(std::int32_t base) const {
   for (int steps = 0; steps < 4 && at >= 0; ++steps) {
     const FoundLayer& layer = layers_.at(at);
     if (layer.sources.size() != 1) return std::nullopt;
+    if (layer.spec.type == "rms_norm" && !found.gain && !found.bias && found.scale == 1) {
+      found.gain = layer.weights.at("gain").values;
+      found.epsilon = std::get<double>(layer.spec.options.at("epsilon"));
+      at = layer.sources[0];
+      continue;
+    }
     if (layer.spec.type == "dense") {
       found.from = layer.sources[0];
       found.weight = layer.weights.at("weight");
@@ -73,7 +121,7 @@ std::optional<Projection> Operators::projection_of(std::int32_t base) const {
       const auto& deviation = std::get<std::vector<double>>(layer.spec.options.at("deviation"));
       const bool is_one = std::all_of(mean.begin(), mean.end(), [](double m) { return m == 0; }) &&
                           std::all_of(deviation.begin(), deviation.end(), [&](double d) { return d == deviation[0]; });
-      if (!is_one || found.bias) return std::nullopt;
+      if (!is_one || found.bias || found.gain) return std::nullopt;
       found.scale /= deviation[0];
     }
     at = layer.sources[0];
@@ -81,24 +129,7 @@ std::optional<Projection> Operators::projection_of(std::int32_t base) const {
   return std::nullopt;
 }
 
-std::optional<Pattern> Operators::scaled_part(const Pattern& part, double by) const {
-  constexpr std::array kScalable{Kind::square, Kind::cube, Kind::x_plus_cube, Kind::x_one_plus_tanh};
-  if (std::find(kScalable.begin(), kScalable.end(), part.kind) != kScalable.end()) {
-    Pattern made = part;
-    made.factor *= by;
-    return made;
-  }
-  if (part.kind == Kind::scores) {
-    auto parts = *part.attention;
-    parts.scale *= by;
-    Pattern made = part;
-    made.attention = std::make_shared<const AttentionParts>(std::move(parts));
-    return made;
-  }
-  return std::nullopt;
-}
-
-std::optional<Pattern> Operators::gated_part(const Stream& bent, const Stream& up) const {
+std::optional<Stream> Operators::gated_part(const Stream& bent, const Stream& up, const std::string& label) {
   const FoundLayer* const gate = maker(bent, "activation");
   if (!gate || bent.shape != up.shape || up.chunks.size() != 1 || up.chunks[0].base < 0 || up.chunks[0].offset != 0 ||
       up.chunks[0].count != layers_.size_of(up.chunks[0].base))
@@ -106,15 +137,21 @@ std::optional<Pattern> Operators::gated_part(const Stream& bent, const Stream& u
   const std::string& name = std::get<std::string>(gate->spec.options.at("activation"));
   if (name != "silu" && name != "gelu" && name != "gelu_tanh" && name != "relu2") return std::nullopt;
   auto of_gate = projection_of(gate->sources[0]), of_up = projection_of(up.chunks[0].base);
+  const auto is_plain = [](const Projection& one) { return one.scale == 1 && !one.gain; };
   if (!of_gate || !of_up || of_gate->from != of_up->from || of_gate->in != of_up->in || of_gate->out != of_up->out ||
-      of_gate->scale != 1 || of_up->scale != 1)
+      !is_plain(*of_gate) || !is_plain(*of_up))
     return std::nullopt;
-  Pattern made{Kind::gated, up};
-  made.gated = std::make_shared<const GatedParts>(GatedParts{*std::move(of_gate), *std::move(of_up), name});
-  return made;
+  FoundLayer layer;
+  layer.spec.type = "gated";
+  layer.sources = {of_gate->from};
+  layer.in = layer.out = tokens_of(up.shape);
+  layer.node = label;
+  layer.gated = std::make_shared<const GatedParts>(GatedParts{*std::move(of_gate), *std::move(of_up), name});
+  auto made = layers_.add(std::move(layer), {}, up.shape);
+  return made ? std::optional(*std::move(made)) : std::nullopt;
 }
 
-std::optional<Operators::Values> Operators::product_part(const Value& a, const Value& b) {
+std::optional<Operators::Values> Operators::product_part(const Value& a, const Value& b, const std::string& label) {
   const auto scaled = scaled_of(a);
   const auto* const part = std::get_if<Pattern>(&b);
   if (const auto by = number_of(a); by && part) {
@@ -125,7 +162,7 @@ std::optional<Operators::Values> Operators::product_part(const Value& a, const V
   if (!part) {
     const auto *const x = std::get_if<Stream>(&a), *const y = std::get_if<Stream>(&b);
     if (!x || !y) return std::nullopt;
-    auto made = gated_part(*x, *y);
+    auto made = gated_part(*x, *y, label);
     return made ? std::optional(Values{*std::move(made)}) : std::nullopt;
   }
   if (!is_same(*scaled->x, part->x) || part->x.chunks.empty()) return std::nullopt;
@@ -151,27 +188,6 @@ std::optional<Operators::Values> Operators::product_part(const Value& a, const V
   }
 }
 
-std::optional<Operators::Values> Operators::sum_part(const Value& a, const Value& b) const {
-  if (const auto number = number_of(a)) {
-    if (const Pattern* const tanh = part_of(b, Kind::tanh); tanh && *number == 1)
-      return Values{as(*tanh, Kind::one_plus_tanh)};
-    if (const Pattern* const square = part_of(b, Kind::square); square && *number == 1)
-      return Values{as(*square, Kind::one_plus_square)};
-    if (const Pattern* const mean = part_of(b, Kind::mean_square); mean && *number >= 0 && mean->epsilon == 0) {
-      Pattern made = *mean;
-      made.epsilon = *number;
-      return Values{made};
-    }
-    return std::nullopt;
-  }
-  const auto scaled = scaled_of(a);
-  const Pattern* const cube = part_of(b, Kind::cube);
-  if (!scaled || !cube || scaled->factor == 0 || !is_same(*scaled->x, cube->x)) return std::nullopt;
-  Pattern made = as(*cube, Kind::x_plus_cube);
-  made.inner = cube->factor / scaled->factor, made.factor = scaled->factor;
-  return Values{made};
-}
-
 /// Layers of parts that are whole now.
 Result<std::optional<Operators::Values>> Operators::finished_part(const Node& n, const Values& values) {
   const auto* const part = std::get_if<Pattern>(&values[0]);
@@ -184,28 +200,46 @@ Result<std::optional<Operators::Values>> Operators::finished_part(const Node& n,
   return std::optional(values);
 }
 
-Result<Operators::Values> Operators::swiglu(const Node& n, const GatedParts& parts, const Constant& down) {
+Result<Operators::Values> Operators::swiglu(const Node& n, const GatedParts& parts, const FoundLayer* norm) {
+  WEFT_TRY(const Constant* const down, constant(n, 1));
+  const bool is_gemm = n.node.type == "Gemm";
+  WEFT_TRY(const std::int64_t transposes, integer_of(n.node, "transB", 0));
+  WEFT_TRY(const std::int64_t transposes_a, integer_of(n.node, "transA", 0));
+  WEFT_TRY(const double alpha, real_of(n.node, "alpha", 1));
+  WEFT_TRY(const double beta, real_of(n.node, "beta", 1));
+  const bool is_transposed = transposes == 0;  // the matrix is [in, out]
   const std::size_t in = parts.gate.in, hidden = parts.gate.out;
-  if (down.shape.size() != 2 || down.shape[0] != hidden || !is_real_type(down.type))
+  if (down->shape.size() != 2 || down->shape[is_transposed ? 0 : 1] != hidden || !is_real_type(down->type) ||
+      transposes_a != 0 || alpha != 1 || beta != 1)
     return fail(Errc::unsupported, "a gated product of " + std::to_string(hidden) + " values times " +
-                                       to_string(down.shape) + "; expected a matrix");
-  const std::size_t out = down.shape[1], tokens = layers_.size_of(parts.gate.from) / in;
+                                       to_string(down->shape) + "; expected a matrix, without factors");
+  const std::size_t out = down->shape[is_transposed ? 1 : 0], tokens = layers_.size_of(parts.gate.from) / in;
+  const Constant* bias = nullptr;
+  if (is_gemm && n.has(2)) {
+    WEFT_TRY(bias, constant(n, 2));
+    if (bias->count() != out) return fail(Errc::unsupported, "C is " + to_string(bias->shape));
+  }
   FoundLayer layer;
   layer.spec.type = "swiglu";
   layer.spec.out = out;
-  const bool has_bias = parts.gate.bias || parts.up.bias;
+  const bool has_bias = parts.gate.bias || parts.up.bias || bias;
   layer.spec.options = {{"hidden", static_cast<double>(hidden)}, {"gate", parts.activation}, {"bias", has_bias}};
   layer.in = tokens == 1 ? Shape{in} : Shape{tokens, in};
   layer.out = tokens == 1 ? Shape{out} : Shape{tokens, out};
   layer.node = n.label;
-  layer.weights = {{"gate", parts.gate.weight}, {"up", parts.up.weight}, {"down", {down, true}}};
+  layer.weights = {{"gate", parts.gate.weight}, {"up", parts.up.weight}, {"down", {*down, is_transposed}}};
+  if (norm) {
+    layer.spec.options["inner_norm"] = std::string("rms");
+    layer.spec.options["epsilon"] = norm->spec.options.at("epsilon");
+    layer.weights["inner_gain"] = norm->weights.at("gain");
+  }
   const auto zeros = [](std::size_t count) { return reals("float32", {count}, std::vector<double>(count, 0)); };
   if (has_bias) {
     layer.weights["gate_bias"] = {parts.gate.bias ? *parts.gate.bias : zeros(hidden)};
     layer.weights["up_bias"] = {parts.up.bias ? *parts.up.bias : zeros(hidden)};
-    layer.weights["down_bias"] = {zeros(out)};
+    layer.weights["down_bias"] = {bias ? *bias : zeros(out)};
   }
-  Shape after = std::get<Pattern>(n.inputs[0]).x.shape;
+  Shape after = std::get<Stream>(n.inputs[0]).shape;
   after.back() = out;
   return one(layers_.add(std::move(layer), {layers_.all_of(parts.gate.from, {})}, after));
 }
@@ -224,10 +258,13 @@ Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
   }
   WEFT_TRY(auto attended, attention_part(n));
   if (attended) return attended;
+  WEFT_TRY(auto by_table, tables_.known_part(n));
+  if (by_table) return by_table;
   if (type == "Tanh") {
     const Pattern* const inner = part_of(a, Kind::x_plus_cube);
     if (inner && is_near(inner->factor, kGeluRoot) && is_near(inner->inner, kGeluCube))
       return std::optional(Values{as(*inner, Kind::tanh)});
+    if (const Pattern* const scaled = part_of(a, Kind::scaled)) return std::optional(Values{as(*scaled, Kind::bent)});
     return none;
   }
   if (type == "Sqrt" && part && part->kind == Kind::mean_square) return std::optional(Values{as(*part, Kind::root)});
@@ -264,9 +301,13 @@ Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
       if (auto made = scaled_part(*part, 1 / *number)) return finished_part(n, Values{*std::move(made)});
     return none;
   }
-  if (type == "MatMul" && part && part->kind == Kind::gated) {
-    WEFT_TRY(const Constant* const down, constant(n, 1));
-    WEFT_TRY(Values made, swiglu(n, *part->gated, *down));
+  if (const auto* const x = std::get_if<Stream>(&a); x && (type == "MatMul" || type == "Gemm")) {
+    const FoundLayer* const norm = maker(*x, "rms_norm");
+    const FoundLayer* const gated = norm && norm->sources[0] >= 0 ? &layers_.at(norm->sources[0]) : maker(*x, "gated");
+    if (!gated || !gated->gated || (norm && norm->in != gated->out)) return none;
+    const GatedParts parts = *gated->gated;
+    const std::optional<FoundLayer> inner = norm ? std::optional(*norm) : std::nullopt;
+    WEFT_TRY(Values made, swiglu(n, parts, inner ? &*inner : nullptr));
     return std::optional(std::move(made));
   }
   if (type == "Mul") {
@@ -283,7 +324,14 @@ Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
                                   {{"gain", {std::move(own)}}}));
         return std::optional(std::move(made));
       }
-      if (auto made = product_part(*one_side, *other)) return finished_part(n, *made);
+      const Pattern* const bent = part_of(*one_side, Kind::bent);
+      const auto cap = number_of(*other);
+      if (bent && cap && is_near(*cap * bent->factor, 1)) {
+        const Shape seen = tokens_of(bent->x.shape), after = bent->x.shape;
+        WEFT_TRY(Values made, add(n, "soft_cap", {{"cap", *cap}}, bent->x, seen, seen, after));
+        return std::optional(std::move(made));
+      }
+      if (auto made = product_part(*one_side, *other, n.label)) return finished_part(n, *made);
     }
     return none;
   }
