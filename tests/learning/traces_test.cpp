@@ -94,6 +94,31 @@ TEST(Traces, MoveAsTheReferenceInFloat64) {
   }
 }
 
+// Layers further from an output than a stated horizon stay as they are, and count in no bound. Within 2e-5.
+TEST(Traces, GoNoFurtherThanAStatedHorizon) {
+  LearningOptions options = with_traces();
+  options.horizon = 1;
+  LearningRun made(network(), options);
+  const std::vector<Matrix> start = made.weights();
+  Reference actor({start[2], start[3]});
+  run(*made.learner, 0, 20);
+  for (std::uint64_t s = 0; s < 20; ++s) {
+    const Step step(s);
+    if (s % 3 == 2) continue;
+    Matrix hidden(kWidth);
+    for (std::size_t o = 0; o < kWidth; ++o) {
+      for (std::size_t k = 0; k < kIn; ++k) hidden[o] += start[0][o * kIn + k] * double{step.x[k]};
+      hidden[o] = std::tanh(hidden[o] + start[1][o]);
+    }
+    const Matrix dy(step.actor.begin(), step.actor.end());
+    actor.move(step.of_actor, {outer(dy, hidden), dy});
+  }
+  const std::vector<Matrix> end = made.weights();
+  for (const std::size_t p : {0, 1}) EXPECT_EQ(end[p], start[p]);
+  for (const std::size_t p : {2, 3})
+    for (std::size_t i = 0; i < end[p].size(); ++i) EXPECT_NEAR(end[p][i], actor.weights[p - 2][i], 2e-5) << p;
+}
+
 /// A linear map whose gradient may stay without an addition: by the first input, none (-1) or a product of 0 (-2).
 class Silent final : public mesh::Layer {
  public:
