@@ -286,6 +286,24 @@ TEST(OnnxExport, WritesCodesThatAreReadBack) {
   }
 }
 
+TEST(OnnxExport, WidensScalesOfBinary16) {
+  const storage::TemporaryDirectory folder;
+  for (const char* dtype : {"int8", "uint4"}) {
+    const Row row{{3, 37},
+                  std::string(R"("type": "dense", "out": 18, "activations": "float", "dtype": ")") + dtype +
+                      R"(", "granularity": "block32_f16")"};
+    const auto mesh = mesh_of(row);
+    const auto imported = import_onnx(storage::real_file_system(), written(mesh, folder.path() + "/r.onnx", true));
+    ASSERT_TRUE(imported) << imported.error().text();
+    auto again = mesh::load_mesh(*collect(imported->content), "again");
+    ASSERT_TRUE(again) << again.error().text();
+    EXPECT_EQ(to_string(mesh::MeshAccess::weights(std::as_const(*again)).encoding_of(0)),
+              std::string(dtype) + "/block32");
+    const Floats x = inputs_of(row, 2);
+    EXPECT_EQ(ticked(*mesh, x, 2), ticked(*again, x, 2));
+  }
+}
+
 // Rotary positions, windows, caps, norms of heads, fused and tied matrices come back as the layers that they were.
 TEST(OnnxExport, LanguageModelsAreReadBack) {
   if (shared_data("language/families").empty()) GTEST_SKIP() << "no ../shared/data";

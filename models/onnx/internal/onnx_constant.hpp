@@ -30,7 +30,7 @@ inline std::size_t elements_of(const Shape& shape) noexcept {
 /// an axis, or one for each block of that.
 struct QuantizedMatrix {
   std::string type;  // of the codes: int8, uint8, int4, uint4
-  std::vector<std::int16_t> codes, zeros;
+  std::vector<std::int16_t> codes, zero_points;
   std::vector<float> scales;
   std::size_t axis = 0, block = 0;  // block 0: each place
 };

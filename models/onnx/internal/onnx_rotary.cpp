@@ -18,7 +18,7 @@ constexpr double kSame = 1e-6;  // of a cosine that stands twice in a table
 
 bool is_alike(double a, double b) { return a - b <= kSame && b - a <= kSame; }
 
-/// Where each value stands in the one layer that makes all; empty: there are several.
+/// Places of the values in the one layer that makes all; empty: there are several.
 std::vector<std::size_t> places_of(const Stream& stream) {
   std::vector<std::size_t> places;
   for (const Chunk& chunk : stream.chunks) {

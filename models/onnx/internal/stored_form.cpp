@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-
 // Matrices as DequantizeLinear of their codes.
 
 #include "models/carriers.hpp"
@@ -8,6 +7,9 @@
 #include "mesh/mesh_access.hpp"
 #include "mesh/weights/weight_store.hpp"
 
+#include "core/numeric.hpp"
+
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -49,15 +51,22 @@ struct StoredMatrix {
   /// Scales or zero points, which stand in the same places.
   template <class T>
   std::vector<T> by_group(std::vector<T> values) const {
-    return encoding.granularity == Granularity::block32 ? placed(values, groups()) : values;
+    return is_block(encoding.granularity) ? placed(values, groups()) : values;
   }
+  /// Those of binary16 as float32: a scale's type is that of the values, which binary16 would round.
   std::vector<float> scales() const {
     const auto arrays = weight().ordered();
-    std::vector<float> values(arrays.scales.size() / sizeof(float));
-    std::memcpy(values.data(), arrays.scales.data(), arrays.scales.size());
-    return by_group(std::move(values));
+    const auto read = [&]<class Stored>(Stored, auto widened) {
+      std::vector<Stored> stored(arrays.scales.size() / sizeof(Stored));
+      std::memcpy(stored.data(), arrays.scales.data(), arrays.scales.size());
+      std::vector<float> values(stored.size());
+      std::transform(stored.begin(), stored.end(), values.begin(), widened);
+      return by_group(std::move(values));
+    };
+    if (encoding.granularity == Granularity::block32_f16) return read(std::uint16_t{}, numeric::Float16::decode);
+    return read(float{}, [](float scale) { return scale; });
   }
-  Bytes zeros() const {
+  Bytes zero_points() const {
     const auto arrays = weight().ordered();
     Bytes values(arrays.zero_points.size());
     std::memcpy(values.data(), arrays.zero_points.data(), values.size());
@@ -95,10 +104,10 @@ std::string LayerForms::stored_matrix(const LayerSite& site, std::string_view pa
       to_.codes(own + ".codes", type, shape, [matrix] { return matrix.codes(); }),
       to_.weight(own + ".scales", matrix.scale_shape(), [matrix] { return matrix.scales(); })};
   if (has_zero_point(dtype))
-    inputs.push_back(to_.codes(own + ".zeros", type, matrix.scale_shape(), [matrix] { return matrix.zeros(); }));
-  const bool is_block = matrix.encoding.granularity == Granularity::block32;
-  GraphWriter::Attributes attributes{{"axis", std::int64_t{is_block != is_transposed}}};
-  if (is_block) attributes.emplace_back("block_size", static_cast<std::int64_t>(kScaleBlock));
+    inputs.push_back(to_.codes(own + ".zeros", type, matrix.scale_shape(), [matrix] { return matrix.zero_points(); }));
+  const bool is_blocked = is_block(matrix.encoding.granularity);
+  GraphWriter::Attributes attributes{{"axis", std::int64_t{is_blocked != is_transposed}}};
+  if (is_blocked) attributes.emplace_back("block_size", static_cast<std::int64_t>(kScaleBlock));
   return at->second = to_.node("DequantizeLinear", std::move(inputs), std::move(attributes));
 }
 

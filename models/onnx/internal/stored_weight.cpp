@@ -31,9 +31,10 @@ std::optional<Encoding> stored_encoding(const Weight& weight) {
     granularity = is_channel ? Granularity::channel : Granularity::block32;
   }
   const auto lowest = static_cast<std::int16_t>(-(1 << (bits_of(*matrix) - 1)));
-  const bool keeps_sign = is_signed(*matrix) &&
-                          std::all_of(matrix->zeros.begin(), matrix->zeros.end(), [](auto z) { return z == 0; }) &&
-                          std::find(matrix->codes.begin(), matrix->codes.end(), lowest) == matrix->codes.end();
+  const bool keeps_sign =
+      is_signed(*matrix) &&
+      std::all_of(matrix->zero_points.begin(), matrix->zero_points.end(), [](auto z) { return z == 0; }) &&
+      std::find(matrix->codes.begin(), matrix->codes.end(), lowest) == matrix->codes.end();
   if (bits_of(*matrix) == 8) return Encoding(keeps_sign ? Dtype::int8 : Dtype::uint8, granularity);
   return Encoding(keeps_sign ? Dtype::int4 : Dtype::uint4, granularity);
 }
@@ -60,7 +61,8 @@ Status read_codes(const Weight& weight, const mesh::ParameterCodes& wanted) {
   const int moved = is_signed(matrix) && has_zero_point(encoding.dtype) ? 1 << (bits_of(matrix) - 1) : 0;
   const auto set_scale = [&](std::size_t at, std::size_t from) {
     std::memcpy(wanted.to.scales.data() + at * sizeof(float), &matrix.scales[from], sizeof(float));
-    if (has_zero_point(encoding.dtype)) wanted.to.zero_points[at] = static_cast<std::byte>(matrix.zeros[from] + moved);
+    if (has_zero_point(encoding.dtype))
+      wanted.to.zero_points[at] = static_cast<std::byte>(matrix.zero_points[from] + moved);
   };
   std::fill(wanted.to.codes.begin(), wanted.to.codes.end(), std::byte{0});
   std::vector<std::uint8_t> codes(in);
