@@ -66,22 +66,23 @@ TEST(QuantizedImport, TakesTheValuesThatBlocksStandFor) {
     ASSERT_TRUE(b) << b.error().text();
     EXPECT_EQ(to_string(a->state_hash()), to_string(b->state_hash())) << type;
     const mesh::WeightStore &codes = mesh::MeshAccess::weights(*stored), &floats = mesh::MeshAccess::weights(*b);
-    const auto expect_values = [&](const mesh::WeightStore& weights) {
-      for (std::size_t i = 0; i < weights.parameters().size(); ++i)
-        EXPECT_EQ(weights.read(weights.parameters()[i]), floats.read(floats.parameters()[i]))
-            << type << " " << weights.parameters()[i].spec->name;
-    };
-    expect_values(codes);
+    for (std::size_t i = 0; i < codes.parameters().size(); ++i)
+      EXPECT_EQ(codes.read(codes.parameters()[i]), floats.read(floats.parameters()[i]))
+          << type << " " << codes.parameters()[i].spec->name;
     if (kept.empty()) continue;
-    // Scales of float32 hold the same numbers; what computes with them gives the same bits, with another state hash.
+    // Scales of float32 hold the same numbers. Matrices that no blocks are kept of become codes of their own.
     const Dtype dtype = type == "q8_0" ? Dtype::int8 : Dtype::uint4;
     const auto widened = imported_mesh(of_blocks, {.encoding = Encoding(dtype, Granularity::block32)});
     ASSERT_TRUE(widened) << widened.error().text();
-    expect_values(mesh::MeshAccess::weights(*widened));
-    EXPECT_NE(to_string(stored->state_hash()), to_string(widened->state_hash()));
-    const std::vector<float> ids(stored->graph().spec().inputs[0].shape[0], 3.0f);
-    const std::size_t vocabulary = stored->output("logits")->size() / ids.size();
-    EXPECT_EQ(logits_of(*stored, ids, vocabulary), logits_of(*widened, ids, vocabulary));
+    const mesh::WeightStore& by_float = mesh::MeshAccess::weights(*widened);
+    std::size_t kept_blocks = 0;
+    for (std::size_t i = 0; i < codes.parameters().size(); ++i) {
+      if (codes.encoding_of(i) != Encoding(dtype, Granularity::block32_f16)) continue;
+      EXPECT_EQ(by_float.encoding_of(i), Encoding(dtype, Granularity::block32));
+      EXPECT_EQ(by_float.read(by_float.parameters()[i]), codes.read(codes.parameters()[i])) << type;
+      ++kept_blocks;
+    }
+    EXPECT_GE(kept_blocks, 14u);
   }
 }
 
