@@ -6,6 +6,7 @@
 #include "models/model_files.hpp"
 #include "models/text_writer.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
 #include "mesh/persistence/entity_model.hpp"
 
 #include "formats/entity/entity.hpp"
@@ -114,7 +115,17 @@ Status read_tokenizer(storage::FileSystem& files, const std::string& path, Langu
   return std::filesystem::is_directory(path, unknown) ? read_chat_beside(files, path, model) : Status();
 }
 
-Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::string& path) {
+/// A model that is not in Weft's own file is made into one in memory: that and the weights are there at once.
+Status check_made(const std::string& path, const ImportedModel& imported, std::uint64_t max_memory) {
+  mesh::MemoryEstimate estimate;
+  std::uint64_t weights = 0;
+  for (const mesh::Node& node : imported.graph->nodes()) weights += node.layer ? mesh::weight_bytes(node) : 0;
+  estimate.add("weights", weights);
+  estimate.add("the file as Weft's own", imported.content.size());
+  return mesh::check_memory("loading " + path + " (weft import makes a file that needs no copy)", estimate, max_memory);
+}
+
+Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::string& path, std::uint64_t max_memory) {
   std::error_code unknown;
   if (!std::filesystem::is_directory(path, unknown)) {
     WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestModel));
@@ -122,7 +133,8 @@ Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::s
     if (!formats::is_gguf(bytes.bytes()) && !formats::is_loom_entity(bytes.bytes()))
       return fail(Errc::parse_failed, path + ": is neither an .entity file nor a GGUF file");
   }
-  WEFT_TRY(const ImportedModel imported, import_model(files, path));
+  WEFT_TRY(const ImportedModel imported, import_model(files, path, {.max_memory = max_memory}));
+  WEFT_CHECK(check_made(path, imported, max_memory));
   WEFT_TRY(ByteBuffer bytes, collect(imported.content));
   return formats::decode_entity(std::move(bytes), path);
 }
@@ -133,7 +145,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
                                           const std::string& tokenizer, mesh::MeshOptions options) {
   LanguageModel model;
   if (!tokenizer.empty()) WEFT_CHECK(read_tokenizer(files, tokenizer, model));
-  WEFT_TRY(const formats::EntityFile file, open_entity(files, path));
+  WEFT_TRY(const formats::EntityFile file, open_entity(files, path, options.max_memory));
   if (auto kept = read_kept(file, model); !kept) return fail(std::move(kept).error().within(path));
   if (!model.tokenizer) return fail(Errc::not_found, path + ": holds no tokenizer; say where a tokenizer is");
   auto spec = mesh::network_of(file);

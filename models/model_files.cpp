@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 namespace weft::models {
 namespace {
@@ -58,8 +59,19 @@ Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path
   const std::string architecture = opened.config["model_type"].text();
   opened.family = find_gguf_family(architecture);
   if (!opened.family) return unknown_family(path + ": general.architecture", architecture);
+  // Mistral has its architecture's name from llama, and a window.
+  if (architecture == "llama" && !opened.config["sliding_window"].is_null()) {
+    opened.config["model_type"] = "mistral";
+    opened.family = find_family("mistral");
+  }
   opened.tensors = std::make_shared<formats::GgufFile>(file);
-  if (file.metadata().contains("tokenizer.ggml.tokens")) {
+  if (const auto* const tokens = file.metadata().find("tokenizer.ggml.tokens")) {
+    const auto* const listed = std::get_if<formats::GgufArray>(tokens);
+    const Json* const rows = opened.config.find("vocab_size");
+    if (listed && rows && formats::size(*listed) != rows->get<std::uint64_t>())
+      return fail(Errc::shape_mismatch, path + ": tokenizer.ggml.tokens: " + std::to_string(formats::size(*listed)) +
+                                            " tokens, token_embd.weight has rows for " +
+                                            std::to_string(rows->get<std::uint64_t>()) + "; both must be the same");
     WEFT_TRY(opened.kept.emplace_back(), tokenizer_of(file));
   }
   return opened;

@@ -15,8 +15,9 @@ namespace weft::mesh {
 ///   filter        a mixture of experts: sum over branches of p_i y_i, p = softmax of a learned gate, of every token
 ///                 (mesh/layers/mixture.hpp). With top_k a CPU computes an expert for the rows alone of which some
 ///                 token chose it, forward and backward, unless it has a hidden state or noise: that goes on with every
-///                 tick. A device computes all, to the same bits. The gate's logits are W x, or, with `gate` first,
-///                 what the first of the layers makes of x: any layer
+///                 tick. A device leaves out, of few rows, those that none chose. The bits are those of computing
+///                 all. The gate's logits are W x, or, with `gate` first, what the first of the layers makes of x: any
+///                 layer
 /// The branches stand in the key `layers`, described as in sequential, whose rules hold here; a branch of several
 /// layers is a sequential.
 /// @exact  as its layers; sums in branch order

@@ -11,7 +11,7 @@ namespace weft::mesh {
 /// Layers one after the other within one tick: y = layer_n(... layer_1(x)). Each reads the layer before it, or the
 /// siblings before it that its `from` names ("input" is what the container reads), so residuals and branches fit in.
 /// The layers inside stand in the key `layers`, described as those of the grid, without `at` and with a `name` where a
-/// sibling reads them; dtype, granularity, activations and qat are the container's, for all matrices inside.
+/// sibling reads them; dtype, granularity, activations and qat of one are its container's where it says none.
 /// {"type": "shared", "at": [z, y, x, l]} computes with the weights of another layer of the grid; what it learns moves
 /// them.
 /// @shape  what the layers make of it

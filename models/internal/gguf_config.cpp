@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace weft::models::internal {
 namespace {
@@ -140,7 +142,10 @@ Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix
   }
   if (!scaling.contains("rope_type") && metadata.contains(prefix + "rope.scaling.attn_factor"))
     scaling["rope_type"] = "default";
-  if (!scaling.contains("rope_type")) return scaling;
+  if (!scaling.contains("rope_type")) {
+    WEFT_CHECK(check_yarn(metadata, prefix, false));
+    return scaling;
+  }
   const Json type = scaling["rope_type"];
   if ((type == Json("linear") || type == Json("yarn")) && !has_factor) scaling["factor"] = 1.0;
   WEFT_CHECK(set_gain(metadata, prefix, scaling));
@@ -164,6 +169,18 @@ Result<Json> gguf_config(const formats::GgufFile& file) {
   // 0 stands for none there.
   WEFT_TRY(const std::uint64_t window, metadata.natural_or(prefix + "attention.sliding_window", 0));
   config["sliding_window"] = window == 0 ? Json() : Json(window);
+  const std::string pattern = prefix + "attention.sliding_window_pattern";
+  if (metadata.contains(pattern)) {
+    WEFT_TRY(const std::vector<bool>* const slides, metadata.array<bool>(pattern));
+    Json types = Json::array();
+    for (const bool each : *slides) types.push_back(each ? "sliding_attention" : "full_attention");
+    config["layer_types"] = std::move(types);
+  }
+  // Architectures whose matrices are fused have biases always or never.
+  if (!file.contains("blk.0.attn_qkv.weight")) {
+    if (file.contains("blk.0.attn_output.bias")) config["attention_bias"] = true;
+    if (file.contains("blk.0.ffn_down.bias")) config["mlp_bias"] = true;
+  }
   WEFT_TRY(const Json scaling, scaling_of(file, prefix));
   if (scaling.contains("rope_type")) config["rope_scaling"] = scaling;
   if (scaling.contains("original_max_position_embeddings"))

@@ -4,8 +4,21 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace weft::models::internal {
+namespace {
+
+/// Windows of blocks as a reader takes them to be that finds the widest alone.
+std::vector<std::size_t> usual_windows(const Family& family, std::size_t window, std::size_t blocks) {
+  const bool has_one = family.gguf == "llama" || family.gguf == "phi3" || family.gguf == "gemma2";
+  std::vector<std::size_t> windows(blocks, has_one ? window : 0);
+  for (std::size_t i = 1; i < blocks && family.gguf == "gemma2"; i += 2) windows[i] = 0;
+  return windows;
+}
+
+}  // namespace
 
 formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& decoder, const std::string& name) {
   formats::GgufMetadata to;
@@ -31,6 +44,11 @@ formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& deco
   const auto& windows = decoder.windows;
   const std::size_t window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end());
   if (window != 0 || family.gguf == "phi3") count("attention.sliding_window", window);
+  if (window != 0 && windows != usual_windows(family, window, decoder.blocks)) {
+    std::vector<bool> slides;
+    for (const std::size_t each : windows) slides.push_back(each != 0);
+    to.set(prefix + "attention.sliding_window_pattern", formats::GgufArray(std::move(slides)));
+  }
   if (decoder.score_cap != 0) real("attn_logit_softcapping", decoder.score_cap);
   if (decoder.logit_cap != 0) real("final_logit_softcapping", decoder.logit_cap);
   return to;

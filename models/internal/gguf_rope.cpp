@@ -21,7 +21,7 @@ class RopeWriter {
     if (scaling_.type == "longrope")
       write_longrope();
     else if (scaling_.type == "linear")
-      write_named(1);
+      write_named(rope_.gain);
     else if (!write_yarn())
       write_divisors();
     return std::move(made_);

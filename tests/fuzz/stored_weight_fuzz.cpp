@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <vector>
@@ -111,7 +112,8 @@ void check_same_weights(const formats::EntityFile& file, const formats::EntityFi
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input({reinterpret_cast<const std::byte*>(data), size});
   const auto dtype = static_cast<Dtype>(input.next(kDtypeCount));
-  const auto granularity = static_cast<Granularity>(input.next(3));
+  const auto granularity = static_cast<Granularity>(input.next(std::size(kGranularities)));
+  if (!check_granularity(dtype, granularity)) return 0;
   const std::size_t flags = input.next(4);
   const std::size_t out = 1 + input.next(kMostOut), in = 1 + input.next(kMostIn);
   const bool live = flags & 1;

@@ -10,6 +10,7 @@
 #include "networks.hpp"
 #include <cmath>
 #include <fstream>
+#include <iterator>
 
 namespace weft::learning::dtype_test {
 namespace {
@@ -161,7 +162,9 @@ Hash128 morphing_run(std::size_t threads, std::uint64_t ticks, std::vector<std::
   const auto a = noise(7, 1), b = noise(5, 2);
   for (std::uint64_t t = 0; t < ticks; t += 100) {
     const Coord at = places[draw(places.size())];
-    const Encoding encoding(static_cast<Dtype>(draw(kDtypeCount)), static_cast<Granularity>(draw(3)));
+    const auto dtype = static_cast<Dtype>(draw(kDtypeCount));
+    const auto granularity = static_cast<Granularity>(draw(std::size(kGranularities)));
+    const Encoding encoding(dtype, check_granularity(dtype, granularity) ? granularity : Granularity::block32);
     const auto morph = post(mesh, at, {.kind = mesh::CommandKind::morph, .encoding = encoding, .level = at.l});
     must(mesh.set_input("a", a));
     must(mesh.set_input("b", b));

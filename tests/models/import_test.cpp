@@ -3,6 +3,7 @@
 #include "models/import.hpp"
 
 #include "models/export.hpp"
+#include "models/language_model.hpp"
 #include "models/model_files.hpp"
 
 #include "mesh/persistence/entity_model.hpp"
@@ -260,9 +261,90 @@ TEST_F(TinyLlama, IsQuantizedWhileItIsReadAsAMeshWouldBe) {
   }
 }
 
+// A folder is made into Weft's own file in memory: both must fit, which is asked before either is there.
+TEST_F(TinyLlama, IsRefusedWhereItsFileAndItsWeightsDoNotFitTogether) {
+  write();
+  const auto model = import();
+  ASSERT_TRUE(model) << model.error().text();
+  mesh::MeshOptions options;
+  options.max_memory = model->content.size() + 64;
+  const auto refused = load_language_model(storage::real_file_system(), folder_.path(), "", options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::too_large);
+  EXPECT_NE(refused.error().text().find("the file as Weft's own"), std::string::npos) << refused.error().text();
+  options.max_memory = 16 * model->content.size();
+  const auto fits = load_language_model(storage::real_file_system(), folder_.path(), "", options);
+  ASSERT_FALSE(fits);
+  EXPECT_NE(fits.error().text().find("holds no tokenizer"), std::string::npos) << fits.error().text();
+}
+
+/// A description that says more than that of a llama, and what its tensors are.
+struct More {
+  const char* keys;
+  std::vector<std::string> vectors;  // of each block
+};
+
+// State hashes do not tell windows apart, so logits are compared.
+TEST_F(TinyLlama, ComesBackFromGgufAsItWas) {
+  const std::vector<std::string> of_attention{"self_attn.q_proj.bias", "self_attn.k_proj.bias",
+                                              "self_attn.v_proj.bias"};
+  auto all_of_attention = of_attention, norms = of_attention;
+  all_of_attention.emplace_back("self_attn.o_proj.bias");
+  norms = all_of_attention;
+  norms.insert(norms.end(), {"self_attn.q_norm.weight", "self_attn.k_norm.weight"});
+  const Json plain = config_;
+  const auto tensors = tensors_;
+  const std::vector<float> ids{1, 7, 3, 11, 2, 2, 5, 9, 0, 4};
+  std::vector<std::vector<float>> found;
+  for (const More& more : std::vector<More>{
+           {R"({})", {}},
+           {R"({"model_type": "mistral", "sliding_window": null})", {}},
+           {R"({"model_type": "mistral", "sliding_window": 3})", {}},
+           {R"({"attention_bias": true})", all_of_attention},
+           {R"({"mlp_bias": true})", {"mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias"}},
+           {R"({"model_type": "qwen2"})", of_attention},
+           {R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 3, "max_window_layers": 1})",
+            of_attention},
+           {R"({"model_type": "qwen2", "sliding_window": 3,
+                "layer_types": ["sliding_attention", "full_attention"]})",
+            of_attention},
+           {R"({"model_type": "qwen3", "head_dim": 4, "attention_bias": true, "sliding_window": 3,
+                "layer_types": ["sliding_attention", "sliding_attention"]})",
+            norms}}) {
+    SCOPED_TRACE(more.keys);
+    config_ = plain, tensors_ = tensors;
+    config_.update(*parse_json(more.keys, "keys"));
+    for (const std::string block : {"model.layers.0.", "model.layers.1."})
+      for (const std::string& name : more.vectors)
+        put(block + name,
+            {name.find("norm") != std::string::npos                                                 ? 4u
+             : name.find("mlp.down") == 0                                                           ? 8u
+             : name.find("mlp.") == 0                                                               ? 16u
+             : name.find("q_proj") != std::string::npos || name.find("o_proj") != std::string::npos ? 8u
+                                                                                                    : 4u});
+    write();
+    const ImportOptions options{.tokens = ids.size()};
+    const auto model = import(options);
+    ASSERT_TRUE(model) << model.error().text();
+    const std::string entity = folder_.path() + "/m.entity", gguf = folder_.path() + "/m.gguf";
+    ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, model->content));
+    const auto made = export_model(storage::real_file_system(), entity, ExportFormat::gguf, gguf);
+    ASSERT_TRUE(made) << made.error().text();
+    const auto was = imported_mesh(folder_.path(), options), is = imported_mesh(gguf, options);
+    ASSERT_TRUE(is) << is.error().text();
+    EXPECT_EQ(to_string(was->state_hash()), to_string(is->state_hash()));
+    found.push_back(logits_of(*was, ids, 12));
+    EXPECT_EQ(logits_of(*is, ids, 12), found.back());
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_NE(found[1], found[2]) << "the window counts";
+  EXPECT_NE(found[5], found[6]) << "the window counts";
+  EXPECT_NE(found[6], found[7]) << "and where it is";
+}
+
 /// The description of a GGUF file with these keys and tensors of rotary positions: heads of 8 elements.
 Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
-                          const std::map<std::string, std::vector<float>>& factors = {}) {
+                          const std::map<std::string, std::vector<float>>& factors = {}, std::size_t tokens = 0) {
   formats::GgufMetadata metadata;
   metadata.set("general.architecture", std::string("llama"));
   for (const auto& [key, count] : std::map<std::string, std::uint32_t>{{"embedding_length", 16},
@@ -272,6 +354,7 @@ Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
                                                                        {"context_length", 64}})
     metadata.set("llama." + key, count);
   for (const auto& [key, value] : keys) metadata.set("llama.rope.scaling." + key, value);
+  if (tokens != 0) metadata.set("tokenizer.ggml.tokens", formats::GgufArray(std::vector<std::string>(tokens, "a")));
   const std::vector<float> table(4 * 16);
   std::vector<formats::Tensor> tensors{formats::make_tensor<float>("token_embd.weight", Shape{4, 16}, table)};
   for (const auto& [name, values] : factors)
@@ -282,6 +365,18 @@ Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), path, source));
   WEFT_TRY(const ModelFiles opened, open_model_files(storage::real_file_system(), path));
   return describe_decoder(opened);
+}
+
+TEST(GgufVocabulary, IsAsLongAsTheEmbedding) {
+  for (const std::size_t tokens : {3u, 5u}) {
+    const auto refused = described({}, {}, tokens);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text().find(std::to_string(tokens) + " tokens, token_embd.weight has rows for 4"),
+              std::string::npos)
+        << refused.error().text();
+  }
+  const auto taken = described({}, {}, 4);
+  EXPECT_TRUE(taken) << taken.error().text();
 }
 
 // Meanings that llama.cpp v0.5.0 has for such keys, seen in its logits: attn_factor comes on top of yarn's own factor,
@@ -321,6 +416,10 @@ TEST(RotaryKeys, OfGgufMeanWhatLlamaCppMakesOfThem) {
          1.25f);
   expect(described({{"original_context_length", std::uint32_t{64}}}, both), {1, 1, 1, 1.25}, 1);
   expect(described({{"original_context_length", std::uint32_t{32}}, {"factor", 2.0f}}, both), {2, 3, 4, 6}, 1);
+  expect(described({{"type", Text("linear")}, {"factor", 2.0f}, {"attn_factor", 0.5f}}), {2, 2, 2, 2}, 0.5f);
+  const auto untyped = described({{"yarn_ext_factor", 0.5f}});
+  ASSERT_FALSE(untyped);
+  EXPECT_NE(untyped.error().text().find("yarn_ext_factor"), std::string::npos) << untyped.error().text();
   for (const char* const key : {"yarn_ext_factor", "yarn_attn_factor"}) {
     const auto refused = described(with(key, 0.5f));
     ASSERT_FALSE(refused) << key;
