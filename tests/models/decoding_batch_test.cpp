@@ -386,12 +386,12 @@ TEST(DecodingBatch, ComputesChosenExpertsAloneInAPassOfSequences) {
       });
   ASSERT_TRUE(registered) << registered.error().text();
   const auto spec = mesh::read_network(R"({"weft": 2, "name": "mixture", "seed": 3,
-    "inputs": {"tokens": [1]}, "chain": [
-      {"type": "embedding", "out": 8, "vocabulary": 20},
-      {"type": "attention", "heads": 2, "context": 40, "view": [8]},
-      {"type": "parallel", "merge": "filter", "top_k": 2, "layers": [{"type": "counted_expert"},
+    "grid": {"z": 1, "y": 1, "x": 4, "layers": 1}, "inputs": {"tokens": [1]}, "layers": [
+      {"at": [0,0,0,0], "type": "embedding", "out": 8, "vocabulary": 20, "from": ["tokens"]},
+      {"at": [0,0,1,0], "type": "attention", "heads": 2, "context": 40},
+      {"at": [0,0,2,0], "type": "parallel", "merge": "filter", "top_k": 2, "layers": [{"type": "counted_expert"},
         {"type": "counted_expert"}, {"type": "counted_expert"}, {"type": "counted_expert"}]},
-      {"type": "dense", "out": 20}]})",
+      {"at": [0,0,3,0], "type": "dense", "out": 20}], "outputs": {"logits": [0,0,3,0]}})",
                                        "test");
   ASSERT_TRUE(spec) << spec.error().text();
   const auto mesh = mesh::Mesh::build(*spec);
