@@ -32,7 +32,7 @@ def weft_figures(args, entity):
     rows = {row["name"].split("/")[0]: row for row in json.loads(told)["benchmarks"]}
     found = {name: rows[name]["tokens_s"] for name in FIGURES}
     return {**found, **{name: rows["decode"][name] for name in ("of_reading", "of_bytes", "weights_MB", "memory_GB_s")},
-            **{name: rows["load_and_begin"][name] for name in ("load_s", "first_token_s")}}
+            **{name: rows["load_and_begin"][name] for name in ("load_s", "first_token_s", "prompt_s")}}
 
 
 def llama_figures(args, kind):
@@ -61,7 +61,7 @@ def main():
         subprocess.run([sys.executable, ROOT / "tools/make_synthetic_model.py", folder, args.shape], check=True)
     print(f"{args.shape}, {args.threads} threads, {args.rounds} rounds in turn\n"
           "| types | MB | decode | of reading; of all bytes (GB/s) | llama.cpp | times | 16 together | llama.cpp | times | of one text |"
-          " prompt of 512 | llama.cpp | times | load, first token |\n|" + "---|" * 14, flush=True)
+          " prompt of 512 | llama.cpp | times | load, first token (prompt) |\n|" + "---|" * 14, flush=True)
     for pair in args.pairs.split(","):
         ours, theirs = pair.split(":")
         dtype, _, granularity = ours.partition("/")
@@ -89,7 +89,8 @@ def main():
             cells += [f"{peer:.1f}" if llama else "", f"{mine / peer:.2f}" if weft and llama else ""]
             if name == "together":
                 cells.append(f"{mine / median(weft, 'decode'):.1f}" if weft else "")
-        cells.append(f"{median(weft, 'load_s'):.2f} s, {1e3 * median(weft, 'first_token_s'):.0f} ms" if weft else "")
+        cells.append("{:.2f} s, {:.0f} ({:.0f}) ms".format(median(weft, "load_s"), 1e3 * median(weft, "first_token_s"),
+                                                            1e3 * median(weft, "prompt_s")) if weft else "")
         print("| " + " | ".join(cells) + " |", flush=True)
     if not args.scratch:
         shutil.rmtree(scratch)

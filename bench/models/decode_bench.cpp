@@ -175,10 +175,10 @@ void prefill(benchmark::State& state) {
   state.counters["tokens_s"] = static_cast<double>(ids.size()) / bench::median(took);
 }
 
-/// The model's file read anew, and a first token of a prompt of `kBefore` tokens.
+/// The model's file read anew, a first token of a prompt of `kBefore` tokens, and how long that prompt takes again.
 void load_and_begin(benchmark::State& state) {
   if (model_path().empty()) return state.SkipWithError("no ../shared/data");
-  std::vector<double> loading, beginning;
+  std::vector<double> loading, beginning, again;
   for (auto _ : state) {
     auto begin = Clock::now();
     const LanguageModel model = load();
@@ -188,9 +188,14 @@ void load_and_begin(benchmark::State& state) {
     auto batch = DecodingBatch::begin(*model.mesh, 1, 256, 0).value();
     benchmark::DoNotOptimize(batch.accept(0, prompt(kBefore, 0, batch.vocabulary())).value().data());
     beginning.push_back(seconds_since(begin));
+    batch.restart(0);
+    begin = Clock::now();
+    benchmark::DoNotOptimize(batch.accept(0, prompt(kBefore, 1, batch.vocabulary())).value().data());
+    again.push_back(seconds_since(begin));
   }
   state.counters["load_s"] = bench::median(loading);
   state.counters["first_token_s"] = bench::median(beginning);
+  state.counters["prompt_s"] = bench::median(again);
 }
 
 BENCHMARK(decode)->UseManualTime()->MinTime(1.5)->Unit(benchmark::kMillisecond);
