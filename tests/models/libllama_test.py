@@ -120,7 +120,7 @@ def read(path):
 
 
 def writable(text, folder):
-    """Whether a vocabulary has all characters: libllama ends the process at others where it has no tokens of bytes.
+    """True where a vocabulary has all characters: libllama ends the process at others where it has no tokens of bytes.
     Names of special tokens inside a text are cut out by rules of its own."""
     vocabulary = read(folder / "tokenizer.json")["model"]["vocab"]
     return "<0x00>" in vocabulary or set(text.replace(" ", "\u2581")) <= set("".join(vocabulary)) - {"<"}
@@ -150,7 +150,7 @@ class Export(unittest.TestCase):
         cls.scratch.cleanup()
 
     def exported(self, source, *options):
-        """What `weft export` writes of a folder."""
+        """The file that `weft export` writes of a folder."""
         entity, file = self.folder / "m.entity", self.folder / "m.gguf"
         for command in (("import", source, "-o", entity, "--tokens", 1),
                         ("export", entity, "--format", "gguf", "-o", file, *options)):
