@@ -22,7 +22,7 @@ using Bytes = std::vector<std::uint8_t>;
 struct StoredMatrix {
   std::shared_ptr<const mesh::Mesh> mesh;
   std::size_t index = 0, out = 0, in = 0;
-  Encoding encoding;
+  Encoding encoding{};
   bool is_transposed = false;
 
   const mesh::QuantizedWeight& weight() const { return *mesh::MeshAccess::weights(*mesh).stored(index); }
