@@ -130,7 +130,8 @@ Result<Encoding> encoding_in(const formats::EntityFile& file, const std::string&
   WEFT_TRY(const formats::Tensor scales, file.find(base + ".scales"));
   if (wanted.dtype == *dtype && scales.shape == scale_shape(wanted, spec) && scales.type == scale_type(wanted))
     return wanted;
-  const bool in_half = scales.type == name(Dtype::float16) && !has_double_scale(*dtype);
+  const bool in_half = scales.type == scale_type(Encoding(*dtype, Granularity::block32_f16)) &&
+                       scales.type != scale_type(Encoding(*dtype, Granularity::block32));
   return Encoding(*dtype, scales.shape.size() == 2   ? in_half ? Granularity::block32_f16 : Granularity::block32
                           : scales.shape == Shape{1} ? Granularity::tensor
                                                      : Granularity::channel);

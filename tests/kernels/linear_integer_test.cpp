@@ -128,9 +128,10 @@ TEST_F(LinearInteger, TilesOfTheMatrixUnitGiveTheSameBits) {
 TEST_F(LinearInteger, Binary16ScalesAreTheFloatsTheyStandFor) {
   RandomStream random(92, 0, RandomPurpose::test);
   for (const Encoding& encoding : encodings())
-    for (const auto& [batch, out, in] :
+    for (const auto& shape :
          {std::array<std::size_t, 3>{1, 140, 1056}, {1, 33, 71}, {2, 64, 128}, {9, 35, 100}, {40, 48, 544}}) {
       if (encoding.granularity != Granularity::block32_f16) continue;
+      const std::size_t batch = shape[0], out = shape[1], in = shape[2];
       CodedMatrix half(encoding, out, in);
       half.fill(random, testing_coded::Codes::finite);
       half.set_scale(0, 0, 0x1p-24), half.set_scale(out - 1, in - 1, 65504);
