@@ -20,8 +20,6 @@ namespace {
 
 using namespace testing_support;
 
-constexpr Coord kCell{0, 0, 0, 0};
-
 NetworkSpec network(const std::string& container, const std::string& keys = "") {
   return must(read_network(R"({"weft": 2, "seed": 3, "inputs": {"x": [70]}, "chain": [{"type": "sequential", )" + keys +
                                R"("layers": [)" + container + "]}]}",
