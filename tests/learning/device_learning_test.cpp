@@ -60,8 +60,8 @@ struct Placed : Case {
 };
 
 /// Cases in turns: of the rules' an eighth on a device with this slice (WEFT_TEST_SLICE) and an eighth beside the host,
-/// or each on both if all are wanted; of the others a sixteenth, on one or the other. And layers of a registered type, a
-/// third.
+/// or each on both if all are wanted; of the others a sixteenth, on one or the other. And layers of a registered type,
+/// a third.
 std::vector<Placed> placed_cases() {
   constexpr std::size_t kSlices = 16, kTurns = 8;
   std::vector<Placed> all;
