@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Each tests/fuzz/<name>_fuzz.cpp becomes
 #   <name>_replay, run by ctest as fuzz.<name>: every file of tests/data/fuzz/<name>/ through the target, any compiler;
-#   <name>_fuzz, with -DWEFT_FUZZ=ON and clang: the libFuzzer program. WEFT_SANITIZE names its sanitizers.
+#   <name>_fuzz, with -DWEFT_FUZZ=ON and clang, instead: the libFuzzer program, which begins with the same files.
+# WEFT_SANITIZE names the sanitizers of either.
 # A target links the modules whose headers it includes; where one of them is not built, the target is left out.
 function(weft_add_fuzz_targets)
   get_property(built GLOBAL PROPERTY WEFT_BUILT_MODULES)
@@ -39,12 +40,13 @@ function(weft_add_fuzz_targets)
     list(REMOVE_DUPLICATES libraries)
     list(PREPEND libraries $<TARGET_NAME_IF_EXISTS:weft_test_support>)
     set(corpus ${PROJECT_SOURCE_DIR}/tests/data/fuzz/${name})
-    add_executable(${name}_replay ${source} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
-    target_include_directories(${name}_replay PRIVATE ${PROJECT_SOURCE_DIR})
-    target_link_libraries(${name}_replay PRIVATE ${libraries})
-    add_test(NAME fuzz.${name} COMMAND ${name}_replay ${corpus})
-    set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 900)
-    if(WEFT_FUZZ)
+    if(NOT WEFT_FUZZ)
+      add_executable(${name}_replay ${source} ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+      target_include_directories(${name}_replay PRIVATE ${PROJECT_SOURCE_DIR})
+      target_link_libraries(${name}_replay PRIVATE ${libraries})
+      add_test(NAME fuzz.${name} COMMAND ${name}_replay ${corpus})
+      set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 900)
+    else()
       add_executable(${name}_fuzz ${source})
       target_include_directories(${name}_fuzz PRIVATE ${PROJECT_SOURCE_DIR})
       target_compile_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)

@@ -46,6 +46,7 @@ const std::string kConformanceLayer = [] {
 
 using mesh::testing_support::device_name;
 
+/// Of `dense` every shape of a run, whatever the slice.
 bool is_full() { return is_thorough() || kConformanceLayer == "dense"; }
 
 template <class T>
@@ -77,18 +78,30 @@ constexpr Stored kNarrow[] = {{.outputs = Dtype::bfloat16, .errors = Dtype::bflo
                               {.outputs = Dtype::int8, .errors = Dtype::int8}};
 
 /// The type that a device tries each time, and those that the CPU does: a type takes a device ten times as long. To
-/// both come, in turn, a twelfth of all types (WEFT_TEST_SLICE).
+/// both come, in turn, a part of all types (WEFT_TEST_SLICE).
 constexpr Dtype kOnDevice[] = {Dtype::float32};
 constexpr Dtype kOnCpu[] = {Dtype::float32, Dtype::bfloat16, Dtype::int8};
 
+/// Of how many slices of the types a run takes one: of `dense` more than of another layer, on a device less. Layers do
+/// not all take the same one.
+std::size_t slices_of_types(bool is_on_device) {
+  if (is_on_device) return kConformanceLayer == "dense" ? 6 : 36;
+  return kConformanceLayer == "dense" ? 4 : 12;
+}
+bool is_type_in_turn(std::size_t dtype, std::size_t slices) {
+  std::size_t layer = 0;
+  for (const char letter : kConformanceLayer) layer += static_cast<unsigned char>(letter);
+  return (dtype + layer) % slices == test_slice(slices);
+}
+
 /// Types of the slice, or all.
 std::vector<Stored> types(std::span<const Dtype> always = kOnCpu) {
-  constexpr std::size_t kSlices = 12;
+  const std::size_t slices = slices_of_types(always.data() == kOnDevice);
   std::vector<Stored> all;
   for (std::size_t i = 0; i < std::size_t{kDtypeCount}; ++i) {
     const auto dtype = static_cast<Dtype>(i);
-    const bool is_in_turn = i % kSlices == test_slice(kSlices);
-    if (!is_full() && !is_in_turn && std::find(always.begin(), always.end(), dtype) == always.end()) continue;
+    const bool is_always = std::find(always.begin(), always.end(), dtype) != always.end();
+    if (!is_thorough() && !is_always && !is_type_in_turn(i, slices)) continue;
     all.push_back({dtype, Activations::int8});
     if (has_integer_kernel(dtype) && (is_full() || dtype == Dtype::int8))
       for (const Activations activations : {Activations::float32, Activations::int8_row})

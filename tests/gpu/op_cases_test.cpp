@@ -13,7 +13,7 @@ class EveryOperation : public testing::TestWithParam<int> {};
 
 /// The first row of an operation, and of the others those of this run's slice: a driver compiles shaders for most rows.
 std::vector<Case> tried(std::vector<Case> all) {
-  constexpr std::size_t kSlices = 6;
+  constexpr std::size_t kSlices = 12;
   if (all.empty() || is_thorough()) return all;
   std::vector<Case> some;
   for (std::size_t i = 0; i < all.size(); ++i)

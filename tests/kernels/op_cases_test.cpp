@@ -144,10 +144,10 @@ const std::set<OpId> kScalarOnly = {
     OpId::embedding_backward, OpId::optimizer_factors, OpId::fill,       OpId::scale_rows, OpId::gap_residual,
     OpId::bounded_rate,       OpId::end_traces,        OpId::largest};
 
-/// All rows of an operation, or the first and a third of the others in turn where they are many: products have some
+/// All rows of an operation, or the first and a sixth of the others in turn where they are many: products have some
 /// hundred, by type.
 std::vector<Case> cases_in_turn(OpId op) {
-  constexpr std::size_t kMany = 48, kTurns = 3;
+  constexpr std::size_t kMany = 48, kTurns = 6;
   std::vector<Case> all = cases_of(op, Breadth::host);
   if (is_thorough() || all.size() < kMany) return all;
   std::vector<Case> some;

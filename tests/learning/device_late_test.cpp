@@ -46,7 +46,7 @@ class DeviceLate : public ::testing::TestWithParam<LateCase> {
 TEST_P(DeviceLate, EndsInTheStateOfTheCpu) { compare(mixed_network(3), false); }
 TEST_P(DeviceLate, EndsInTheStateOfTheCpuBesideTheHost) { compare(checkered(mixed_network(3), 1), true); }
 
-INSTANTIATE_TEST_SUITE_P(Of, DeviceLate, ::testing::ValuesIn(in_slice(late_cases(), 6)),
+INSTANTIATE_TEST_SUITE_P(Of, DeviceLate, ::testing::ValuesIn(in_slice(late_cases(), 12)),
                          [](const auto& row) { return row.param.name(); });
 
 // Tickets that calls before a fault told stay, though the steps are gone back to and run again.

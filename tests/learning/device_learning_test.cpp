@@ -59,11 +59,11 @@ struct Placed : Case {
   bool is_mixed = false;
 };
 
-/// Cases in turns: of the rules' an eighth on a device with this slice (WEFT_TEST_SLICE) and an eighth beside the host,
-/// or each on both if all are wanted; of the others a sixteenth, on one or the other. And layers of a registered type,
+/// Cases in turns: of the rules' a sixteenth on a device with this slice (WEFT_TEST_SLICE) and as many beside the host,
+/// or each on both if all are wanted; of the others a thirty-second, on one or the other. And layers of a registered type,
 /// a third.
 std::vector<Placed> placed_cases() {
-  constexpr std::size_t kSlices = 16, kTurns = 8;
+  constexpr std::size_t kSlices = 32, kTurns = 16;
   std::vector<Placed> all;
   std::size_t whole = test_slice(kSlices), chosen = whole, other = 0;
   for (Case& row : cases()) {

@@ -108,11 +108,11 @@ TEST_P(DeviceOptionsFaults, LoseNothing) {
     plan().clear();
     return outcome;
   };
-  EXPECT_GT(expect_nothing_lost(DriverFault::lost_at_submit, run_on, false, is_thorough() ? 7 : 71), 0);
+  EXPECT_GT(expect_nothing_lost(DriverFault::lost_at_submit, run_on, false, is_thorough() ? 7 : 199), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, DeviceOptionsFaults,
-                         ::testing::ValuesIn(in_slice(std::vector(std::begin(kCases), std::end(kCases)), 4)),
+                         ::testing::ValuesIn(in_slice(std::vector(std::begin(kCases), std::end(kCases)), 8)),
                          [](const auto& row) { return std::string(row.param.name); });
 
 }  // namespace

@@ -141,25 +141,31 @@ TEST_P(EachFault, WheneverItHappensLosesNothing) {
   EXPECT_GT(runs, 1);
 }
 
+// A third of them a run, in turn.
 INSTANTIATE_TEST_SUITE_P(OfTheDriver, EachFault,
-                         ::testing::Values(DriverFault::no_memory, DriverFault::no_room, DriverFault::no_mapping,
-                                           DriverFault::no_pipeline, DriverFault::no_commands,
-                                           DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::hang,
-                                           DriverFault::validation_error),
+                         ::testing::ValuesIn(in_slice<DriverFault>(
+                             {DriverFault::no_memory, DriverFault::no_room, DriverFault::no_mapping,
+                              DriverFault::no_pipeline, DriverFault::no_commands, DriverFault::lost_at_submit,
+                              DriverFault::lost_at_wait, DriverFault::hang, DriverFault::validation_error},
+                             3)),
                          [](const auto& row) { return std::string(name(row.param)); });
 
 TEST_F(DeviceFaultsTest, AMeshThatTheHostRunsInPartLosesNothingEither) {
   // Steps of the host since both last agreed are undone.
-  for (const auto& [fault, stride] :
-       {std::pair(DriverFault::lost_at_submit, 11), std::pair(DriverFault::lost_at_wait, 23),
-        std::pair(DriverFault::no_room, 4), std::pair(DriverFault::no_commands, 2)})
+  using Row = std::pair<DriverFault, int>;
+  for (const auto& [fault, stride] : in_slice<Row>({{DriverFault::lost_at_submit, 11},
+                                                    {DriverFault::lost_at_wait, 23},
+                                                    {DriverFault::no_room, 4},
+                                                    {DriverFault::no_commands, 2}},
+                                                   2))
     EXPECT_GT(expect_nothing_lost(fault, run_parted, false, stride), 0) << name(fault);
 }
 
 TEST_F(DeviceFaultsTest, ALongRunGoesOnFromTheLastDownload) {
   // Every 1,024 steps the host gets what the device holds. Faults strike just after the second time, during the third
   // and after it.
-  for (const DriverFault fault : {DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::no_commands}) {
+  for (const DriverFault fault :
+       in_slice<DriverFault>({DriverFault::lost_at_submit, DriverFault::lost_at_wait, DriverFault::no_commands}, 3)) {
     for (int n = 0, runs = 0;; n += is_thorough() ? 1 : 7, ++runs) {
       SCOPED_TRACE(std::string(name(fault)) + " number " + std::to_string(n));
       faulty().open();
