@@ -30,13 +30,15 @@ mesh::NetworkSpec on(mesh::NetworkSpec spec, std::string device) {
   return spec;
 }
 
-/// Each algorithm alone, and one of several environments.
+/// Each algorithm alone, and one of several environments; half of them a run, in turn.
 std::vector<std::pair<std::string, mesh::NetworkSpec>> agents() {
-  return {{"actor_critic", network(kCartPole)},
-          {"actor_critic of three", network(R"({"environment": {"type": "cartpole"}, "seed": 5, "environments": 3})")},
-          {"real values", swinging()},
-          {"q", by_values("q", 10)},
-          {"sarsa", by_values("sarsa", 10)}};
+  const std::vector<std::pair<std::string, mesh::NetworkSpec>> all = {
+      {"actor_critic", network(kCartPole)},
+      {"actor_critic of three", network(R"({"environment": {"type": "cartpole"}, "seed": 5, "environments": 3})")},
+      {"real values", swinging()},
+      {"q", by_values("q", 10)},
+      {"sarsa", by_values("sarsa", 10)}};
+  return in_slice(all, 2);
 }
 
 class DeviceActing : public FaultsTest {};
