@@ -32,7 +32,12 @@ Status check_keys(const LayerSpec& spec, const std::string& object) {
   };
   if (spec.neighbours != Neighbourhood::none) return of_grid("neighbours");
   if (!spec.shape.empty()) return of_grid("shape");
-  if (spec.policy) return refused("policy", "a cell fails as a whole; state 'policy' on the container");
+  if (spec.policy && spec.type == "shared")
+    return refused("policy", "a shared layer has none of its own; state it on the container");
+  if (spec.policy == actors::Policy::isolate)
+    return refused("policy",
+                   "a layer inside cannot be disabled alone, since others read it in the same tick; say halt, hold or "
+                   "restart, or state 'isolate' on the container");
   if (spec.device == Placement::vulkan)
     return refused("device",
                    "a cell is on one side; a layer inside can keep it on the cpu, and 'vulkan' is stated on "
@@ -190,7 +195,7 @@ Result<std::int32_t> Container::Builder::add(const LayerSpec& spec, const std::s
     return fail(Errc::unsupported, object + ": a shared layer's weights are stored and learn as the layer at " +
                                        to_string(spec.at) + " says; state it there");
   if (!owner) WEFT_CHECK(check_storage(spec, *layer, object));
-  steps_.push_back({std::move(layer), std::move(sources), combine, key, owner, own});
+  steps_.push_back({std::move(layer), std::move(sources), combine, key, owner, own, spec.policy});
   names_.push_back(spec.name);
   return static_cast<std::int32_t>(steps_.size() - 1);
 }
@@ -229,6 +234,7 @@ Container::Container(Builder&& builder)
   if (builder.choice_) place_experts(*builder.choice_);
   place_values();
   place_parameters();
+  has_policies_ = ContainerFaults(*this).has_policies();
 }
 
 void Container::place_values() {
@@ -292,7 +298,9 @@ void Container::place_values() {
 // An expert can be left out when nobody but the sum reads it, and when it is the same the next time: its state would
 // go on, and so would its noise, or its statistics.
 void Container::place_experts(const Builder::Choice& choice) {
-  mixture_ = {static_cast<std::size_t>(choice.gate), choice.experts.size(), choice.top_k};
+  mixture_ = {static_cast<std::size_t>(choice.gate), static_cast<std::size_t>(choice.merge), choice.experts.size(),
+              choice.top_k};
+  if (choice.top_k == 0 || choice.top_k >= choice.experts.size()) return;
   for (std::size_t e = 0; e < choice.experts.size(); ++e) {
     const Layer& layer = *steps_[static_cast<std::size_t>(choice.experts[e])].layer;
     bool is_read_elsewhere = false;
@@ -318,6 +326,8 @@ void Container::place_parameters() {
     const Layer& layer = *step.layer;
     const std::size_t count = layer.parameters().size();
     places_[i].slot = slots_.size();
+    places_[i].first_parameter = parameters_.size();
+    places_[i].parameters = step.owner ? 0 : count;
     if (step.owner) {
       const std::int32_t owner = borrow(*step.owner);
       for (std::uint32_t p = 0; p < count; ++p) slots_.push_back({owner, p});
@@ -476,7 +486,7 @@ ConstMatrixView Container::input_of(std::size_t step, const ConstMatrixView& x,
 
 void Container::forward(kernels::OpStream& stream, const ForwardArgs& args) const {
   for (const std::size_t i : order_) {
-    forward_step(stream, args, i);
+    as_step(i, [&] { forward_step(stream, args, i); });
     if (i == mixture_.gate && may_skip(stream, args.x.rows)) mark_chosen(stream, args.cache, part(args.cache, chosen_));
   }
 }
@@ -558,55 +568,59 @@ void Container::backward(kernels::OpStream& stream, const BackwardArgs& args) co
   const MatrixView chosen = part(args.scratch, chosen_then_);
   const bool may_skip_experts = may_skip(stream, args.dy.rows);
   if (may_skip_experts) mark_chosen(stream, args.cache, chosen);
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    const Step& step = steps_[i];
-    const Place& place = places_[i];
-    const ConstMatrixView x = input_of(i, args.x, args.cache);
-    const bool is_wanted = args.dx.data || std::any_of(step.sources.begin(), step.sources.end(),
-                                                       [](std::int32_t s) { return s != kInput; });
-    BackwardArgs own = args;
-    own.weights.data = args.weights.data + place.slot;
-    own.x = x;
-    own.z = part(args.cache, place.z);
-    own.y = is_last(i) ? args.y : part(args.cache, place.y);
-    own.cache = part(args.cache, place.cache);
-    own.state = part(args.state, place.state);
-    own.dy = is_last(i) ? args.dy : part(args.scratch, place.dy);
-    if (own.gradients.data) own.gradients = args.gradients.from(place.slot);
-    own.dnext_state = part(args.dnext_state, place.state);
-    own.dstate = part(args.dstate, place.state);
-    own.scratch = part(args.scratch, {inner_scratch_.offset, step.layer->scratch_size()});
-    own.dx = {};
-    // The first error that its one source hears is written where that reads it.
-    const std::int32_t source = step.sources[0];
-    const bool is_direct = is_wanted && step.sources.size() == 1 && place.is_first[0] && source != kInput;
-    if (is_direct)
-      own.dx = part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
-    else if (is_wanted)
-      own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
-    const bool takes_rows = own.gradients.data && own.gradients.rows;
-    if (!leaves_out(i, stream) || takes_rows) {
-      const bool is_optional = place.expert >= 0 && may_skip_experts && !takes_rows;
-      if (is_optional && own.dx.data) stream.fill({0.0f, own.dx});
-      const bool depends = is_optional && stream.run_only_if(chosen.data + place.expert);
-      step.layer->backward(stream, own);
-      if (depends) stream.run_only_if(nullptr);
-    } else {
-      each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
-        BackwardArgs some = own;
-        for (ConstMatrixView BackwardArgs::*view :
-             {&BackwardArgs::x, &BackwardArgs::z, &BackwardArgs::y, &BackwardArgs::cache})
-          some.*view = rows(own.*view, first, count);
-        for (MatrixView BackwardArgs::*view : {&BackwardArgs::dy, &BackwardArgs::dx, &BackwardArgs::scratch})
-          some.*view = rows(own.*view, first, count);
-        if (is_chosen)
-          step.layer->backward(stream, some);
-        else if (some.dx.data)
-          stream.fill({0.0f, some.dx});
-      });
-    }
-    if (is_wanted && !is_direct) send(stream, args, i, x, own.dx);
+  for (std::size_t i = steps_.size(); i-- > 0;)
+    as_step(i, [&] { backward_step(stream, args, i, may_skip_experts ? chosen : MatrixView()); });
+}
+
+void Container::backward_step(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i,
+                              const MatrixView& chosen) const {
+  const Step& step = steps_[i];
+  const Place& place = places_[i];
+  const ConstMatrixView x = input_of(i, args.x, args.cache);
+  const bool is_wanted =
+      args.dx.data || std::any_of(step.sources.begin(), step.sources.end(), [](std::int32_t s) { return s != kInput; });
+  BackwardArgs own = args;
+  own.weights.data = args.weights.data + place.slot;
+  own.x = x;
+  own.z = part(args.cache, place.z);
+  own.y = is_last(i) ? args.y : part(args.cache, place.y);
+  own.cache = part(args.cache, place.cache);
+  own.state = part(args.state, place.state);
+  own.dy = is_last(i) ? args.dy : part(args.scratch, place.dy);
+  if (own.gradients.data) own.gradients = args.gradients.from(place.slot);
+  own.dnext_state = part(args.dnext_state, place.state);
+  own.dstate = part(args.dstate, place.state);
+  own.scratch = part(args.scratch, {inner_scratch_.offset, step.layer->scratch_size()});
+  own.dx = {};
+  // The first error that its one source hears is written where that reads it.
+  const std::int32_t source = step.sources[0];
+  const bool is_direct = is_wanted && step.sources.size() == 1 && place.is_first[0] && source != kInput;
+  if (is_direct)
+    own.dx = part(args.scratch, places_[static_cast<std::size_t>(source)].dy);
+  else if (is_wanted)
+    own.dx = part(args.scratch, {dx_.offset, step.layer->in()});
+  const bool takes_rows = own.gradients.data && own.gradients.rows;
+  if (!leaves_out(i, stream) || takes_rows) {
+    const bool is_optional = place.expert >= 0 && chosen.data && !takes_rows;
+    if (is_optional && own.dx.data) stream.fill({0.0f, own.dx});
+    const bool depends = is_optional && stream.run_only_if(chosen.data + place.expert);
+    step.layer->backward(stream, own);
+    if (depends) stream.run_only_if(nullptr);
+  } else {
+    each_run(i, args.cache, [&](std::size_t first, std::size_t count, bool is_chosen) {
+      BackwardArgs some = own;
+      for (ConstMatrixView BackwardArgs::*view :
+           {&BackwardArgs::x, &BackwardArgs::z, &BackwardArgs::y, &BackwardArgs::cache})
+        some.*view = rows(own.*view, first, count);
+      for (MatrixView BackwardArgs::*view : {&BackwardArgs::dy, &BackwardArgs::dx, &BackwardArgs::scratch})
+        some.*view = rows(own.*view, first, count);
+      if (is_chosen)
+        step.layer->backward(stream, some);
+      else if (some.dx.data)
+        stream.fill({0.0f, some.dx});
+    });
   }
+  if (is_wanted && !is_direct) send(stream, args, i, x, own.dx);
 }
 
 void Container::send(kernels::OpStream& stream, const BackwardArgs& args, std::size_t i, const ConstMatrixView& x,
