@@ -89,11 +89,15 @@ const SupervisionRule& Supervisor::rule(ActorId actor) const noexcept {
   return cases_[actor].rule;
 }
 
-Decision Supervisor::decide(const Fault& fault) noexcept {
+void Supervisor::reserve_restarts(ActorId actor) { cases_[actor].restarts.reserve(rule(actor).max_restarts); }
+
+Decision Supervisor::decide(const Fault& fault) noexcept { return decide(fault, rule(fault.actor).policy); }
+
+Decision Supervisor::decide(const Fault& fault, Policy policy) noexcept {
   WEFT_ASSERT(fault.actor < cases_.size(), "actor " + std::to_string(fault.actor));
   Case& one = cases_[fault.actor];
-  Decision decision{.action = one.rule.policy};
-  if (one.rule.policy == Policy::restart) {
+  Decision decision{.action = policy};
+  if (policy == Policy::restart) {
     forget_old(one.restarts, one.rule.window, fault.tick);
     if (one.restarts.size() < one.rule.max_restarts) {
       one.restarts.push_back(fault.tick);  // within the capacity reserved with the rule

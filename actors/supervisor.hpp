@@ -105,6 +105,12 @@ class Supervisor {
 
   /// Decides, counts and notes. Allocates nothing.
   Decision decide(const Fault& fault) noexcept;
+  /// The same for a part of the actor that has a policy of its own. Restarts of parts and of the whole count together,
+  /// and the rule's escalation answers when none is left.
+  /// @pre restart: `reserve_restarts`, or it is the rule's policy
+  Decision decide(const Fault& fault, Policy policy) noexcept;
+  /// Memory for the restarts of an actor whose parts have policies of their own. After `set_rule`.
+  void reserve_restarts(ActorId actor);
 
   /// The last events; numbers as in EventRing. Order between actors is that of arrival.
   const EventRing<SupervisionEvent>& events() const noexcept { return events_; }

@@ -110,6 +110,16 @@ Json own_storage_of(const Shown& shown, mesh::NodeId id) {
   return all;
 }
 
+/// Policies that layers inside a container state for themselves.
+void add_policies(const mesh::LayerSpec& container, const std::string& path, Json& to) {
+  for (std::size_t i = 0; i < container.layers.size(); ++i) {
+    const std::string name = path + "layers[" + std::to_string(i) + "]";
+    if (const auto policy = container.layers[i].policy)
+      to.push_back({{"layer", name}, {"policy", actors::name(*policy)}});
+    add_policies(container.layers[i], name + ".", to);
+  }
+}
+
 /// Of each matrix in another type than float32: its scales, and how far what computes is from the master, where the
 /// file has one: of codes alone, masters are only what they decode to.
 Json matrices_of(const mesh::Mesh& mesh, mesh::NodeId node, bool has_masters) {
@@ -158,6 +168,8 @@ Json body_of(const Shown& shown, mesh::NodeId id) {
   const Encoding encoding = shown.encoding(id);
   const std::uint64_t parameters = parameters_of(node), bytes = shown.bytes(id);
   const bool is_mixed = encodings_of(shown, id).size() > 1;
+  Json policies = Json::array();
+  add_policies(spec, "", policies);
   return {
       {"type", spec.type},
       {"in", node.in},
@@ -170,6 +182,7 @@ Json body_of(const Shown& shown, mesh::NodeId id) {
       {"dtype", is_mixed ? "mixed" : name(encoding.dtype)},
       {"granularity", has_scale(encoding.dtype) && !is_mixed ? Json(name(encoding.granularity)) : Json()},
       {"inside", own_storage_of(shown, id)},
+      {"policies", std::move(policies)},
       {"activations", has_integer_kernel(encoding.dtype) ? Json(name(node.activations)) : Json()},
       {"activation_dtype", name(node.value_dtypes.activation)},
       {"gradient_dtype", name(node.value_dtypes.gradient)},

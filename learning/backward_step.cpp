@@ -30,7 +30,7 @@ BackwardStep::Outcome BackwardStep::run(const LayerAt& at, const Hop& hop, std::
   try {
     const bool is_used = process(at, hop, activation_tick, sample);
     if (are_messages_finite(at, hop)) return is_used ? Outcome::used : Outcome::unused;
-    at.context.report_fault(at.node, actors::FaultKind::update_not_finite);
+    at.context.report_fault(at.node, actors::FaultKind::update_not_finite, "", parameter_at_fault(at));
   } catch (const std::exception& error) {
     at.context.report_fault(at.node, actors::FaultKind::threw, error.what());
   } catch (...) {
@@ -46,6 +46,14 @@ bool BackwardStep::are_messages_finite(const LayerAt& at, const Hop& hop) noexce
   };
   if (hop.distance == 0 && rule_.path == ErrorPath::direct && !is_finite(error_message(at.node))) return false;
   return is_finite(hop.state_out) && std::all_of(hop.outbox.begin(), hop.outbox.end(), is_finite);
+}
+
+// Errors that are not finite are so behind the layer inside that made them, whose own gradient mostly is not either.
+std::uint32_t BackwardStep::parameter_at_fault(const LayerAt& at) noexcept {
+  const bool has_gradients = at.context.weights.learns(at.node) && !optimizer_.is_frozen(at.node) && !at.product;
+  if (!has_gradients || options_.traces) return mesh::StepContext::kNoParameter;
+  return optimizer_.not_finite(at.context.stream, at.context.weights, at.node, false)
+      .value_or(mesh::StepContext::kNoParameter);
 }
 
 void BackwardStep::drop_messages(const LayerAt& at, const Hop& hop) noexcept {

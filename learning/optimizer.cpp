@@ -170,19 +170,20 @@ void Optimizer::clear_gradients(kernels::OpStream& stream, const mesh::WeightSto
   }
 }
 
-bool Optimizer::are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
-                           bool is_recorded) const {
-  for (const auto& parameter : weights.of(node)) {
-    const std::size_t n = parameter.spec->stored_size(), i = first_[node] + parameter.index;
+std::optional<std::uint32_t> Optimizer::not_finite(kernels::OpStream& stream, const mesh::WeightStore& weights,
+                                                   mesh::NodeId node, bool is_recorded) const {
+  const auto parameters = weights.of(node);
+  for (auto p = static_cast<std::uint32_t>(parameters.size()); p-- > 0;) {
+    const std::size_t n = parameters[p].spec->stored_size(), i = first_[node] + p;
     if (traces_.has_rows()) {
-      if (!is_recorded && !traces_.are_rows_finite(stream, i)) return false;
+      if (!is_recorded && !traces_.are_rows_finite(stream, i)) return p;
       continue;
     }
     if (traces_.is_on() && !traces_.is_in_memory(i)) continue;
-    if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return false;
-    if (adapters_.has(i) && !stream.is_finite({{adapters_.gradient(i), 1, sizes_[i], sizes_[i]}})) return false;
+    if (!stream.is_finite({{gradient_pointers_[i], 1, n, n}})) return p;
+    if (adapters_.has(i) && !stream.is_finite({{adapters_.gradient(i), 1, sizes_[i], sizes_[i]}})) return p;
   }
-  return true;
+  return std::nullopt;
 }
 
 // Lanes that pad a panel hold 0 and add nothing. The order of the sums follows from the layer's shapes.

@@ -56,10 +56,10 @@ class Optimizer {
                        bool keeps_products = false);
   /// Adapters of matrices (LearningOptions::lora), whose values are among the slots.
   const Adapters& adapters() const noexcept { return adapters_; }
-  /// True where all gradients of the layer's own weights are finite. `is_recorded`: the operations run later, and say
-  /// so then.
-  bool are_finite(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node,
-                  bool is_recorded) const;
+  /// The last of the layer's own parameters whose gradient is not finite, which is the first on the way back.
+  /// `is_recorded`: the operations run later, and say so then.
+  std::optional<std::uint32_t> not_finite(kernels::OpStream& stream, const mesh::WeightStore& weights,
+                                          mesh::NodeId node, bool is_recorded) const;
   /// Sums the squares of the layer's gradients; `forget_norm` makes the sum 0.
   void measure_norm(kernels::OpStream& stream, const mesh::WeightStore& weights, mesh::NodeId node);
   void forget_norm(kernels::OpStream& stream, mesh::NodeId node);

@@ -95,7 +95,8 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node, const 
   context.begin_update(node);
   take_adapters(context, node);
   const bool is_recorded = !context.cpu;
-  const bool is_finite = optimizer_.are_finite(context.stream, context.weights, node, is_recorded);
+  const auto not_finite = optimizer_.not_finite(context.stream, context.weights, node, is_recorded);
+  const bool is_finite = !not_finite;
   is_dropped_[node] = !is_finite;
   if (is_finite && optimizer_.traces().is_on())
     optimizer_.traces().take(context.stream, node, signals, is_recorded);
@@ -106,7 +107,7 @@ void WeightUpdates::move_checked(mesh::StepContext& context, NodeId node, const 
   else if (is_finite)
     step(context, node, nullptr);
   context.end_update(node);
-  if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite);
+  if (!is_finite) context.report_fault(node, actors::FaultKind::update_not_finite, "", *not_finite);
 }
 
 void WeightUpdates::end_product(mesh::StepContext& context, NodeId node,

@@ -6,6 +6,7 @@
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/runtime/cell_hash.hpp"
+#include "mesh/runtime/fault_origins.hpp"
 #include "mesh/runtime/internal/batched_run.hpp"
 #include "mesh/runtime/internal/combinational.hpp"
 
@@ -222,7 +223,9 @@ void Mesh::resume() noexcept { parts_->mailing.arrivals->halt().clear(); }
 void Mesh::Parts::take_cell_snapshots() const {
   sync(false);
   for (const auto& cell : cells)
-    if (supervisor->rule(cell->id()).policy == actors::Policy::restart) cell->take_snapshot(ticks);
+    if (supervisor->rule(cell->id()).policy == actors::Policy::restart ||
+        restarts_inside(graph, cell->first(), cell->layers()))
+      cell->take_snapshot(ticks);
 }
 
 std::uint64_t Mesh::ticks() const noexcept { return parts_->ticks; }

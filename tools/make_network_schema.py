@@ -26,7 +26,7 @@ OWN_KEYS = ["at", "repeat", "type", "view", "shape", "from", "neighbours", "comb
             "activation_dtype", "gradient_dtype", "qat", "rate_scale", "freeze", "policy", "device"]
 CHAIN_KEYS = [key for key in OWN_KEYS if key not in ("at", "repeat", "from", "neighbours", "combine")]
 INNER_KEYS = ["type", "name", "view", "from", "combine", "dtype", "granularity", "activations", "qat", "rate_scale",
-              "freeze", "device"]
+              "freeze", "policy", "device"]
 GRID_ONLY = ["metacognition"]  # a container refuses what observes
 
 

@@ -69,6 +69,7 @@ class BackwardStep {
  private:
   bool process(const LayerAt& at, const Hop& hop, std::uint64_t activation_tick, std::uint64_t sample);
   bool are_messages_finite(const LayerAt& at, const Hop& hop) noexcept;
+  std::uint32_t parameter_at_fault(const LayerAt& at) noexcept;
   void drop_messages(const LayerAt& at, const Hop& hop) noexcept;
   bool process_gradient(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView delta);
   bool process_target(const LayerAt& at, const Hop& hop, std::uint64_t tick, kernels::MatrixView residual);

@@ -47,7 +47,7 @@ void HostSteps::fail_firing(const RegionPart&, std::uint64_t, actors::FaultKind,
   has_failed_.store(true, std::memory_order_relaxed);  // read when the step has been run
 }
 
-void HostSteps::fail_learning(std::uint32_t, std::uint64_t, actors::FaultKind, const char*) noexcept {
+void HostSteps::fail_learning(NodeId, std::uint32_t, std::uint64_t, actors::FaultKind, const char*) noexcept {
   has_failed_.store(true, std::memory_order_relaxed);
 }
 

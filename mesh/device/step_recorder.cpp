@@ -42,7 +42,7 @@ class RecordingContext final : public StepContext {
   }
   void begin_update(NodeId node) override { to_.guards().begin_move(node); }
   void end_update(NodeId node) override { to_.guards().end_move(node); }
-  void report_fault(NodeId, actors::FaultKind, const char*) noexcept override { has_failed_ = true; }
+  void report_fault(NodeId, actors::FaultKind, const char*, std::uint32_t) noexcept override { has_failed_ = true; }
   bool is_isolated(NodeId node) const noexcept override {
     return runner_.registry()->status(runner_.plan().cell_of(node)) == actors::ActorStatus::isolated;
   }

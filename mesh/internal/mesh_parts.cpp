@@ -3,6 +3,7 @@
 #include "mesh/internal/mesh_parts.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
+#include "mesh/runtime/fault_origins.hpp"
 
 #include "kernels/float_environment.hpp"
 
@@ -183,6 +184,8 @@ Status Mesh::Parts::make_cells() {
     own.policy = *layer.policy;
     WEFT_CHECK(supervisor->set_rule((*cell)->id(), own));
   }
+  for (const auto& cell : cells)
+    if (restarts_inside(graph, cell->first(), cell->layers())) supervisor->reserve_restarts(cell->id());
   return {};
 }
 

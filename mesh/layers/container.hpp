@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "mesh/layers/inner_fault.hpp"
 #include "mesh/layers/tokenwise_state.hpp"
 #include "mesh/network/layer.hpp"
 #include "mesh/network/option_reader.hpp"
@@ -17,6 +18,42 @@
 #include <vector>
 
 namespace weft::mesh {
+
+class Container;
+
+/// Faults of layers inside a container: the layer that one began in, and the layer that answers for it.
+class ContainerFaults {
+ public:
+  explicit ContainerFaults(const Container& of) noexcept : of_(of) {}
+
+  /// True when a layer inside states a policy, at any depth.
+  bool has_policies() const noexcept;
+  /// The same of `restart` alone.
+  bool may_restart() const noexcept;
+  /// The layer that answers for a fault there: the innermost one on the way that states a policy. None: the container.
+  std::optional<SupervisedLayer> supervised(std::span<const std::uint32_t> path) const;
+  /// The same for the layer that has a parameter of the container's own.
+  std::optional<SupervisedLayer> supervised_with(std::size_t parameter) const;
+  /// Values that a firing left in one row.
+  struct RowValues {
+    const float *y, *cache, *state;
+  };
+  /// Adds the layers inside at which values of a row begin to be not finite: their output or their hidden state is not,
+  /// and what they read of layers before them is. Values that nobody read, such as those of an expert of weight 0, do
+  /// not count.
+  void find(const RowValues& row, std::vector<InnerPath>& to) const;
+  /// Passes the exception that is handled on as one of a step.
+  [[noreturn]] void pass_on(std::size_t step) const;
+
+ private:
+  /// The step as a container of which some layer answers for itself; else null.
+  const Container* inside(std::size_t step) const noexcept;
+  std::optional<SupervisedLayer> answering(std::size_t step, std::optional<SupervisedLayer> inside) const;
+  /// False: a source of the step has no part in what the step makes of this row.
+  bool reads(std::size_t step, std::size_t source, const RowValues& row) const noexcept;
+
+  const Container& of_;
+};
 
 /// Deepest nesting of containers: 16.
 inline constexpr unsigned kMaxContainerDepth = 16;
@@ -66,9 +103,10 @@ class Container : public Layer, public TokenwiseState {
     std::shared_ptr<const Layer> layer;
     std::vector<std::int32_t> sources;
     Combine combine = Combine::concat;
-    std::string name;            // where it stands in the container, and how its parameters' names begin
-    std::optional<Coord> owner;  // it computes with the weights of the layer there
-    OwnStorage own;              // of its weights
+    std::string name;                        // where it stands in the container, and how its parameters' names begin
+    std::optional<Coord> owner;              // it computes with the weights of the layer there
+    OwnStorage own;                          // of its weights
+    std::optional<actors::Policy> policy{};  // of its faults; none: the container's
   };
 
   /// The output of a layer inside, of those of containers inside too.
@@ -81,6 +119,10 @@ class Container : public Layer, public TokenwiseState {
   /// All of them, in the order in which they compute.
   std::vector<Inner> inner() const;
 
+  /// True when a layer inside states a policy, at any depth. Exceptions of layers inside are InnerFaults then, and
+  /// ContainerFaults finds who answers.
+  bool has_policies() const noexcept { return has_policies_; }
+
   /// Builds steps from descriptions, one by one. The last step's output is the container's.
   class Builder {
    public:
@@ -91,8 +133,8 @@ class Container : public Layer, public TokenwiseState {
     /// A layer made by the container itself.
     Result<std::int32_t> add(std::unique_ptr<Layer> layer, const std::string& key, std::vector<std::int32_t> from,
                              Combine combine);
-    /// `merge` weighs what `experts` make by the output of `gate`, of each token `top_k` of them: where values are at
-    /// hand, the others are not computed. Says so before `finish`.
+    /// `merge` weighs what `experts` make by the output of `gate`, of each token `top_k` of them, 0: all. Where values
+    /// are at hand, the others are not computed. Says so before `finish`.
     void choose(std::int32_t gate, std::vector<std::int32_t> experts, std::int32_t merge, std::size_t top_k);
     const Shape& shape_of(std::int32_t step) const noexcept;
     /// The shape that sources make together.
@@ -126,22 +168,34 @@ class Container : public Layer, public TokenwiseState {
   struct Place {
     Junction junction;
     std::vector<SourcePlace> sources;
-    Columns y, x, z, cache, state;  // x: width 0 where one source is read as it stands
-    Columns dy;                     // in scratch
-    std::vector<bool> is_first;     // by source: no later step has sent an error to it
-    std::size_t slot = 0;           // of its first parameter
-    std::int32_t expert = -1;       // its number in the gate's output, where it may be left out
+    Columns y, x, z, cache, state;                    // x: width 0 where one source is read as it stands
+    Columns dy;                                       // in scratch
+    std::vector<bool> is_first;                       // by source: no later step has sent an error to it
+    std::size_t slot = 0;                             // of its first parameter
+    std::size_t first_parameter = 0, parameters = 0;  // of its own, among the container's
+    std::int32_t expert = -1;                         // its number in the gate's output, where it may be left out
   };
   /// Experts of which some are chosen.
   struct Mixture {
-    std::size_t gate = 0;  // the step that gives their shares
+    std::size_t gate = 0, merge = 0;  // the steps that give their shares, and weigh them
     std::size_t experts = 0, top_k = 0;
   };
 
+  friend class ContainerFaults;
   explicit Container(Builder&& builder);
   void place_values();
   void place_experts(const Builder::Choice& choice);
   void place_parameters();
+  /// Exceptions are passed on as those of the step.
+  template <class Compute>
+  void as_step(std::size_t step, const Compute& compute) const {
+    if (!has_policies_) return compute();
+    try {
+      compute();
+    } catch (...) {
+      ContainerFaults(*this).pass_on(step);
+    }
+  }
   template <class Visit>
   void for_states(const Visit& visit) const;
 
@@ -159,6 +213,9 @@ class Container : public Layer, public TokenwiseState {
   kernels::ConstMatrixView input_of(std::size_t step, const kernels::ConstMatrixView& x,
                                     const kernels::ConstMatrixView& cache) const noexcept;
   void forward_step(kernels::OpStream& stream, const ForwardArgs& args, std::size_t step) const;
+  /// `chosen`: words of experts, of which those with 0 may be skipped; without data: none may.
+  void backward_step(kernels::OpStream& stream, const BackwardArgs& args, std::size_t step,
+                     const kernels::MatrixView& chosen) const;
   /// A step's own part of a row's work, at most 1: an expert that is not always chosen has less.
   double part_of(std::size_t step, std::size_t rows) const noexcept;
   /// Calls visit(first, count, is_chosen) for rows that follow each other, of which an expert is chosen or is not.
@@ -183,6 +240,7 @@ class Container : public Layer, public TokenwiseState {
   std::vector<WeightSlot> slots_;
   std::vector<std::size_t> order_;  // of forward: experts come behind their gate
   Mixture mixture_;
+  bool has_policies_ = false;
   std::size_t cache_size_ = 0, scratch_size_ = 0, state_size_ = 0, workspace_size_ = 0, vocabulary_size_ = 0;
   Columns dx_, split_, gate_, inner_scratch_;  // in scratch
   Columns chosen_, chosen_then_;               // of the first row: mark_chosen in the cache; in scratch, of backward

@@ -114,7 +114,7 @@ Status merge_by_gate(Builder& builder, const Shape& in, Steps branches, OptionRe
   WEFT_TRY(const Shape joined, builder.joined(Combine::concat, sources, "merge"));
   WEFT_TRY(const std::int32_t merge,
            builder.add(make_weighted_sum(joined, gate.experts), "merge", std::move(sources), Combine::concat));
-  if (gate.top_k != 0 && gate.top_k < gate.experts) builder.choose(weights, std::move(branches), merge, gate.top_k);
+  builder.choose(weights, std::move(branches), merge, gate.top_k);
   return {};
 }
 

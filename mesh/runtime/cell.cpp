@@ -2,6 +2,7 @@
 
 #include "mesh/runtime/cell.hpp"
 
+#include "mesh/runtime/fault_origins.hpp"
 #include "mesh/runtime/step_rule.hpp"
 
 #include <algorithm>
@@ -25,6 +26,59 @@ void read_rates(const Graph& graph, const LayerRates& from, std::pair<NodeId, No
     are_set |= from.of(node) != graph.nodes()[node].rate_scale;
   for (NodeId node = layers.first; are_set && node < layers.second; ++node) rates.push_back(from.of(node));
 }
+
+/// Reads a cell's snapshot for one layer inside a container: other fields are passed over.
+class InnerRestore final : public InArchive {
+ public:
+  InnerRestore(std::span<const std::byte> from, const FaultOrigin& layer, WeightStore& weights) noexcept
+      : InArchive(scopes::kRestart), left_(from), layer_(layer), weights_(weights) {}
+
+  void restore_masters(NodeId node) noexcept {
+    for (auto& parameter : weights_.of(node)) {
+      std::uint64_t size = 0;
+      take(std::as_writable_bytes(std::span(&size, 1)));
+      const std::span master(parameter.data, parameter.data ? size : 0);
+      if (!has(weights_.first(node) + parameter.index) || master.empty()) {
+        left_ = left_.subspan(size * sizeof(float));
+      } else if (std::memcmp(master.data(), left_.data(), master.size_bytes()) == 0) {
+        left_ = left_.subspan(master.size_bytes());
+      } else {
+        take(std::as_writable_bytes(master));
+        ++parameter.version;
+        weights_.note_change();
+      }
+    }
+  }
+
+ protected:
+  bool get(const Field& field, Element, std::span<std::byte> to) override {
+    if (field.scope == Scope::optimizer && field.second != Field::kOnly && has(field.second)) {
+      take(to);
+    } else if (field.name == "hidden" && field.first == layer_.node) {
+      const std::size_t before = layer_.first_state * sizeof(float), size = layer_.states * sizeof(float);
+      std::copy_n(left_.data() + before, size, to.data() + before);
+      left_ = left_.subspan(to.size());
+    } else {
+      left_ = left_.subspan(to.size());
+    }
+    return true;
+  }
+  std::uint64_t left() const noexcept override { return left_.size(); }
+
+ private:
+  /// `parameter`: of the store.
+  bool has(std::size_t parameter) const noexcept {
+    return parameter - weights_.first(layer_.node) - layer_.first_parameter < layer_.parameters;
+  }
+  void take(std::span<std::byte> to) noexcept {
+    std::copy_n(left_.data(), to.size(), to.data());
+    left_ = left_.subspan(to.size());
+  }
+
+  std::span<const std::byte> left_;
+  const FaultOrigin& layer_;
+  WeightStore& weights_;
+};
 
 }  // namespace
 
@@ -280,7 +334,17 @@ void Cell::take_snapshot(std::uint64_t tick) {
   registry_->note_change();
 }
 
-Status Cell::restart(std::uint64_t tick) {
+Status Cell::restart(std::uint64_t tick, const FaultOrigin* layer) {
+  if (layer) {
+    InnerRestore archive(snapshot_->bytes(), *layer, *weights_);
+    for (NodeId node = first_; node <= layer->node; ++node) {
+      archive.restore_masters(node);
+      visit_rows(node, tick, archive);
+      if (rule_) rule_->visit_layer(node, archive);
+    }
+    weights_->refresh(layer->node);
+    return {};
+  }
   RestoreArchive archive(snapshot_->bytes(), scopes::kRestart);
   for (NodeId node = first_; node < first_ + layers_; ++node) {
     for (auto& parameter : weights_->of(node)) {

@@ -25,6 +25,7 @@
 namespace weft::mesh {
 
 class RuleState;
+struct FaultOrigin;
 
 /// An observer of a cell, and its layer.
 struct CellObserver {
@@ -142,9 +143,10 @@ class Cell final : public actors::Actor<MessagePointer> {
   /// The last one, shared with snapshots of the mesh; null before the first.
   const std::shared_ptr<Snapshot>& snapshot() const noexcept { return snapshot_; }
   void set_snapshot(const std::shared_ptr<Snapshot>& snapshot) noexcept { change(snapshot_, snapshot); }
-  /// Goes back to the last snapshot. `tick` is the one being written.
+  /// Goes back to the last snapshot. `tick` is the one being written. `layer`: the parameters of one layer inside a
+  /// container, their arrays of the learning rule, and its hidden state; counts of updates, and outputs, stay.
   /// @error corrupt, internal, full: an actor did not take back what it gave; the cell is in between then
-  Status restart(std::uint64_t tick);
+  Status restart(std::uint64_t tick, const FaultOrigin* layer = nullptr);
 
  protected:
   void receive(std::uint64_t tick, std::uint64_t stamp, MessagePointer&& message) noexcept override;

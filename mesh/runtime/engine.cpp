@@ -70,15 +70,21 @@ void Engine::run_boundary(std::size_t region, std::uint64_t step) noexcept {
 
 void Engine::fail_firing(const RegionPart& part, std::uint64_t tick, actors::FaultKind kind,
                          const char* reason) noexcept {
+  const FaultOrigins origins = origins_of_firing(runner_.graph(), runner_.state(), part, tick, kind);
   runner_.outputs().keep(part, tick, kind == actors::FaultKind::output_not_finite);
-  fail_learning(part.cell, tick, kind, reason);
+  answer(part.cell, tick, kind, reason, origins);
 }
 
-void Engine::fail_learning(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind,
+void Engine::fail_learning(NodeId node, std::uint32_t parameter, std::uint64_t tick, actors::FaultKind kind,
                            const char* reason) noexcept {
+  answer(plan_.cell_of(node), tick, kind, reason, origins_of_learning(runner_.graph(), node, parameter, kind));
+}
+
+void Engine::answer(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason,
+                    const FaultOrigins& origins) noexcept {
   const std::uint64_t slot =
       is_running_ && !runner_.cells().empty() ? regions_[plan_.region_of_cell(cell)].writes : tick;
-  faults_.answer(cell, tick, slot, kind, reason);
+  faults_.answer({cell, tick, kind, slot, reason}, origins);
 }
 
 // The commands of observers have room of their own in a cell's mailbox: whether it is full of messages from outside
@@ -90,7 +96,7 @@ void Engine::command(std::size_t region, std::uint32_t cell, CommandMessage comm
 
 void Engine::report_fault(NodeId node, std::uint64_t tick, actors::FaultKind kind, const char* reason) noexcept {
   const std::uint32_t cell = plan_.cell_of(node);
-  if (!runner_.cells().empty() && !faults_.is_isolated(cell)) fail_learning(cell, tick, kind, reason);
+  if (!runner_.cells().empty() && !faults_.is_isolated(cell)) answer(cell, tick, kind, reason, {});
 }
 
 }  // namespace weft::mesh

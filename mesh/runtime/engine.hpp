@@ -84,8 +84,10 @@ class Engine final : public scheduler::TickProgram, private StepEvents {
   }
   void fail_firing(const RegionPart& part, std::uint64_t tick, actors::FaultKind kind,
                    const char* reason) noexcept override;
-  void fail_learning(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind,
+  void fail_learning(NodeId node, std::uint32_t parameter, std::uint64_t tick, actors::FaultKind kind,
                      const char* reason) noexcept override;
+  void answer(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind, const char* reason,
+              const FaultOrigins& origins) noexcept;
   void command(std::size_t region, std::uint32_t cell, CommandMessage command) override;
 
   RegionPlan plan_;

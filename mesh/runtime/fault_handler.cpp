@@ -2,36 +2,66 @@
 
 #include "mesh/runtime/fault_handler.hpp"
 
+#include <array>
+#include <cstdio>
 #include <new>
 
 namespace weft::mesh {
+namespace {
 
-void FaultHandler::answer(std::uint32_t cell, std::uint64_t tick, std::uint64_t slot, actors::FaultKind kind,
-                          const char* reason) noexcept {
-  if (!supervisor_) return;
-  const actors::FaultReason said = actors::fault_reason(reason);
-  const actors::Decision decision = supervisor_->decide({cell, tick, kind, said});
-  cells_[cell]->set_marked(decision.action != actors::Policy::restart);
-  switch (decision.action) {
-    case actors::Policy::halt:
-      return halt_.note({tick, cell, kind, said});
-    case actors::Policy::hold:
-      return;
-    case actors::Policy::restart:
-      return restart(cell, tick, slot, kind);
-    case actors::Policy::isolate:
-      return cells_[cell]->set_enabled(false);
-  }
+/// "z,y,x,l.layers[1]: text", cut to fit.
+actors::FaultReason reason_of(const char* reason, const FaultOrigin* layer) noexcept {
+  if (!layer) return actors::fault_reason(reason);
+  std::array<char, 2 * std::tuple_size_v<actors::FaultReason>> text{};
+  std::snprintf(text.data(), text.size(), *reason ? "%s: %s" : "%s", layer->name.c_str(), reason);
+  return actors::fault_reason(text.data());
 }
 
-void FaultHandler::restart(std::uint32_t cell, std::uint64_t tick, std::uint64_t slot,
-                           actors::FaultKind kind) noexcept {
+}  // namespace
+
+void FaultHandler::answer(const Failure& failure, const FaultOrigins& origins) noexcept {
+  if (!supervisor_) return;
+  bool is_marked = false;
+  const auto ends = [&](const FaultOrigin* layer) {
+    const actors::Policy action = answer_one(failure, layer);
+    is_marked |= action != actors::Policy::restart;
+    return action == actors::Policy::halt || action == actors::Policy::isolate;
+  };
+  if (origins.empty()) ends(nullptr);
+  for (const std::optional<FaultOrigin>& origin : origins)
+    if (ends(origin ? &*origin : nullptr)) break;
+  cells_[failure.cell]->set_marked(is_marked);
+}
+
+actors::Policy FaultHandler::answer_one(const Failure& failure, const FaultOrigin* layer) noexcept {
+  const actors::FaultReason said = reason_of(failure.reason, layer);
+  const actors::Fault fault{failure.cell, failure.tick, failure.kind, said};
+  const actors::Decision decision = layer ? supervisor_->decide(fault, layer->policy) : supervisor_->decide(fault);
+  switch (decision.action) {
+    case actors::Policy::halt:
+      halt_.note({failure.tick, failure.cell, failure.kind, said});
+      break;
+    case actors::Policy::hold:
+      break;
+    case actors::Policy::restart:
+      restart(failure, layer);
+      break;
+    case actors::Policy::isolate:
+      cells_[failure.cell]->set_enabled(false);
+      break;
+  }
+  return decision.action;
+}
+
+void FaultHandler::restart(const Failure& failure, const FaultOrigin* layer) noexcept {
+  const auto halt = [&](const char* text) {
+    halt_.note({failure.tick, failure.cell, failure.kind, actors::fault_reason(text)});
+  };
   try {
-    const Status done = cells_[cell]->restart(slot);
-    if (done) return;
-    return halt_.note({tick, cell, kind, actors::fault_reason(done.error().text().c_str())});
+    if (const Status done = cells_[failure.cell]->restart(failure.slot, layer); !done)
+      halt(done.error().text().c_str());
   } catch (const std::bad_alloc&) {
-    halt_.note({tick, cell, kind, actors::fault_reason("no memory for its restart")});
+    halt("no memory for its restart");
   }
 }
 

@@ -2,9 +2,11 @@
 
 #include "mesh/runtime/layer_runner.hpp"
 
+#include "mesh/runtime/fault_origins.hpp"
+
 #include <algorithm>
-#include <atomic>
 #include <exception>
+#include <mutex>
 
 namespace weft::mesh {
 
@@ -32,8 +34,10 @@ LayerRunner::LayerRunner(const Graph& graph, const WeightStore& weights, State& 
 
 // Every row stands alone, so sessions may fire on several threads.
 void LayerRunner::fire_by_sessions(kernels::CpuStream& stream, const Unit& unit, const ForwardArgs& args) const {
-  std::atomic<bool> threw{false};
+  // Of several exceptions the one that a single thread would have met.
+  std::mutex mutex;
   std::exception_ptr thrown;
+  std::size_t thrown_at = 0;
   const auto fire = [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
     const auto rows = [&](auto all) {
       return decltype(all){all.data ? all.row(first) : nullptr, count, all.cols, all.stride};
@@ -47,7 +51,11 @@ void LayerRunner::fire_by_sessions(kernels::CpuStream& stream, const Unit& unit,
     try {
       unit.layer->forward(own, part);
     } catch (...) {
-      if (!threw.exchange(true)) thrown = std::current_exception();
+      const std::exception_ptr own_one = std::current_exception();
+      const std::lock_guard lock(mutex);
+      if (thrown && !came_before(own_one, thrown) && (came_before(thrown, own_one) || thrown_at < first)) return;
+      thrown = own_one;
+      thrown_at = first;
     }
   };
   const std::size_t sessions = args.y.rows;

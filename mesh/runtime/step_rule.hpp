@@ -27,6 +27,7 @@ class WeightStore;
 /// @thread the one that runs the region
 class StepContext {
  public:
+  static constexpr std::uint32_t kNoParameter = UINT32_MAX;
   StepContext(const StepContext&) = delete;
   StepContext& operator=(const StepContext&) = delete;
 
@@ -48,8 +49,11 @@ class StepContext {
   /// Around the optimiser's step for a node's weights.
   virtual void begin_update([[maybe_unused]] NodeId node) {}
   virtual void end_update([[maybe_unused]] NodeId node) {}
-  /// A fault of the node's cell in this step. Ignored for a cell that is isolated.
-  virtual void report_fault(NodeId node, actors::FaultKind kind, const char* reason = "") noexcept = 0;
+  /// A fault of the node's cell in this step: of one that threw, while the exception is handled; of gradients, with the
+  /// parameter of the node whose gradient is not finite. So the layer inside a container is found that answers for it.
+  /// Ignored for a cell that is isolated.
+  virtual void report_fault(NodeId node, actors::FaultKind kind, const char* reason = "",
+                            std::uint32_t parameter = kNoParameter) noexcept = 0;
   /// True when supervision has disabled the node's cell.
   virtual bool is_isolated(NodeId node) const noexcept = 0;
 

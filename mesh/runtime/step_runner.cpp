@@ -38,9 +38,9 @@ class CpuStepContext final : public StepContext {
         if (each.node == node && each.observer->backward(args)) return;
     layer.backward(stream, args);
   }
-  void report_fault(NodeId node, actors::FaultKind kind, const char* reason) noexcept override {
-    if (!runner_.cells().empty() && !is_isolated(node))
-      events_.fail_learning(runner_.plan().cell_of(node), tick, kind, reason);
+  void report_fault(NodeId node, actors::FaultKind kind, const char* reason,
+                    std::uint32_t parameter) noexcept override {
+    if (!runner_.cells().empty() && !is_isolated(node)) events_.fail_learning(node, parameter, tick, kind, reason);
   }
   bool is_isolated(NodeId node) const noexcept override {
     return runner_.registry() &&

@@ -49,11 +49,11 @@ struct RunSetup {
 class StepEvents {
  public:
   virtual ~StepEvents() = default;
-  /// A firing failed: its values must not be committed.
+  /// A firing failed: its values must not be committed. If it threw, the exception is being handled.
   virtual void fail_firing(const RegionPart& part, std::uint64_t tick, actors::FaultKind kind,
                            const char* reason) noexcept = 0;
-  /// Learning failed.
-  virtual void fail_learning(std::uint32_t cell, std::uint64_t tick, actors::FaultKind kind,
+  /// Learning failed, as StepContext::report_fault says.
+  virtual void fail_learning(NodeId node, std::uint32_t parameter, std::uint64_t tick, actors::FaultKind kind,
                              const char* reason) noexcept = 0;
   /// An observer of the region commands a cell.
   virtual void command(std::size_t region, std::uint32_t cell, CommandMessage command) = 0;

@@ -56,7 +56,7 @@ TEST(Morph, ChangesLayersInsideContainersAndHowTheyLearn) {
   Folder folder;
   write_file(folder / "n.json", R"({"weft": 2, "inputs": {"x": [40]}, "chain": [
       {"type": "sequential", "layers": [{"type": "dense", "out": 9}, {"type": "parallel", "merge": "add", "layers": [
-        {"type": "dense", "out": 4}, {"type": "dense", "out": 4}]}]}, {"type": "dense", "out": 3}]})");
+        {"type": "dense", "out": 4}, {"type": "dense", "out": 4, "policy": "restart"}]}]}, {"type": "dense", "out": 3}]})");
   const std::string out = folder / "out.entity", again = folder / "again.entity";
   const Outcome inside = weft({"morph", folder / "n.json", "--dtype", "int8", "--qat", "--layer",
                                "0,0,0,0.layers[1].layers[0]", "--layer", "0,0,1,0", "-o", out, "--json"});
@@ -68,6 +68,7 @@ TEST(Morph, ChangesLayersInsideContainersAndHowTheyLearn) {
   EXPECT_EQ(container["inside"][0]["name"], "layers[1].layers[0].weight");
   EXPECT_EQ(container["inside"][0]["dtype"], "int8/channel");
   EXPECT_EQ(container["inside"][0]["qat"], true);
+  EXPECT_EQ(container["policies"].dump(), R"([{"layer":"layers[1].layers[1]","policy":"restart"}])");
   EXPECT_EQ(container["qat"], false);
   EXPECT_EQ(head["dtype"], "int8");
   EXPECT_EQ(head["qat"], true);

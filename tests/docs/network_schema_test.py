@@ -48,7 +48,7 @@ GOOD = {
         {"at": [0, 1, 1, 0], "type": "metacognition", "above": 3, "action": "morph", "to": "int8", "min_ticks": 2},
         {"at": [0, 1, 2, 0], "type": "softmax", "kind": "grid", "axes": [0, 2]},
         {"at": [0, 1, 0, 1], "type": "sequential", "dtype": "int8", "activation_dtype": "fp8_e4m3", "gradient_dtype": "fp8_e5m2", "layers": [
-            {"type": "rms_norm", "name": "n", "from": ["input"]},
+            {"type": "rms_norm", "name": "n", "from": ["input"], "policy": "restart"},
             {"type": "parallel", "merge": "filter", "top_k": 1, "name": "p", "layers": [
                 {"type": "dense", "out": 4}, {"type": "shared", "at": [0, 0, 0, 0]},
                 {"type": "sequential", "layers": [{"type": "their_own", "out": 4, "sharpness": 3}]}]},
@@ -214,6 +214,7 @@ class NetworkSchema(unittest.TestCase):
             "a shared layer without a place": lambda n: inner(n, 1, 1).pop("at"),
             "a place as a source inside": lambda n: inner(n, 2).update({"from": [[0, 0, 0, 0], "p"]}),
             "an activation_dtype inside a container": lambda n: inner(n, 0).update(activation_dtype="int8"),
+            "an isolated layer inside": lambda n: inner(n, 0).update(policy="isolate"),
             "an unknown key inside": lambda n: inner(n, 0).update(epsilom=1e-5),
             "an option of another type inside": lambda n: inner(n, 1, 0).update(rate=0.5),
             "an option out of range inside": lambda n: inner(n, 0).update(epsilon=2),

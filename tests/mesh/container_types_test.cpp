@@ -147,7 +147,7 @@ TEST(ContainerTypes, AreRefusedWhereTheySayNothing) {
   refuse(dense + R"("dtype": "bfloat16", "granularity": "channel"})", Errc::unsupported, {".granularity", "no scales"});
   refuse(dense + R"("dtype": "uint32", "granularity": "block32_f16"})", Errc::unsupported,
          {".granularity", "uint32", "float64", "block32_f16"});
-  refuse(dense + R"("policy": "hold"})", Errc::unsupported, {".layers[0].policy", "container"});
+  refuse(dense + R"("policy": "isolate"})", Errc::unsupported, {".layers[0].policy", "container"});
   refuse(dense + R"("device": "vulkan"})", Errc::unsupported, {".layers[0].device", "cpu"});
   refuse(dense + R"("activation_dtype": "bfloat16"})", Errc::unsupported, {".activation_dtype", "container"});
   refuse(R"({"type": "rms_norm", "dtype": "int8"})", Errc::unsupported, {".layers[0].dtype", "rms_norm", "matrix"});

@@ -307,7 +307,7 @@ TEST(Layers, RefuseContainersThatCannotBe) {
          shape_mismatch, ".layers[1].combine|2|6");
   refuse("sequential", R"("layers": [{"type": "identity", "view": [4, 2]}])", {6}, shape_mismatch,
          ".layers[0].view|8|6");
-  refuse("sequential", R"("layers": [{"type": "dense", "out": 2, "policy": "hold"}])", {6}, unsupported,
+  refuse("sequential", R"("layers": [{"type": "dense", "out": 2, "policy": "isolate"}])", {6}, unsupported,
          ".layers[0].policy|container");
   refuse("sequential", R"("layers": [{"type": "dense", "out": 2, "activaton": "tanh"}])", {6}, unknown_name,
          ".layers[0].activaton|activation");
