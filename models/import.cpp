@@ -9,6 +9,7 @@
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/persistence/foreign_weights.hpp"
 
+#include "formats/gguf/gguf_parts.hpp"
 #include "storage/file_system.hpp"
 
 #include <algorithm>
@@ -23,8 +24,10 @@ namespace {
 constexpr std::size_t kTokensAtOnce = 64;
 
 std::string model_name(const std::string& path) {
-  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
-  const std::string last = (name.has_filename() ? name : name.parent_path()).stem().string();
+  const auto part = formats::gguf_part_name(path);
+  const std::filesystem::path name = std::filesystem::path(part ? part->prefix : path).lexically_normal();
+  const std::filesystem::path file = name.has_filename() ? name : name.parent_path();
+  const std::string last = (part ? file.filename() : file.stem()).string();
   return last.empty() || last == "." ? "model" : last;
 }
 

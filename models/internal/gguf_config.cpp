@@ -69,7 +69,7 @@ Json json_of(const formats::GgufValue& value) {
 }
 
 /// Values of a tensor of float32, as llama.cpp keeps what rotary positions are divided by.
-Result<Json> numbers_of(const formats::GgufFile& file, std::string_view name) {
+Result<Json> numbers_of(const formats::TensorFile& file, std::string_view name) {
   WEFT_TRY(const auto values, file.values<float>(name));
   Json numbers = Json::array();
   for (const float value : values) numbers.push_back(static_cast<double>(value));
@@ -115,8 +115,8 @@ Status set_gain(const formats::GgufMetadata& metadata, const std::string& prefix
   return check_yarn(metadata, prefix, type == Json("yarn"));
 }
 
-Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix) {
-  const formats::GgufMetadata& metadata = file.metadata();
+Result<Json> scaling_of(const formats::GgufMetadata& metadata, const formats::TensorFile& file,
+                        const std::string& prefix) {
   Json scaling = Json::object();
   for (const KeyRow& row : kScalingKeys)
     if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) scaling[row.config] = json_of(*value);
@@ -154,8 +154,7 @@ Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix
 
 }  // namespace
 
-Result<Json> gguf_config(const formats::GgufFile& file) {
-  const formats::GgufMetadata& metadata = file.metadata();
+Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::TensorFile& file) {
   WEFT_TRY(const std::string architecture, metadata.text("general.architecture"));
   const std::string prefix = architecture + ".";
   Json config{{"model_type", architecture}, {"is_gguf", true}};
@@ -181,7 +180,7 @@ Result<Json> gguf_config(const formats::GgufFile& file) {
     if (file.contains("blk.0.attn_output.bias")) config["attention_bias"] = true;
     if (file.contains("blk.0.ffn_down.bias")) config["mlp_bias"] = true;
   }
-  WEFT_TRY(const Json scaling, scaling_of(file, prefix));
+  WEFT_TRY(const Json scaling, scaling_of(metadata, file, prefix));
   if (scaling.contains("rope_type")) config["rope_scaling"] = scaling;
   if (scaling.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = scaling["original_max_position_embeddings"];
