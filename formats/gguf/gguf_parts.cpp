@@ -25,7 +25,7 @@ constexpr std::string_view kEnding = ".gguf", kBetween = "-of-";
 constexpr std::uint64_t kMostParts = UINT16_MAX;
 constexpr std::size_t kDigits = 5, kMostTold = 20;
 
-/// What a file's keys say of the parts that it is one of.
+/// Keys of a file about the parts that it is one of.
 struct SplitKeys {
   std::uint64_t number = 0, count = 1;  // parts count from 0 here, as in the file
   std::optional<std::uint64_t> tensors;

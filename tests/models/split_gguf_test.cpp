@@ -132,7 +132,7 @@ class SplitGguf : public ::testing::Test {
     EXPECT_TRUE(model) << model.error().text();
     return model ? std::string(as_text(*collect(model->content))) : "";
   }
-  /// What opening the first part says, once it is refused.
+  /// The error of opening a part.
   std::string refused(int number = 1) const {
     const auto opened = open_model_files(storage::real_file_system(), path(number));
     EXPECT_FALSE(opened);
