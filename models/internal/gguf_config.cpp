@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -66,6 +67,20 @@ Json json_of(const formats::GgufValue& value) {
           return held;
       },
       value);
+}
+
+/// The number that an array has for each of so many blocks, where it is the same for all.
+std::optional<Json> number_of_blocks(const formats::GgufValue& value, std::uint64_t blocks) {
+  const auto* const array = std::get_if<formats::GgufArray>(&value);
+  if (!array || blocks == 0 || formats::size(*array) != blocks) return std::nullopt;
+  const auto same = [](const auto& elements) -> std::optional<Json> {
+    for (const auto element : elements)
+      if (element != elements[0] || element < 0) return std::nullopt;
+    return Json(static_cast<std::uint64_t>(elements[0]));
+  };
+  if (const auto* const counts = std::get_if<std::vector<std::uint32_t>>(array)) return same(*counts);
+  if (const auto* const counts = std::get_if<std::vector<std::int32_t>>(array)) return same(*counts);
+  return std::nullopt;
 }
 
 /// Values of a tensor of float32, as llama.cpp keeps what rotary positions are divided by.
@@ -158,8 +173,10 @@ Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::T
   WEFT_TRY(const std::string architecture, metadata.text("general.architecture"));
   const std::string prefix = architecture + ".";
   Json config{{"model_type", architecture}, {"is_gguf", true}};
+  WEFT_TRY(const std::uint64_t blocks, metadata.natural_or(prefix + "block_count", 0));
   for (const KeyRow& row : kKeys)
-    if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) config[row.config] = json_of(*value);
+    if (const auto* const value = metadata.find(prefix + std::string(row.gguf)))
+      config[row.config] = number_of_blocks(*value, blocks).value_or(json_of(*value));
   // Without a key a head is its part of the width, whatever the family's default elsewhere.
   if (const Json* const width = config.find("hidden_size"), * const heads = config.find("num_attention_heads");
       !config.contains("head_dim") && width && heads && width->is_natural() && heads->is_natural() &&
