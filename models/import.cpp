@@ -4,6 +4,7 @@
 
 #include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
+#include "models/nonfinite.hpp"
 #include "models/weight_plan.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -158,10 +159,12 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));
   PlannedWeights weights = planned_weights(opened.tensors, std::move(plan));
-  auto content = mesh::entity_of(model.graph, std::move(weights.values), kept_tensors(opened), meta_text,
-                                 std::move(weights.codes));
+  const auto replaced = options.allow_nonfinite ? std::make_shared<NonfiniteWeights>() : nullptr;
+  auto content = mesh::entity_of(model.graph, with_finite_values(std::move(weights.values), replaced),
+                                 kept_tensors(opened), meta_text, std::move(weights.codes));
   if (!content) return fail(std::move(content).error().within(path));
   model.content = *std::move(content);
+  if (replaced && !replaced->empty()) model.notes.push_back(replaced->note());
   return model;
 }
 
