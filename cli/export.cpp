@@ -12,6 +12,7 @@
 
 #include "storage/file_system.hpp"
 
+#include "core/byte_size.hpp"
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
@@ -24,11 +25,14 @@ namespace {
 struct ExportRequest {
   std::string file, out, model, type, format = "hf";
   std::size_t rank = 8;  // of adapters
+  std::string shard_size;
   bool json = false;
 };
 
 Status export_graph(const ExportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.file));
+  if (!request.shard_size.empty())
+    return fail(Errc::invalid_argument, "--shard-size: an ONNX file is one file; hf and gguf have parts");
   if (!request.model.empty())
     return fail(Errc::invalid_argument, "--model: an ONNX file needs no description of the model");
   if (!request.type.empty() && request.type != "float32" && request.type != "stored")
@@ -59,17 +63,32 @@ Status export_language_model(const ExportRequest& request) {
     return fail(Errc::invalid_argument, "--model: adapters are what FILE has learned since; say what weft import made");
   if (is_peft && !request.type.empty())
     return fail(Errc::invalid_argument, "--type: adapters are float32; found " + in_quotes(request.type));
+  if (is_peft && !request.shard_size.empty())
+    return fail(Errc::invalid_argument, "--shard-size: adapters are one file; hf and gguf have parts");
+  models::ExportOptions options{.described = request.model, .type = request.type};
+  if (!request.shard_size.empty()) {
+    auto size = parse_byte_size(request.shard_size);
+    if (!size) return fail(std::move(size).error().within("--shard-size"));
+    options.shard_bytes = *size;
+  }
   if (is_gguf) WEFT_CHECK(check_output("--output", request.out, request.file));
   WEFT_TRY(const models::Exported made,
            is_peft ? models::export_adapters(storage::real_file_system(), request.file, request.out, request.model,
                                              request.rank)
                    : models::export_model(storage::real_file_system(), request.file,
                                           is_gguf ? models::ExportFormat::gguf : models::ExportFormat::hugging_face,
-                                          request.out, {.described = request.model, .type = request.type}));
+                                          request.out, options));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
-    print_json({{"file", request.out}, {"tensors", made.tensors}, {"bytes", made.bytes}, {"notes", made.notes}});
+    print_json({{"file", request.out},
+                {"files", made.files},
+                {"tensors", made.tensors},
+                {"bytes", made.bytes},
+                {"notes", made.notes}});
+  else if (made.files.size() > 1)
+    std::printf("%s and %zu more: %s tensors, %s\n", escaped(made.files.front()).c_str(), made.files.size() - 1,
+                grouped(made.tensors).c_str(), byte_size(made.bytes).c_str());
   else
     std::printf("%s: %s tensors, %s\n", escaped(request.out).c_str(), grouped(made.tensors).c_str(),
                 byte_size(made.bytes).c_str());
@@ -95,6 +114,10 @@ Verb add_export(CLI::App& program) {
              "Of all matrices: float32, float16, bfloat16; of GGUF also q8_0, q4_0, q4_K and so on; of ONNX "
              "float32, or stored: codes as they are; their own")
       .type_name("TYPE");
+  add_option(*app, "shard-size", request->shard_size,
+             "Of hf and gguf: at most so many bytes of tensors in a file, such as 2G; parts are named "
+             "NAME-00001-of-00003; one file")
+      .type_name("SIZE");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return export_language_model(*request); }};

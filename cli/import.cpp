@@ -43,7 +43,7 @@ struct ImportRequest {
   std::vector<std::string> order;         // of modules
   std::string activation, adapter, tokenizer;
   std::size_t heads = 0;
-  bool qat = false, json = false;
+  bool qat = false, json = false, allow_nonfinite = false;
 };
 
 /// NAME=VALUE in two. The last "=" counts: names have some.
@@ -85,6 +85,15 @@ void print_notes(const ImportRequest& request, const std::vector<std::string>& n
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.model).c_str(), escaped(note).c_str());
 }
 
+/// Writes the file of an imported model, which reads its weights.
+template <class Imported>
+Status write(const ImportRequest& request, const Imported& model, const std::string& family) {
+  print_notes(request, model.notes);
+  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
+  report(request, family, model.parameters, model.content.size(), model.notes);
+  return {};
+}
+
 Status import_graph(const ImportRequest& request) {
   if (request.tokens != 0)
     return fail(Errc::invalid_argument, "--tokens: an ONNX file's inputs say their shapes, or --shape does");
@@ -92,6 +101,7 @@ Status import_graph(const ImportRequest& request) {
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
   options.quantization_aware = request.qat;
   options.max_memory = request.max_memory;
+  options.allow_nonfinite = request.allow_nonfinite;
   for (const std::string& text : request.shapes) {
     WEFT_TRY(const auto pair, pair_of("--shape", text));
     WEFT_TRY(options.shapes[pair.first], shape_of(pair.second));
@@ -103,10 +113,7 @@ Status import_graph(const ImportRequest& request) {
     options.pins[pair.first] = std::stod(pair.second);
   }
   WEFT_TRY(const models::ImportedOnnx model, models::import_onnx(storage::real_file_system(), request.model, options));
-  print_notes(request, model.notes);
-  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
-  report(request, "onnx", model.parameters, model.content.size(), model.notes);
-  return {};
+  return write(request, model, "onnx");
 }
 
 /// A safetensors file alone.
@@ -125,6 +132,7 @@ Status import_weights(const ImportRequest& request) {
   WEFT_TRY(options.encoding, read_encoding(request.encoding));
   options.quantization_aware = request.qat;
   options.max_memory = request.max_memory;
+  options.allow_nonfinite = request.allow_nonfinite;
   options.activation = request.activation;
   options.heads = request.heads;
   for (const std::string& text : request.shapes) {
@@ -141,13 +149,10 @@ Status import_weights(const ImportRequest& request) {
     }
   WEFT_TRY(const models::ImportedStateDict model,
            models::import_state_dict(storage::real_file_system(), request.model, options));
-  print_notes(request, model.notes);
-  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
-  report(request, std::to_string(model.layers.size()) + " layers", model.parameters, model.content.size(), model.notes);
-  return {};
+  return write(request, model, std::to_string(model.layers.size()) + " layers");
 }
 
-Status import_foreign_model(const ImportRequest& request) {
+Status import_any(const ImportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.model));
   const bool is_weights = models::is_state_dict_path(request.model);
   if (!is_weights && (!request.activation.empty() || request.heads != 0 || !request.order.empty()))
@@ -167,12 +172,18 @@ Status import_foreign_model(const ImportRequest& request) {
   options.adapter = request.adapter;
   options.tokenizer = request.tokenizer;
   options.max_memory = request.max_memory;
+  options.allow_nonfinite = request.allow_nonfinite;
   WEFT_TRY(const models::ImportedModel model,
            models::import_model(storage::real_file_system(), request.model, options));
-  print_notes(request, model.notes);
-  WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
-  report(request, std::string(model.family->name), model.parameters, model.content.size(), model.notes);
-  return {};
+  return write(request, model, std::string(model.family->name));
+}
+
+Status import_foreign_model(const ImportRequest& request) {
+  auto imported = import_any(request);
+  if (!imported && imported.error().text().ends_with("weights must be finite"))
+    return fail(imported.error().code(),
+                imported.error().text() + "; --allow-nonfinite makes 0 of a NaN and the largest number of an infinity");
+  return imported;
 }
 
 }  // namespace
@@ -213,6 +224,8 @@ Verb add_import(CLI::App& program) {
   add_option(*app, "order", request->order, "Of weights alone: modules as they compute, where several orders fit")
       .one_a_flag()
       .type_name("NAME,NAME...");
+  add_flag(*app, "allow-nonfinite", request->allow_nonfinite,
+           "Import weights that are not finite: NaN becomes 0, infinities the largest number; else they are refused");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return import_foreign_model(*request); }};

@@ -11,7 +11,7 @@
 #include "models/onnx/onnx_import.hpp"
 #include "models/state_dict/state_dict_import.hpp"
 
-#include "formats/gguf/gguf.hpp"
+#include "formats/gguf/gguf_parts.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "formats/onnx/onnx.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
@@ -134,16 +134,17 @@ void describe_tensors(const formats::TensorFile& file, Json& description) {
 }
 
 Result<Json> describe_gguf(const std::string& path) {
-  WEFT_TRY(const formats::GgufFile file, formats::load_gguf(storage::real_file_system(), path));
+  WEFT_TRY(const formats::GgufModel model, formats::load_gguf_model(storage::real_file_system(), path));
   Json metadata = Json::object();
-  for (const auto& [key, value] : file.metadata().pairs()) metadata[key] = value_of(value);
+  for (const auto& [key, value] : model.metadata().pairs()) metadata[key] = value_of(value);
   const Json* const family = metadata.find("general.architecture");
   Json description{{"kind", "gguf"},
                    {"file", path},
+                   {"parts", model.files},
                    {"family", family ? *family : Json()},
                    {"metadata", std::move(metadata)},
                    {"warnings", Json::array()}};
-  describe_tensors(file, description);
+  describe_tensors(*model.tensors, description);
   return description;
 }
 

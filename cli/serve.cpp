@@ -16,6 +16,7 @@
 #include "mesh/persistence/session_file.hpp"
 
 #include "formats/entity/entity.hpp"
+#include "formats/gguf/gguf_parts.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/byte_size.hpp"
@@ -164,6 +165,8 @@ std::pair<std::string, std::string> name_and_path(const std::string& given) {
   if (sign != std::string::npos && server::is_plain_name(std::string_view(given).substr(0, sign)))
     return {given.substr(0, sign), given.substr(sign + 1)};
   std::error_code unknown;
+  if (const auto part = formats::gguf_part_name(given))
+    return {std::filesystem::path(part->prefix).filename().string(), given};
   if (!std::filesystem::is_directory(given, unknown)) return {std::filesystem::path(given).stem().string(), given};
   std::filesystem::path folder = std::filesystem::path(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
@@ -219,6 +222,8 @@ Result<bool> is_served(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   if (name.starts_with('.')) return false;
   if (std::filesystem::is_directory(path, unknown)) return std::filesystem::exists(path / "config.json", unknown);
+  // All parts of a split file are one model.
+  if (const auto part = formats::gguf_part_name(path.string())) return part->number == 1;
   if (path.extension() == ".gguf") return true;
   storage::FileSystem& files = storage::real_file_system();
   if (path.extension() == ".entity") {

@@ -17,10 +17,10 @@
 #include "mesh/weights/weight_store.hpp"
 
 #include "formats/entity/entity.hpp"
-#include "formats/gguf/gguf.hpp"
 #include "formats/gguf/gguf_blocks.hpp"
+#include "formats/gguf/gguf_parts.hpp"
 #include "formats/gguf/gguf_quantize.hpp"
-#include "formats/safetensors/safetensors.hpp"
+#include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
@@ -28,7 +28,9 @@
 #include "core/numeric.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -44,8 +46,12 @@ bool is_half(std::string_view type) { return type == "float16" || type == "bfloa
 
 class Exporter {
  public:
-  Exporter(storage::FileSystem& files, ExportFormat format, const std::string& out, std::string type)
-      : files_(files), is_gguf_(format == ExportFormat::gguf), out_(out), type_(std::move(type)) {}
+  Exporter(storage::FileSystem& files, ExportFormat format, const std::string& out, const ExportOptions& options)
+      : files_(files),
+        is_gguf_(format == ExportFormat::gguf),
+        out_(out),
+        type_(options.type),
+        shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
     WEFT_TRY(const formats::EntityFile weights, formats::load_entity(files_, path));
@@ -219,15 +225,32 @@ class Exporter {
     made_.notes.insert(made_.notes.end(), rope.notes.begin(), rope.notes.end());
     WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
     name_types(metadata);
-    WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), std::move(tensors)));
-    made_.bytes = source.size();
-    return storage::write_file_durably(files_, out_, source);
+    WEFT_TRY(const auto sources, formats::gguf_part_sources(std::move(metadata), std::move(tensors), shard_bytes_));
+    if (sources.size() == 1) return write_shard(out_, sources.front());
+    const std::string_view prefix = std::string_view(out_).substr(0, out_.size() - (out_.ends_with(".gguf") ? 5 : 0));
+    const formats::GgufPartName name{std::string(prefix), 1, static_cast<std::uint32_t>(sources.size())};
+    return write_shards(sources, [&](std::size_t i) { return name.path(static_cast<std::uint32_t>(i + 1)); });
+  }
+  Status write_shard(const std::string& path, const ByteSource& source) {
+    WEFT_CHECK(storage::write_file_durably(files_, path, source));
+    made_.bytes += source.size();
+    made_.files.push_back(path);
+    return {};
+  }
+  /// The first one last: a set that was not written to its end has no first one, whatever lay there before.
+  Status write_shards(const std::vector<ByteSource>& sources, const std::function<std::string(std::size_t)>& name) {
+    if (auto removed = files_.remove(name(0)); !removed && removed.error().code() != Errc::not_found)
+      return fail(std::move(removed).error());
+    for (std::size_t i = 1; i <= sources.size(); ++i)
+      WEFT_CHECK(write_shard(name(i % sources.size()), sources[i % sources.size()]));
+    std::rotate(made_.files.begin(), made_.files.end() - 1, made_.files.end());
+    return {};
   }
 
   Status write_folder(const formats::EntityFile& file, std::vector<formats::Tensor> tensors) {
     if (auto folder = files_.make_directory(out_); !folder) return fail(std::move(folder).error());
-    WEFT_TRY(const ByteSource source, formats::safetensors_source(std::move(tensors), {{"format", "pt"}}));
-    made_.bytes = source.size();
+    WEFT_TRY(const formats::SafetensorsShards parts,
+             formats::safetensors_shard_sources(std::move(tensors), {{"format", "pt"}}, shard_bytes_));
     Json config = model_.config;
     if (!type_.empty() && config.contains("torch_dtype")) config["torch_dtype"] = type_;
     if (config.contains("is_gguf")) {
@@ -241,13 +264,20 @@ class Exporter {
     WEFT_TRY(const auto kept, internal::tokenizer_files(file, made_.notes));
     for (const auto& [name, bytes] : kept)
       WEFT_CHECK(storage::write_file_durably(files_, out_ + "/" + name, ByteSource(as_bytes(bytes))));
-    return storage::write_file_durably(files_, out_ + "/model.safetensors", source);
+    const std::string single = out_ + "/model.safetensors";
+    if (parts.sources.size() == 1) return write_shard(single, parts.sources.front());
+    WEFT_CHECK(write_shards(parts.sources, [&](std::size_t i) { return out_ + "/" + parts.names[i]; }));
+    WEFT_CHECK(storage::write_file_durably(files_, single + ".index.json", ByteSource(as_bytes(parts.index))));
+    // One file of that name would be read in the place of the parts.
+    auto removed = files_.remove(single);
+    return removed || removed.error().code() == Errc::not_found ? Status() : removed;
   }
 
   storage::FileSystem& files_;
   bool is_gguf_;
   std::string out_;
   std::string type_;  // of matrices; empty: their own
+  std::uint64_t shard_bytes_;
   internal::DescribedModel model_;
   std::vector<PlannedTensor> planned_;
   std::string vector_type_ = "float32";
@@ -267,7 +297,7 @@ std::vector<std::string_view> export_types(ExportFormat format) {
 
 Result<Exported> export_model(storage::FileSystem& files, const std::string& entity, ExportFormat format,
                               const std::string& out, const ExportOptions& options) {
-  auto made = Exporter(files, format, out, options.type).write(entity, options.described);
+  auto made = Exporter(files, format, out, options).write(entity, options.described);
   if (!made && !made.error().text().starts_with(entity)) return fail(std::move(made).error().within(entity));
   return made;
 }

@@ -18,7 +18,8 @@ enum class ExportFormat { hugging_face, gguf };
 
 /// Size of what was written, and warnings.
 struct Exported {
-  std::uint64_t tensors = 0, bytes = 0;  // of the weights' file
+  std::uint64_t tensors = 0, bytes = 0;  // of the weights' files
+  std::vector<std::string> files;        // that have the weights, in order
   std::vector<std::string> notes;        // what the files do not hold
 };
 
@@ -27,6 +28,9 @@ struct ExportOptions {
   std::string described = "";  // the file that weft import wrote, where the model's own has no description
   /// Type of all matrices, one of export_types(); empty: as they are.
   std::string type = "";
+  /// Bytes of tensors in a file, at most, save where one tensor has more; 0: one file has all. Files of the weights
+  /// are then named PREFIX-00001-of-00003 in both formats, of a PATH of GGUF without its ending, of a folder "model".
+  std::uint64_t shard_bytes = 0;
 };
 /// "float32", "float16", "bfloat16"; of GGUF also the blocks that formats::quantize makes.
 std::vector<std::string_view> export_types(ExportFormat format);

@@ -4,11 +4,13 @@
 
 #include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
+#include "models/nonfinite.hpp"
 #include "models/weight_plan.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
 #include "mesh/persistence/foreign_weights.hpp"
 
+#include "formats/gguf/gguf_parts.hpp"
 #include "storage/file_system.hpp"
 
 #include <algorithm>
@@ -23,8 +25,10 @@ namespace {
 constexpr std::size_t kTokensAtOnce = 64;
 
 std::string model_name(const std::string& path) {
-  const std::filesystem::path name = std::filesystem::path(path).lexically_normal();
-  const std::string last = (name.has_filename() ? name : name.parent_path()).stem().string();
+  const auto part = formats::gguf_part_name(path);
+  const std::filesystem::path name = std::filesystem::path(part ? part->prefix : path).lexically_normal();
+  const std::filesystem::path file = name.has_filename() ? name : name.parent_path();
+  const std::string last = (part ? file.filename() : file.stem()).string();
   return last.empty() || last == "." ? "model" : last;
 }
 
@@ -155,10 +159,12 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));
   PlannedWeights weights = planned_weights(opened.tensors, std::move(plan));
-  auto content = mesh::entity_of(model.graph, std::move(weights.values), kept_tensors(opened), meta_text,
-                                 std::move(weights.codes));
+  const auto replaced = options.allow_nonfinite ? std::make_shared<NonfiniteWeights>() : nullptr;
+  auto content = mesh::entity_of(model.graph, with_finite_values(std::move(weights.values), replaced),
+                                 kept_tensors(opened), meta_text, std::move(weights.codes));
   if (!content) return fail(std::move(content).error().within(path));
   model.content = *std::move(content);
+  if (replaced && !replaced->empty()) model.notes.push_back(replaced->note());
   return model;
 }
 

@@ -34,6 +34,7 @@ struct ImportOptions {
   std::string tokenizer = "";    // folder whose tokenizer and templates are kept with it; empty: those beside the model
   std::string adapter = "";      // folder of PEFT's adapters that are added to the matrices; empty: none
   std::uint64_t max_memory = 0;  // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool allow_nonfinite = false;  // weights that are not finite become so (NonfiniteWeights); else they are refused
 };
 
 /// A model as a network and its weights, which are read while `content` is produced.

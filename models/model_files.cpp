@@ -5,7 +5,7 @@
 #include "models/internal/gguf_config.hpp"
 #include "models/internal/loom_model.hpp"
 
-#include "formats/gguf/gguf.hpp"
+#include "formats/gguf/gguf_parts.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/file_system.hpp"
@@ -35,9 +35,9 @@ Failure unknown_family(const std::string& object, const std::string& found) {
 }
 
 /// The tokenizer of a GGUF file: its keys alone.
-Result<KeptFile> tokenizer_of(const formats::GgufFile& file) {
+Result<KeptFile> tokenizer_of(const formats::GgufMetadata& all) {
   formats::GgufMetadata metadata;
-  for (const auto& [key, value] : file.metadata().pairs())
+  for (const auto& [key, value] : all.pairs())
     if (key.starts_with("tokenizer.") || key == "general.architecture") metadata.set(key, value);
   WEFT_TRY(const ByteSource source, formats::gguf_source(std::move(metadata), {}));
   WEFT_TRY(const ByteBuffer bytes, collect(source));
@@ -45,15 +45,11 @@ Result<KeptFile> tokenizer_of(const formats::GgufFile& file) {
 }
 
 Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path) {
-  WEFT_TRY(const formats::GgufFile file, formats::load_gguf(files, path));
-  WEFT_TRY(const std::uint64_t parts, file.metadata().natural_or("split.count", 1));
-  if (parts > 1)
-    return fail(Errc::unsupported, path + ": split.count: one of " + std::to_string(parts) +
-                                       " parts; join them first (llama-gguf-split --merge)");
+  WEFT_TRY(const formats::GgufModel model, formats::load_gguf_model(files, path));
   ModelFiles opened;
   opened.path = path;
   opened.is_gguf = true;
-  auto config = internal::gguf_config(file);
+  auto config = internal::gguf_config(model.metadata(), *model.tensors);
   if (!config) return fail(std::move(config).error().within(path));
   opened.config = *std::move(config);
   const std::string architecture = opened.config["model_type"].text();
@@ -64,15 +60,15 @@ Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path
     opened.config["model_type"] = "mistral";
     opened.family = find_family("mistral");
   }
-  opened.tensors = std::make_shared<formats::GgufFile>(file);
-  if (const auto* const tokens = file.metadata().find("tokenizer.ggml.tokens")) {
+  opened.tensors = model.tensors;
+  if (const auto* const tokens = model.metadata().find("tokenizer.ggml.tokens")) {
     const auto* const listed = std::get_if<formats::GgufArray>(tokens);
     const Json* const rows = opened.config.find("vocab_size");
     if (listed && rows && formats::size(*listed) != rows->get<std::uint64_t>())
       return fail(Errc::shape_mismatch, path + ": tokenizer.ggml.tokens: " + std::to_string(formats::size(*listed)) +
                                             " tokens, token_embd.weight has rows for " +
                                             std::to_string(rows->get<std::uint64_t>()) + "; both must be the same");
-    WEFT_TRY(opened.kept.emplace_back(), tokenizer_of(file));
+    WEFT_TRY(opened.kept.emplace_back(), tokenizer_of(model.metadata()));
   }
   return opened;
 }

@@ -24,8 +24,8 @@ struct KeptFile {
   std::shared_ptr<const std::string> bytes;
 };
 
-/// The files of a model: a folder as Hugging Face keeps it, a GGUF file, or a language model of Loom, whose tensors
-/// have Hugging Face's names here.
+/// The files of a model: a folder as Hugging Face keeps it, a GGUF file or the parts of one, or a language model of
+/// Loom, whose tensors have Hugging Face's names here.
 /// @thread any: immutable once opened
 struct ModelFiles {
   std::string path;
@@ -43,7 +43,7 @@ struct ModelFiles {
 };
 
 /// @error as the formats' readers; not_found: no config.json; unknown_name: a family that is not known, with those that
-///        are; unsupported: a part of a split GGUF file; parse_failed: metadata of another kind
+///        are; parse_failed: metadata of another kind
 Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path);
 
 /// Those of a folder that are kept. @error storage

@@ -18,7 +18,10 @@ std::uint64_t pair_key(TokenId left, TokenId right) { return std::uint64_t{left}
 }  // namespace
 
 Bpe::Bpe(Vocabulary vocabulary, BpeOptions options)
-    : TokenModel(std::move(vocabulary)), options_(std::move(options)), byte_tokens_(this->vocabulary().byte_tokens()) {}
+    : TokenModel(std::move(vocabulary)),
+      options_(std::move(options)),
+      symbols_(this->vocabulary()),
+      byte_tokens_(this->vocabulary().byte_tokens()) {}
 
 Result<std::shared_ptr<const Bpe>> Bpe::make(Vocabulary vocabulary, const std::vector<Merge>& merges,
                                              BpeOptions options) {
@@ -55,17 +58,18 @@ void Bpe::split(std::string_view fragment, std::vector<Symbol>& symbols) const {
   std::string spelled;
   for (std::size_t at = 0; at < fragment.size();) {
     const std::size_t begin = at;
-    (void)next_code_point(fragment, at);
+    const char32_t c = next_code_point(fragment, at);
     std::string_view symbol = fragment.substr(begin, at - begin);
-    if ((begin != 0 && !options_.continuing_subword_prefix.empty()) ||
-        (at == fragment.size() && !options_.end_of_word_suffix.empty())) {
+    const bool is_spelled = (begin != 0 && !options_.continuing_subword_prefix.empty()) ||
+                            (at == fragment.size() && !options_.end_of_word_suffix.empty());
+    if (is_spelled) {
       spelled = (begin != 0 ? options_.continuing_subword_prefix : std::string()) + std::string(symbol) +
                 (at == fragment.size() ? options_.end_of_word_suffix : std::string());
       symbol = spelled;
     }
     const bool follows_unknown = std::exchange(was_unknown, false);
     const auto add = [&](TokenId id) { append_symbol(symbols, id, begin, at - begin); };
-    if (const auto id = vocabulary().find(symbol)) {
+    if (const auto id = is_spelled ? vocabulary().find(symbol) : symbols_.find(vocabulary(), c, symbol)) {
       add(*id);
       continue;
     }

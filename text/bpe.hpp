@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "text/symbol_table.hpp"
 #include "text/token_model.hpp"
 
 #include "core/result.hpp"
@@ -50,6 +51,7 @@ class Bpe final : public TokenModel {
   void split(std::string_view fragment, std::vector<Symbol>& symbols) const;
 
   BpeOptions options_;
+  SymbolTable symbols_;
   std::optional<TokenId> unknown_;
   std::array<std::optional<TokenId>, 256> byte_tokens_;
   std::unordered_map<std::uint64_t, Merged> merges_;  // by both ids

@@ -21,7 +21,10 @@ constexpr TokenId kNoToken = kMaxTokenId + 1;
 }  // namespace
 
 ScoredBpe::ScoredBpe(Vocabulary vocabulary, std::optional<TokenId> unknown)
-    : TokenModel(std::move(vocabulary)), unknown_(unknown), byte_tokens_(this->vocabulary().byte_tokens()) {}
+    : TokenModel(std::move(vocabulary)),
+      symbols_(this->vocabulary()),
+      unknown_(unknown),
+      byte_tokens_(this->vocabulary().byte_tokens()) {}
 
 Result<std::shared_ptr<const ScoredBpe>> ScoredBpe::make(Vocabulary vocabulary, const std::vector<float>& scores,
                                                          std::optional<TokenId> unknown) {
@@ -46,8 +49,9 @@ void ScoredBpe::encode(std::string_view fragment, std::vector<TokenId>& ids) con
   symbols.reserve(fragment.size());
   for (std::size_t at = 0; at < fragment.size();) {
     const std::size_t begin = at;
-    (void)next_code_point(fragment, at);
-    append_symbol(symbols, vocabulary().find(fragment.substr(begin, at - begin)).value_or(kNoToken), begin, at - begin);
+    const char32_t c = next_code_point(fragment, at);
+    const auto id = symbols_.find(vocabulary(), c, fragment.substr(begin, at - begin));
+    append_symbol(symbols, id.value_or(kNoToken), begin, at - begin);
   }
   merge_neighbours(symbols, [&](const Symbol& left, const Symbol& right) -> std::optional<Join> {
     const std::size_t size = std::size_t{left.size} + right.size;

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "text/symbol_table.hpp"
 #include "text/token_model.hpp"
 
 #include "core/result.hpp"
@@ -29,6 +30,7 @@ class ScoredBpe final : public TokenModel {
 
  private:
   ScoredBpe(Vocabulary vocabulary, std::optional<TokenId> unknown);
+  SymbolTable symbols_;
   std::optional<TokenId> unknown_;
   std::vector<std::uint32_t> ranks_;  // of each id: 0 is the highest score
   std::size_t longest_ = 0;           // bytes of a token

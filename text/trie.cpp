@@ -14,18 +14,29 @@ std::uint64_t step_key(Trie::State state, char byte) {
 bool Trie::add(std::string_view text, std::uint32_t value) {
   State state = kBegin;
   for (const char byte : text) {
-    const auto [at, is_new] = steps_.try_emplace(step_key(state, byte), static_cast<State>(values_.size()));
-    if (is_new) values_.push_back(0);
-    state = at->second;
+    const auto next = static_cast<State>(nodes_.size());
+    if (const auto known = step(state, byte)) {
+      state = *known;
+      continue;
+    }
+    if (Node& node = nodes_[state]; node.next == kBegin) {
+      node.next = next;
+      node.byte = byte;
+    } else {
+      node.has_more = true;
+      more_.emplace(step_key(state, byte), next);
+    }
+    nodes_.emplace_back();
+    state = next;
   }
-  if (values_[state] != 0) return false;
-  values_[state] = value + 1;
+  if (nodes_[state].value != 0) return false;
+  nodes_[state].value = value + 1;
   return true;
 }
 
-std::optional<Trie::State> Trie::step(State state, char byte) const {
-  const auto found = steps_.find(step_key(state, byte));
-  return found == steps_.end() ? std::nullopt : std::optional(found->second);
+std::optional<Trie::State> Trie::step_further(State state, char byte) const {
+  const auto found = more_.find(step_key(state, byte));
+  return found == more_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<Trie::State> Trie::walk(std::string_view text) const {

@@ -18,8 +18,10 @@ constexpr double kUnknownPenalty = 10.0;
 /// The best way to reach a place in a fragment.
 struct Unigram::Best {
   double score = -std::numeric_limits<double>::infinity();
-  std::size_t begin = 0;
-  std::optional<TokenId> id;  // none: unknown
+  std::uint32_t begin = 0;  // texts have less than 2^32 bytes
+  TokenId id = kUnknown;
+
+  static constexpr TokenId kUnknown = kMaxTokenId + 1;
 };
 
 Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores)
@@ -56,18 +58,15 @@ std::vector<Unigram::Best> Unigram::search(std::string_view fragment) const {
     std::size_t after = begin;
     (void)next_code_point(fragment, after);
     bool has_single = false;
-    std::optional<Trie::State> state = Trie::kBegin;
-    for (std::size_t end = begin; end < fragment.size() && (state = trie_.step(*state, fragment[end]));) {
-      const auto id = trie_.value(*state);
-      ++end;
-      if (!id) continue;
-      if (const double score = best[begin].score + scores_[*id]; score > best[end].score)
-        best[end] = {score, begin, id};
+    const double before = best[begin].score;
+    trie_.each_at(fragment, begin, [&](TokenId id, std::size_t end) {
+      if (const double score = before + scores_[id]; score > best[end].score)
+        best[end] = {score, static_cast<std::uint32_t>(begin), id};
       has_single |= end == after;
-    }
+    });
     if (!has_single) {
-      const double score = best[begin].score + unknown_score_;
-      if (score > best[after].score) best[after] = {score, begin, std::nullopt};
+      const double score = before + unknown_score_;
+      if (score > best[after].score) best[after] = {score, static_cast<std::uint32_t>(begin), Best::kUnknown};
     }
     begin = after;
   }
@@ -82,8 +81,8 @@ void Unigram::encode(std::string_view fragment, std::vector<TokenId>& ids) const
   bool was_unknown = false;
   for (const auto& [begin, end] : parts) {
     const bool follows_unknown = std::exchange(was_unknown, false);
-    if (best[end].id) {
-      ids.push_back(*best[end].id);
+    if (best[end].id != Best::kUnknown) {
+      ids.push_back(best[end].id);
       continue;
     }
     const std::string_view part = fragment.substr(begin, end - begin);

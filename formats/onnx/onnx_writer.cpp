@@ -17,7 +17,7 @@ using namespace onnx;
 
 namespace {
 
-Result<std::size_t> size_of(const Tensor& tensor, const OnnxType& type) {
+Result<std::size_t> onnx_size_of(const Tensor& tensor, const OnnxType& type) {
   std::size_t bits = type.bits;
   for (const std::size_t extent : tensor.shape) {
     if (extent != 0 && bits > (std::size_t{1} << 46) / extent)
@@ -39,7 +39,7 @@ Result<TensorHead> tensor_head(const Tensor& tensor) {
     return fail(Errc::unknown_name,
                 "tensor '" + printable(tensor.name) + "': ONNX has no numbers of type " + in_quotes(tensor.type));
   TensorHead head;
-  WEFT_TRY(head.bytes, size_of(tensor, *type));
+  WEFT_TRY(head.bytes, onnx_size_of(tensor, *type));
   if (!tensor.produce && tensor.bytes.size() != head.bytes)
     return fail(Errc::shape_mismatch, "tensor '" + printable(tensor.name) + "': " + tensor.type + " " +
                                           to_string(tensor.shape) + " takes " + std::to_string(head.bytes) +

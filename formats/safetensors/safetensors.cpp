@@ -19,7 +19,7 @@ namespace {
 using namespace safetensors;
 
 constexpr JsonLimits kJsonLimits{
-    .max_bytes = kMaxHeaderSize, .max_depth = 4, .max_values = kMaxTensors * (safetensors::kMaxRank + 6)};
+    .max_bytes = kMaxHeaderSize, .max_depth = 4, .max_values = safetensors::kMaxTensors * (safetensors::kMaxRank + 6)};
 
 Failure within_tensor(const std::string& name, Error error) {
   return fail(std::move(error).within("tensor '" + printable(name) + "'"));
@@ -168,7 +168,7 @@ Result<SafetensorsParts> decode_header(ByteSpan bytes) {
   auto header = parse_json(text, "header", kJsonLimits);
   if (!header) return fail(std::move(header).error().within("InvalidHeaderDeserialization"));
   if (!header->is_object()) return fail(Errc::parse_failed, "InvalidHeaderDeserialization: the header is no object");
-  if (header->size() > kMaxTensors + 1)
+  if (header->size() > safetensors::kMaxTensors + 1)
     return fail(Errc::too_large, "HeaderTooLarge: " + std::to_string(header->size()) + " tensors, at most 2^20");
   SafetensorsParts decoded;
   std::vector<HeaderRow> rows;

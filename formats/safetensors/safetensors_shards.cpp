@@ -2,11 +2,13 @@
 
 #include "formats/safetensors/safetensors_shards.hpp"
 
+#include "formats/internal/parts.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
+#include <cstdio>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -96,6 +98,32 @@ Result<SafetensorsModel> load_safetensors_folder(storage::FileSystem& files, con
   auto model = load_shards(files, directory, index);
   if (!model) return fail(std::move(model).error().within(path));
   return model;
+}
+
+Result<SafetensorsShards> safetensors_shard_sources(std::vector<Tensor> tensors, const SafetensorsNotes& notes,
+                                                    std::uint64_t most_bytes) {
+  std::uint64_t total = 0;
+  auto parts = parts_of(std::move(tensors), most_bytes, [&](const Tensor& tensor) -> std::uint64_t {
+    const auto bytes = tensor_size(tensor.type, tensor.shape);  // what has none is refused below
+    total += bytes ? *bytes : 0;
+    return bytes ? *bytes : 0;
+  });
+  if (parts.size() > kMaxShards)
+    return fail(Errc::too_large, std::to_string(parts.size()) + " files of at most " + std::to_string(most_bytes) +
+                                     " bytes of tensors, at most " + std::to_string(kMaxShards) + " are read");
+  SafetensorsShards made;
+  Json map = Json::object();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    char name[64] = "model.safetensors";
+    if (parts.size() > 1) std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, parts.size());
+    made.names.emplace_back(name);
+    for (const Tensor& tensor : parts[i]) map[tensor.name] = made.names.back();
+    WEFT_TRY(ByteSource source, safetensors_source(std::move(parts[i]), notes));
+    made.sources.push_back(std::move(source));
+  }
+  if (parts.size() == 1) return made;
+  WEFT_TRY(made.index, write_json({{"metadata", {{"total_size", total}}}, {"weight_map", std::move(map)}}, 2));
+  return made;
 }
 
 }  // namespace weft::formats

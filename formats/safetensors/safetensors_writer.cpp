@@ -123,7 +123,7 @@ Status add_own_note(SafetensorsNotes& notes, const std::vector<RowToWrite>& rows
 }  // namespace
 
 Result<ByteSource> safetensors_source(std::vector<Tensor> tensors, const SafetensorsNotes& notes) {
-  if (tensors.size() > kMaxTensors)
+  if (tensors.size() > safetensors::kMaxTensors)
     return fail(Errc::too_large, "safetensors: " + std::to_string(tensors.size()) + " tensors, at most 2^20");
   auto plan = std::make_shared<SafetensorsPlan>();
   plan->rows.reserve(tensors.size());

@@ -14,7 +14,7 @@ namespace weft::formats {
 namespace {
 
 /// Types of a protobuf field's value.
-enum class Wire : std::uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+enum class EventWire : std::uint64_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 template <class T>
 void put_little_endian(std::string& to, T value) {
@@ -24,11 +24,11 @@ void put_varint(std::string& to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) to += static_cast<char>(value | 0x80);
   to += static_cast<char>(value);
 }
-void put_key(std::string& to, std::uint64_t field, Wire type) {
+void put_key(std::string& to, std::uint64_t field, EventWire type) {
   put_varint(to, field << 3 | static_cast<std::uint64_t>(type));
 }
 void put_bytes(std::string& to, std::uint64_t field, std::string_view value) {
-  put_key(to, field, Wire::bytes);
+  put_key(to, field, EventWire::bytes);
   put_varint(to, value.size());
   to += value;
 }
@@ -49,7 +49,7 @@ std::string framed(std::string_view message) {
 
 std::string event_at(double wall_time) {
   std::string event;
-  put_key(event, 1, Wire::fixed64);
+  put_key(event, 1, EventWire::fixed64);
   put_little_endian(event, std::bit_cast<std::uint64_t>(wall_time));
   return event;
 }
@@ -67,12 +67,12 @@ std::string event_scalars_record(double wall_time, std::int64_t step, std::span<
   for (const TaggedScalar& scalar : scalars) {
     std::string value;
     put_bytes(value, 1, scalar.tag);
-    put_key(value, 2, Wire::fixed32);
+    put_key(value, 2, EventWire::fixed32);
     put_little_endian(value, std::bit_cast<std::uint32_t>(scalar.value));
     put_bytes(summary, 1, value);
   }
   std::string event = event_at(wall_time);
-  put_key(event, 2, Wire::varint);
+  put_key(event, 2, EventWire::varint);
   put_varint(event, static_cast<std::uint64_t>(step));
   put_bytes(event, 5, summary);
   return framed(event);

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -68,8 +69,22 @@ Json json_of(const formats::GgufValue& value) {
       value);
 }
 
+/// The number that an array has for each of so many blocks, where it is the same for all.
+std::optional<Json> number_of_blocks(const formats::GgufValue& value, std::uint64_t blocks) {
+  const auto* const array = std::get_if<formats::GgufArray>(&value);
+  if (!array || blocks == 0 || formats::size(*array) != blocks) return std::nullopt;
+  const auto same = [](const auto& elements) -> std::optional<Json> {
+    for (const auto element : elements)
+      if (element != elements[0] || element < 0) return std::nullopt;
+    return Json(static_cast<std::uint64_t>(elements[0]));
+  };
+  if (const auto* const counts = std::get_if<std::vector<std::uint32_t>>(array)) return same(*counts);
+  if (const auto* const counts = std::get_if<std::vector<std::int32_t>>(array)) return same(*counts);
+  return std::nullopt;
+}
+
 /// Values of a tensor of float32, as llama.cpp keeps what rotary positions are divided by.
-Result<Json> numbers_of(const formats::GgufFile& file, std::string_view name) {
+Result<Json> numbers_of(const formats::TensorFile& file, std::string_view name) {
   WEFT_TRY(const auto values, file.values<float>(name));
   Json numbers = Json::array();
   for (const float value : values) numbers.push_back(static_cast<double>(value));
@@ -115,8 +130,8 @@ Status set_gain(const formats::GgufMetadata& metadata, const std::string& prefix
   return check_yarn(metadata, prefix, type == Json("yarn"));
 }
 
-Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix) {
-  const formats::GgufMetadata& metadata = file.metadata();
+Result<Json> scaling_of(const formats::GgufMetadata& metadata, const formats::TensorFile& file,
+                        const std::string& prefix) {
   Json scaling = Json::object();
   for (const KeyRow& row : kScalingKeys)
     if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) scaling[row.config] = json_of(*value);
@@ -154,13 +169,14 @@ Result<Json> scaling_of(const formats::GgufFile& file, const std::string& prefix
 
 }  // namespace
 
-Result<Json> gguf_config(const formats::GgufFile& file) {
-  const formats::GgufMetadata& metadata = file.metadata();
+Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::TensorFile& file) {
   WEFT_TRY(const std::string architecture, metadata.text("general.architecture"));
   const std::string prefix = architecture + ".";
   Json config{{"model_type", architecture}, {"is_gguf", true}};
+  WEFT_TRY(const std::uint64_t blocks, metadata.natural_or(prefix + "block_count", 0));
   for (const KeyRow& row : kKeys)
-    if (const auto* const value = metadata.find(prefix + std::string(row.gguf))) config[row.config] = json_of(*value);
+    if (const auto* const value = metadata.find(prefix + std::string(row.gguf)))
+      config[row.config] = number_of_blocks(*value, blocks).value_or(json_of(*value));
   // Without a key a head is its part of the width, whatever the family's default elsewhere.
   if (const Json* const width = config.find("hidden_size"), * const heads = config.find("num_attention_heads");
       !config.contains("head_dim") && width && heads && width->is_natural() && heads->is_natural() &&
@@ -181,7 +197,7 @@ Result<Json> gguf_config(const formats::GgufFile& file) {
     if (file.contains("blk.0.attn_output.bias")) config["attention_bias"] = true;
     if (file.contains("blk.0.ffn_down.bias")) config["mlp_bias"] = true;
   }
-  WEFT_TRY(const Json scaling, scaling_of(file, prefix));
+  WEFT_TRY(const Json scaling, scaling_of(metadata, file, prefix));
   if (scaling.contains("rope_type")) config["rope_scaling"] = scaling;
   if (scaling.contains("original_max_position_embeddings"))
     config["original_max_position_embeddings"] = scaling["original_max_position_embeddings"];

@@ -3,6 +3,7 @@
 #include "models/onnx/onnx_import.hpp"
 
 #include "models/import.hpp"
+#include "models/nonfinite.hpp"
 #include "models/onnx/internal/onnx_network.hpp"
 #include "models/onnx/internal/stored_weight.hpp"
 #include "models/tensor_values.hpp"
@@ -125,8 +126,10 @@ Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::strin
   imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));
   if (options.describes_alone) return imported;
   const auto weights = std::make_shared<const Weights>(std::move(made.weights));
-  WEFT_TRY(imported.content,
-           mesh::entity_of(imported.graph, reader_of(file, weights), {}, "{}", codes_of(file, weights)));
+  const auto replaced = options.allow_nonfinite ? std::make_shared<NonfiniteWeights>() : nullptr;
+  WEFT_TRY(imported.content, mesh::entity_of(imported.graph, with_finite_values(reader_of(file, weights), replaced), {},
+                                             "{}", codes_of(file, weights)));
+  if (replaced && !replaced->empty()) imported.notes.push_back(replaced->note());
   return imported;
 }
 

@@ -30,6 +30,7 @@ struct OnnxImportOptions {
   std::optional<Encoding> encoding = std::nullopt;
   bool quantization_aware = false;  // "qat" of layers whose matrices are not float32
   std::uint64_t max_memory = 0;     // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool allow_nonfinite = false;     // weights that are not finite become so (NonfiniteWeights); else they are refused
   bool describes_alone = false;     // no weight is read but those that the graph itself computes with; no `content`
 };
 

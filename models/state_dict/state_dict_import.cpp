@@ -3,6 +3,7 @@
 #include "models/state_dict/state_dict_import.hpp"
 
 #include "models/import.hpp"
+#include "models/nonfinite.hpp"
 #include "models/state_dict/internal/modules.hpp"
 #include "models/tensor_values.hpp"
 
@@ -382,7 +383,9 @@ Result<ImportedStateDict> import_state_dict(const formats::SafetensorsFile& open
   const auto read = [file, origins](const mesh::ParameterRows& wanted) {
     return read_rows(*file, origins->at({wanted.node.at.z, wanted.spec.name}), wanted);
   };
-  WEFT_TRY(imported.content, mesh::entity_of(imported.graph, read));
+  const auto replaced = options.allow_nonfinite ? std::make_shared<NonfiniteWeights>() : nullptr;
+  WEFT_TRY(imported.content, mesh::entity_of(imported.graph, with_finite_values(read, replaced)));
+  if (replaced && !replaced->empty()) imported.notes.push_back(replaced->note());
   return imported;
 }
 

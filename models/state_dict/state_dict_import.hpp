@@ -32,6 +32,7 @@ struct StateDictOptions {
   std::optional<Encoding> encoding = std::nullopt;
   bool quantization_aware = false;  // "qat" of layers whose matrices are not float32
   std::uint64_t max_memory = 0;     // bytes that importing may take by estimate; 0: no bound but the machine's
+  bool allow_nonfinite = false;     // weights that are not finite become so (NonfiniteWeights); else they are refused
   bool describes_alone = false;     // no weight is read but those of norms that are folded; `content` stays empty
 };
 

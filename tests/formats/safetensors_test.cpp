@@ -326,6 +326,10 @@ TEST_F(SafetensorsFolder, RefusesWhatLeadsOutOrDoesNotFit) {
   }
   put_index(R"({"a":1})");
   EXPECT_NE(refusal().find("expected the name"), std::string::npos);
+  std::string many = "{\"t0\":\"0.safetensors\"";
+  for (int i = 1; i <= 10'000; ++i) many += ",\"t" + std::to_string(i) + "\":\"" + std::to_string(i) + ".safetensors\"";
+  put_index(many + "}");
+  EXPECT_NE(refusal().find("10001 files, at most 10000"), std::string::npos);
   put_index("{}");
   EXPECT_NE(refusal().find("weight_map"), std::string::npos);
   put_index(R"({"b":"a.safetensors"})");

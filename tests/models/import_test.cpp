@@ -344,7 +344,8 @@ TEST_F(TinyLlama, ComesBackFromGgufAsItWas) {
 
 /// The description of a GGUF file with these keys and tensors of rotary positions: heads of 8 elements.
 Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
-                          const std::map<std::string, std::vector<float>>& factors = {}, std::size_t tokens = 0) {
+                          const std::map<std::string, std::vector<float>>& factors = {}, std::size_t tokens = 0,
+                          const std::map<std::string, formats::GgufValue>& more = {}) {
   formats::GgufMetadata metadata;
   metadata.set("general.architecture", std::string("llama"));
   for (const auto& [key, count] : std::map<std::string, std::uint32_t>{{"embedding_length", 16},
@@ -354,6 +355,7 @@ Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
                                                                        {"context_length", 64}})
     metadata.set("llama." + key, count);
   for (const auto& [key, value] : keys) metadata.set("llama.rope.scaling." + key, value);
+  for (const auto& [key, value] : more) metadata.set("llama." + key, value);
   if (tokens != 0) metadata.set("tokenizer.ggml.tokens", formats::GgufArray(std::vector<std::string>(tokens, "a")));
   const std::vector<float> table(4 * 16);
   std::vector<formats::Tensor> tensors{formats::make_tensor<float>("token_embd.weight", Shape{4, 16}, table)};
@@ -377,6 +379,22 @@ TEST(GgufVocabulary, IsAsLongAsTheEmbedding) {
   }
   const auto taken = described({}, {}, 4);
   EXPECT_TRUE(taken) << taken.error().text();
+}
+
+// Some converters write a count for each block.
+TEST(GgufCounts, OfEachBlockAreOneWhereAllAreTheSame) {
+  const auto heads = [](std::vector<std::int32_t> counts) {
+    return described({}, {}, 0,
+                     {{"block_count", std::uint32_t{3}}, {"attention.head_count_kv", formats::GgufArray(counts)}});
+  };
+  const auto made = heads({1, 1, 1});
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_EQ(made->kv_heads, 1u);
+  for (const auto& counts : {std::vector<std::int32_t>{1, 2, 1}, {1, 1}, {-1, -1, -1}}) {
+    const auto refused = heads(counts);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().text().find("num_key_value_heads"), std::string::npos) << refused.error().text();
+  }
 }
 
 // Meanings that llama.cpp v0.5.0 has for such keys, seen in its logits: attn_factor comes on top of yarn's own factor,

@@ -217,6 +217,14 @@ class Export(unittest.TestCase):
                 for text, ids in known:
                     self.assertEqual(model.tokenize(text), ids, text)
 
+    def test_parts_are_the_whole_file(self):
+        golden, folder = read(LANGUAGE / "tinystories-656k-golden_greedy.json"), LANGUAGE / "tinystories-656k"
+        whole = self.loaded(self.exported(folder)).logits(golden["prompt_ids"], 1)
+        self.exported(folder, "--shard-size", "400K")
+        parts = sorted(self.folder.glob("m-*.gguf"))
+        self.assertGreater(len(parts), 2)
+        self.assertEqual(self.loaded(parts[0]).logits(golden["prompt_ids"], 1), whole)
+
     def test_types_are_read(self):
         golden = read(LANGUAGE / "tinystories-656k-golden_greedy.json")
         for kind in TYPES + CLOSE_TYPES:

@@ -217,6 +217,18 @@ TEST(OnnxExport, TellsAllThatHasNoFormAtOnce) {
     EXPECT_NE(model.error().text().find(part), std::string::npos) << model.error().text();
 }
 
+const mesh::WeightStore& weights_of(const mesh::Mesh& mesh) { return mesh::MeshAccess::weights(mesh); }
+
+/// The mesh of a graph; its parameters are as many as those of the mesh that was written, or it is an error.
+Result<mesh::Mesh> read_back(const std::string& path, const mesh::Mesh& from) {
+  WEFT_TRY(const ImportedOnnx imported, import_onnx(storage::real_file_system(), path));
+  WEFT_TRY(const ByteBuffer bytes, collect(imported.content));
+  WEFT_TRY(mesh::Mesh again, mesh::load_mesh(bytes, "again"));
+  if (weights_of(again).parameters().size() != weights_of(from).parameters().size())
+    return fail(Errc::shape_mismatch, "another number of parameters");
+  return again;
+}
+
 TEST(OnnxExport, IsReadBackAsTheSameWeightsAndOutputs) {
   const storage::TemporaryDirectory folder;
   std::size_t tried = 0;
@@ -224,13 +236,9 @@ TEST(OnnxExport, IsReadBackAsTheSameWeightsAndOutputs) {
     if (!row.is_read_back) continue;
     SCOPED_TRACE(row.layer);
     const auto mesh = mesh_of(row);
-    const auto imported = import_onnx(storage::real_file_system(), written(mesh, folder.path() + "/r.onnx"));
-    ASSERT_TRUE(imported) << imported.error().text();
-    auto again = mesh::load_mesh(*collect(imported->content), "again");
+    auto again = read_back(written(mesh, folder.path() + "/r.onnx"), *mesh);
     ASSERT_TRUE(again) << again.error().text();
-    const auto& own = mesh::MeshAccess::weights(std::as_const(*mesh));
-    const auto& other = mesh::MeshAccess::weights(std::as_const(*again));
-    ASSERT_EQ(own.parameters().size(), other.parameters().size());
+    const mesh::WeightStore &own = weights_of(*mesh), &other = weights_of(*again);
     for (std::size_t i = 0; i < own.parameters().size(); ++i)
       EXPECT_EQ(own.read(own.parameters()[i]), other.read(other.parameters()[i])) << own.parameters()[i].spec->name;
     const Floats x = inputs_of(row, 3);
@@ -265,13 +273,9 @@ TEST(OnnxExport, WritesCodesThatAreReadBack) {
     const auto mesh = mesh_of(row);
     const std::string path = written(mesh, folder.path() + "/r.onnx", true);
     EXPECT_EQ(formats::load_onnx(storage::real_file_system(), path)->model().opsets.at(""), 21);
-    const auto imported = import_onnx(storage::real_file_system(), path);
-    ASSERT_TRUE(imported) << imported.error().text();
-    auto again = mesh::load_mesh(*collect(imported->content), "again");
+    auto again = read_back(path, *mesh);
     ASSERT_TRUE(again) << again.error().text();
-    const auto& own = mesh::MeshAccess::weights(std::as_const(*mesh));
-    const auto& other = mesh::MeshAccess::weights(std::as_const(*again));
-    ASSERT_EQ(own.parameters().size(), other.parameters().size());
+    const mesh::WeightStore &own = weights_of(*mesh), &other = weights_of(*again);
     for (std::size_t i = 0; i < own.parameters().size(); ++i) {
       EXPECT_EQ(to_string(own.encoding_of(i)), to_string(other.encoding_of(i))) << own.parameters()[i].spec->name;
       if (!own.stored(i)) continue;

@@ -18,6 +18,7 @@
 #include "tests/support/source_path.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <cmath>
+#include <limits>
 #include <list>
 #include <map>
 #include <set>
@@ -107,6 +108,29 @@ TEST(StateDictImport, KeepsTheTypesOfMatrices) {
   for (const mesh::LayerSpec& layer : model->graph->spec().layers) EXPECT_EQ(layer.dtype, Dtype::bfloat16);
   const auto small = imported(golden_path("sequential.safetensors"), {.encoding = Encoding(Dtype::int8)});
   ASSERT_TRUE(small) << small.error().text();
+}
+
+// Values that are allowed become those of torch.nan_to_num.
+TEST(StateDictImport, RefusesWhatIsNotFiniteUnlessItIsAllowed) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max();
+  const std::vector<float> values{1, kInfinity, std::numeric_limits<float>::quiet_NaN(), -kInfinity, 2, 3};
+  const storage::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/w.safetensors";
+  ASSERT_TRUE(formats::save_safetensors(storage::real_file_system(), path,
+                                        {formats::make_tensor<float>("fc.weight", Shape{2, 3}, values)}));
+  const auto refused = imported(path);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::not_finite);
+  EXPECT_NE(refused.error().text().find("weight 1 is inf"), std::string::npos) << refused.error().text();
+  const auto mesh = imported(path, {.allow_nonfinite = true});
+  ASSERT_TRUE(mesh) << mesh.error().text();
+  const mesh::WeightStore& weights = mesh::MeshAccess::weights(*mesh);
+  EXPECT_EQ(weights.read(weights.parameters()[0]), (std::vector<float>{1, kLargest, 0, -kLargest, 2, 3}));
+  const auto model = import_state_dict(storage::real_file_system(), path, {.allow_nonfinite = true});
+  ASSERT_TRUE(model) << model.error().text();
+  const std::string& note = model->notes.back();
+  EXPECT_TRUE(note.starts_with("3 weights")) << note;
+  EXPECT_NE(note.find("weight 1 was inf"), std::string::npos) << note;
 }
 
 /// Files of given shapes.

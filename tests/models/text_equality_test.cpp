@@ -404,7 +404,7 @@ TEST_F(TextEqualityOnDevice, HoldsAndLosesNothing) {
   for (const bool is_lost : {false, true}) {
     const auto model = model_on(1, mesh::testing_support::device_name());
     ASSERT_TRUE(model) << model.error().text();
-    Way way{.requests = 10, .seed = is_lost ? 61u : 60u};
+    Way way{.requests = is_thorough() ? kRequests : 10, .seed = is_lost ? 61u : 60u};
     way.engine = {.slots = 3, .context = kContext, .block = 48};
     way.engine.prefix_cache = std::uint64_t{1} << 20;
     way.engine.drafts.looks_up = true;

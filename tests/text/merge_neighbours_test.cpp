@@ -53,11 +53,12 @@ std::vector<TokenId> merge_plainly(std::vector<TokenId> ids, const Rules& rules)
 
 TEST(MergeNeighbours, DoesWhatTheDefinitionSays) {
   std::mt19937 random(7);
-  for (int round = 0; round < 500; ++round) {
+  for (int round = 0; round < 540; ++round) {
     Rules rules;
     const auto below = [&](TokenId end) { return static_cast<TokenId>(random() % end); };
     for (TokenId id = 4; id < 24; ++id) rules[{below(id), below(id)}] = {below(12), id};
-    std::vector<TokenId> ids(random() % 60);
+    // Long texts go another way.
+    std::vector<TokenId> ids(round < 500 ? random() % 60 : 513 + random() % 200);
     for (TokenId& id : ids) id = below(4);
     std::size_t asked = 0;
     std::vector<Symbol> symbols = symbols_of(ids);

@@ -68,6 +68,14 @@ Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size
   return std::optional(std::move(seen));
 }
 
+Result<AttentionParts> seen_where(AttentionParts parts, const std::vector<bool>& seen) {
+  const auto sight = sight_of(seen, parts.tokens);
+  if (!sight) return fail(Errc::unsupported, "attention with a mask that is neither causal nor a window");
+  parts.is_causal = parts.is_causal || sight->is_causal;
+  if (sight->window != 0) parts.window = sight->window;
+  return parts;
+}
+
 void set_turns(const Turns& turns, std::size_t head_dim, mesh::Options& options) {
   options["rope"] = std::string(turns.is_half ? "half" : "interleaved");
   options["rope_theta"] = turns.theta;
@@ -107,6 +115,14 @@ std::optional<HeadPlaces> head_places(const LayerList& layers, const Stream& str
 }
 
 }  // namespace
+
+Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition) {
+  WEFT_TRY(const auto seen, seen_by(mask, parts.tokens, is_condition));
+  if (!seen)
+    return fail(Errc::unsupported,
+                "attention with a mask " + to_string(mask.shape) + " of other numbers than 0 and -1e4 or less");
+  return seen_where(std::move(parts), *seen);
+}
 
 std::optional<Operators::Heads> Operators::heads_of(const Stream& stream, bool is_transposed,
                                                     const Shape& batch) const {
@@ -268,12 +284,7 @@ Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n
     made.kind = Kind::shares;
     return std::optional(Values{std::move(made)});
   }
-  const auto with_sight = [&](const Pattern& of, const std::vector<bool>& seen) -> Result<std::optional<Values>> {
-    const auto sight = sight_of(seen, of.attention->tokens);
-    if (!sight) return fail(Errc::unsupported, "attention with a mask that is neither causal nor a window");
-    AttentionParts parts = *of.attention;
-    parts.is_causal = parts.is_causal || sight->is_causal;
-    if (sight->window != 0) parts.window = sight->window;
+  const auto with_parts = [](const Pattern& of, AttentionParts parts) {
     Pattern made = of;
     made.attention = std::make_shared<const AttentionParts>(std::move(parts));
     return std::optional(Values{std::move(made)});
@@ -283,11 +294,8 @@ Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n
       const auto* const of = std::get_if<Pattern>(a);
       const auto* const mask = std::get_if<Constant>(b);
       if (!of || of->kind != Kind::scores || !mask) continue;
-      WEFT_TRY(const auto seen, seen_by(*mask, of->attention->tokens, false));
-      if (!seen)
-        return fail(Errc::unsupported,
-                    "attention with a mask " + to_string(mask->shape) + " of other numbers than 0 and -1e4 or less");
-      return with_sight(*of, *seen);
+      WEFT_TRY(AttentionParts parts, seen_through(*of->attention, *mask, false));
+      return with_parts(*of, std::move(parts));
     }
   if (type == "Where" && n.has(1) && n.has(2)) {
     const auto* const condition = std::get_if<Constant>(&n.inputs[0]);
@@ -300,7 +308,8 @@ Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n
       if (!seen || !number || !(*number <= kHidden))
         return fail(Errc::unsupported, "attention with a mask that is not known");
       if (!is_first) seen->flip();
-      return with_sight(*of, *seen);
+      WEFT_TRY(AttentionParts parts, seen_where(*of->attention, *seen));
+      return with_parts(*of, std::move(parts));
     }
   }
   return none;

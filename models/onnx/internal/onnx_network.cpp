@@ -164,9 +164,14 @@ class NetworkMaker {
 
   Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
                                      const GraphNames& scope) {
-    const bool is_known_foreign = node.domain == "com.microsoft" && node.type == "RotaryEmbedding";
+    // Two of them are of no other domain.
+    const bool is_foreign_alone = node.type == "MultiHeadAttention" || node.type == "GroupQueryAttention";
+    const bool is_known_foreign =
+        node.domain == "com.microsoft" && (node.type == "RotaryEmbedding" || is_foreign_alone);
     if (!node.domain.empty() && !is_known_foreign)
       return fail(Errc::unsupported, "an operator of domain '" + printable(node.domain) + "'");
+    if (node.domain.empty() && is_foreign_alone)
+      return fail(Errc::unsupported, "no operator of ONNX itself; com.microsoft has one of this name");
     if (node.type == "If") return branch(node, inputs, scope);
     if (node.type == "Loop" || node.type == "Scan") return fail(Errc::unsupported, "a graph that runs more than once");
     if (node.type == "Shape" || node.type == "Size") return shape_of(node, inputs);

@@ -53,6 +53,13 @@ struct TurnTables {
 /// The turns that make these tables; nothing: they are of none.
 std::optional<Turns> turns_of(const TurnTables& tables, bool is_half);
 
+/// Tables of cosines and sines of a graph, and the rows that heads turn by.
+struct HeadTables {
+  const Constant *cosines = nullptr, *sines = nullptr;
+  std::vector<std::int64_t> positions;  // of each token
+  bool is_half = true;
+};
+
 /// A layer's values of which some turn.
 struct Rotary {
   Turns turns;
@@ -71,6 +78,10 @@ struct AttentionParts {
   bool is_causal = false;
   std::size_t window = 0;  // 0: without bound
 };
+
+/// Scores behind a mask [.., tokens, tokens]: a condition, true where a key is seen, or summands.
+/// @error unsupported: a mask that is neither causal nor a window
+Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition);
 
 /// A part of a function that several nodes compute together.
 struct Pattern {
@@ -145,6 +156,8 @@ class TableParts {
   std::optional<Turns> find_turns(const TurnTables& tables, bool is_half);
   /// Heads whose positions run along an axis. The first elements of the last axis turn.
   Stream turned(const Stream& x, std::size_t axis, Turns turns, const std::string& label);
+  /// The same by rows of a graph's tables. @error corrupt, unsupported: tables that are of no turns, or do not fit
+  Result<Stream> turned_by(const OperatorNode& node, const Stream& x, std::size_t axis, const HeadTables& tables);
 
  private:
   Result<std::optional<Values>> weighed(const Stream& x, double factor, const std::vector<double>* table,
@@ -160,6 +173,10 @@ class TableParts {
   std::optional<Turns> last_turns_;
 };
 
+class Operators;
+/// Attention as one operator. @error unsupported, corrupt
+Result<std::vector<Value>> fused_attention(Operators& operators, const OperatorNode& node);
+
 /// Operators as layers. Each takes what a node reads and gives what it makes.
 class Operators {
  public:
@@ -172,6 +189,7 @@ class Operators {
   bool is_hidden(std::int32_t base) const noexcept;
 
  private:
+  friend class FusedAttention;
   using Values = std::vector<Value>;
   using Node = OperatorNode;
   Result<Values> dispatch(const Node& node);

@@ -250,13 +250,41 @@ Stream TableParts::turned(const Stream& x, std::size_t axis, Turns turns, const 
   return y;
 }
 
+Result<Stream> TableParts::turned_by(const OperatorNode& n, const Stream& x, std::size_t axis, const HeadTables& by) {
+  const std::size_t tokens = x.shape[axis];
+  if (by.cosines->shape.size() < 2 || by.cosines->shape != by.sines->shape)
+    return fail(Errc::corrupt, "tables of other shapes");
+  const std::size_t pairs = by.cosines->shape.back(), rows = by.cosines->count() / std::max<std::size_t>(pairs, 1);
+  WEFT_TRY(const std::int64_t turning, integer_of(n.node, "rotary_embedding_dim", 0));
+  if (by.positions.size() != tokens || pairs == 0 || 2 * pairs > x.shape.back() ||
+      (turning != 0 && static_cast<std::size_t>(turning) != 2 * pairs))
+    return fail(Errc::unsupported, "tables " + to_string(by.cosines->shape) + " for " + to_string(x.shape) + " at " +
+                                       std::to_string(by.positions.size()) + " positions");
+  WEFT_TRY(const std::vector<double> c, reals_of(*by.cosines));
+  WEFT_TRY(const std::vector<double> s, reals_of(*by.sines));
+  TurnTables tables{tokens, pairs, {}, {}};
+  for (const std::int64_t position : by.positions) {
+    if (position < 0 || static_cast<std::size_t>(position) >= rows)
+      return fail(Errc::corrupt, "position " + std::to_string(position) + " of tables " + to_string(by.cosines->shape));
+    const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(position) * pairs);
+    tables.cosines.insert(tables.cosines.end(), c.begin() + row, c.begin() + row + static_cast<std::ptrdiff_t>(pairs));
+    tables.sines.insert(tables.sines.end(), s.begin() + row, s.begin() + row + static_cast<std::ptrdiff_t>(pairs));
+  }
+  const auto turns = find_turns(tables, by.is_half);
+  if (!turns) return fail(Errc::unsupported, "tables that are no cosines and sines of the positions 0 on");
+  if (places_of(x).empty() || layers_.at(x.chunks[0].base).rotary)
+    return fail(Errc::unsupported, "of values that are no heads of one projection");
+  return turned(x, axis, *turns, n.label);
+}
+
 Result<Operators::Values> Operators::rotary_embedding(const Node& n) {
   const bool is_foreign = !n.node.domain.empty();  // com.microsoft's has its inputs in another order
   WEFT_TRY(Stream x, stream(n, 0));
-  WEFT_TRY(const Constant* const cosines, constant(n, is_foreign ? 2 : 1));
-  WEFT_TRY(const Constant* const sines, constant(n, is_foreign ? 3 : 2));
+  HeadTables tables;
+  WEFT_TRY(tables.cosines, constant(n, is_foreign ? 2 : 1));
+  WEFT_TRY(tables.sines, constant(n, is_foreign ? 3 : 2));
   WEFT_TRY(const std::int64_t interleaves, integer_of(n.node, "interleaved", 0));
-  WEFT_TRY(const std::int64_t turning, integer_of(n.node, "rotary_embedding_dim", 0));
+  tables.is_half = interleaves == 0;
   WEFT_TRY(const std::int64_t heads, integer_of(n.node, "num_heads", 0));
   WEFT_TRY(const double scale, real_of(n.node, "scale", 1));
   if (scale != 1) return fail(Errc::unsupported, "scale " + std::to_string(scale));
@@ -266,9 +294,7 @@ Result<Operators::Values> Operators::rotary_embedding(const Node& n) {
   if (x.shape.size() != 4 || x.shape[0] != 1)
     return fail(Errc::unsupported, "of " + to_string(whole) + "; expected one sample of heads, or num_heads");
   const std::size_t axis = whole.size() == 3 ? 1 : 2, tokens = x.shape[axis];
-  if (cosines->shape.size() < 2 || cosines->shape != sines->shape) return fail(Errc::corrupt, "tables of other shapes");
-  const std::size_t pairs = cosines->shape.back(), rows = cosines->count() / std::max<std::size_t>(pairs, 1);
-  std::vector<std::int64_t> positions;
+  std::vector<std::int64_t>& positions = tables.positions;
   if (const std::size_t at = is_foreign ? 1 : 3; n.has(at)) {
     WEFT_TRY(const Constant* const given, constant(n, at));
     WEFT_TRY(positions, integers_of(*given));
@@ -276,25 +302,7 @@ Result<Operators::Values> Operators::rotary_embedding(const Node& n) {
   if (positions.empty()) positions = {0};
   if (positions.size() == 1)
     for (std::size_t t = 1; t < tokens; ++t) positions.push_back(positions[0] + static_cast<std::int64_t>(t));
-  if (positions.size() != tokens || pairs == 0 || 2 * pairs > x.shape.back() ||
-      (turning != 0 && static_cast<std::size_t>(turning) != 2 * pairs))
-    return fail(Errc::unsupported, "tables " + to_string(cosines->shape) + " for " + to_string(whole) + " at " +
-                                       std::to_string(positions.size()) + " positions");
-  WEFT_TRY(const std::vector<double> c, reals_of(*cosines));
-  WEFT_TRY(const std::vector<double> s, reals_of(*sines));
-  TurnTables tables{tokens, pairs, {}, {}};
-  for (const std::int64_t position : positions) {
-    if (position < 0 || static_cast<std::size_t>(position) >= rows)
-      return fail(Errc::corrupt, "position " + std::to_string(position) + " of tables " + to_string(cosines->shape));
-    const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(position) * pairs);
-    tables.cosines.insert(tables.cosines.end(), c.begin() + row, c.begin() + row + static_cast<std::ptrdiff_t>(pairs));
-    tables.sines.insert(tables.sines.end(), s.begin() + row, s.begin() + row + static_cast<std::ptrdiff_t>(pairs));
-  }
-  const auto turns = tables_.find_turns(tables, interleaves == 0);
-  if (!turns) return fail(Errc::unsupported, "tables that are no cosines and sines of the positions 0 on");
-  if (places_of(x).empty() || layers_.at(x.chunks[0].base).rotary)
-    return fail(Errc::unsupported, "of values that are no heads of one projection");
-  Stream y = tables_.turned(x, axis, *turns, n.label);
+  WEFT_TRY(Stream y, tables_.turned_by(n, x, axis, tables));
   y.shape = whole;
   return Values{std::move(y)};
 }
