@@ -49,7 +49,7 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
 
 std::size_t DecodingBatch::context() const noexcept { return parts_->context; }
 bool DecodingBatch::is_on_device() const noexcept { return parts_->device.has_value(); }
-std::size_t DecodingBatch::widest_pass() const noexcept { return parts_->passes.widest().tokens(); }
+std::size_t DecodingBatch::widest_pass() const noexcept { return parts_->passes.widest_tokens(); }
 std::size_t DecodingBatch::vocabulary() const noexcept { return parts_->vocabulary(); }
 std::span<const float> DecodingBatch::features() const noexcept {
   Parts& p = *parts_;
@@ -156,8 +156,7 @@ Status DecodingBatch::check(std::size_t sequence, std::span<const text::TokenId>
 Status DecodingBatch::take(std::size_t sequence, std::span<const text::TokenId> ids) {
   WEFT_CHECK(check(sequence, ids));
   const kernels::FlushSubnormals exact;
-  parts_->take(sequence, ids);
-  return {};
+  return parts_->take(sequence, ids);
 }
 
 Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::span<const text::TokenId> ids) {
@@ -166,7 +165,7 @@ Result<std::span<const float>> DecodingBatch::accept(std::size_t sequence, std::
   Parts& p = *parts_;
   // One token's logits come with its other layers: a command graph less to wait for.
   const float* const together = p.device && ids.size() == 1 ? p.each_on_device(sequence, ids) : nullptr;
-  if (!together) p.take(sequence, ids);
+  if (!together) WEFT_CHECK(p.take(sequence, ids));
   const std::span<const float> logits =
       together ? std::span<const float>(together, p.vocabulary()) : p.last_logits(sequence);
   WEFT_CHECK(check_logits(logits, position(sequence) - 1));

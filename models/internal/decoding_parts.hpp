@@ -34,8 +34,8 @@ struct DecodingBatch::Parts {
            internal::DecodingPass::Layers layers = internal::DecodingPass::Layers::all);
   /// Runs rows of any sequences, on the CPU.
   void run(internal::DecodingPass& pass, std::span<const internal::SequenceRun> runs, std::size_t rows);
-  /// Tokens of one sequence, by the widest passes that they fill.
-  void take(std::size_t sequence, std::span<const text::TokenId> ids);
+  /// Tokens of one sequence, by the widest passes that they fill. @error as DecodingPass::make, after those before
+  Status take(std::size_t sequence, std::span<const text::TokenId> ids);
   /// Those of one token, the last taken, whatever came in the same pass: the head is the largest matrix of small
   /// models.
   std::span<const float> last_logits(std::size_t sequence);
