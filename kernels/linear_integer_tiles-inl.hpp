@@ -148,7 +148,7 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const detail::StoredTile* const stored =
       reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(kBits, P) : nullptr;
   const std::size_t most = kTileBlocks * kTilePanels / P, times = (x.blocks + most - 1) / most;
-  // Where they are unpacked about as many each time, whole chunks of two.
+  // Unpacked ones: about as many each time, whole chunks of two.
   const std::size_t blocks = stored ? kStoredBlocks : times == 0 ? most : (x.blocks + 2 * times - 1) / (2 * times) * 2;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
   const auto pass = [&](const auto* tiles, const auto& weights, std::size_t t, std::size_t count) {

@@ -19,8 +19,13 @@ namespace weft::models {
 
 /// Passes of a batch, states of all sequences, and the device that has them, if there is one.
 struct DecodingBatch::Parts {
-  Parts(const mesh::Mesh& of, internal::DecodingPasses made, std::size_t tokens, std::size_t count)
-      : mesh(of), context(tokens), passes(std::move(made)), sequences(count), states(passes.step().graph(), count) {}
+  Parts(const mesh::Mesh& of, internal::DecodingPasses made, std::size_t tokens, std::size_t count,
+        internal::PageSize pages)
+      : mesh(of),
+        context(tokens),
+        passes(std::move(made)),
+        sequences(count),
+        states(passes.step().graph(), count, pages) {}
 
   /// A sequence's tokens so far, and which of the two states is the one after them.
   struct Sequence {

@@ -14,8 +14,6 @@ namespace weft::models::internal {
 namespace {
 
 constexpr std::size_t kLine = AlignedBuffer<float>::kAlignment / sizeof(float);
-/// Bytes of states up to which they are in huge pages, all of which the first token of a text may take.
-constexpr std::size_t kMostHugeStates = std::size_t{64} << 20;
 
 constexpr std::size_t whole_lines(std::size_t width) { return (width + kLine - 1) / kLine * kLine; }
 
@@ -57,7 +55,7 @@ kernels::MatrixView LazyRows::view(std::size_t first, std::size_t rows) noexcept
   return {width_ ? data_ + first * stride_ : nullptr, rows, width_, stride_};
 }
 
-SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) {
+SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences, PageSize pages) {
   for (mesh::NodeId id = 0; id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
     const std::size_t size = node.is_port() ? 0 : node.layer->state_size();
@@ -70,8 +68,7 @@ SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) 
   std::size_t floats = 0;
   for (const auto& side : sides_)
     for (const LazyRows& each : side) floats += each.floats();
-  const std::size_t all = floats * sizeof(float);
-  memory_ = ZeroedPages(all, all <= kMostHugeStates ? PageSize::huge : PageSize::small);
+  memory_ = ZeroedPages(floats * sizeof(float), pages);
   auto* at = static_cast<float*>(memory_.data());
   for (auto& side : sides_)
     for (LazyRows& each : side) at = each.place(at);

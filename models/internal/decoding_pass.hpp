@@ -72,7 +72,8 @@ class LazyRows {
 class SequenceStates {
  public:
   SequenceStates() = default;
-  SequenceStates(const mesh::Graph& graph, std::size_t sequences);
+  /// Of huge pages the first token of a text may take all.
+  SequenceStates(const mesh::Graph& graph, std::size_t sequences, PageSize pages);
   static std::uint64_t bytes(const mesh::Graph& graph, std::size_t sequences) noexcept;
 
   LazyRows& at(std::size_t side, mesh::NodeId node) noexcept { return sides_[in_place_[node] ? 0 : side][node]; }
