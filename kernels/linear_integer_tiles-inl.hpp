@@ -19,9 +19,11 @@ namespace {
 
 using detail::TileWeights;
 
-// Blocks of kTilePanels panels unpacked at once: their codes stay in a first-level cache while all rows pass. Of fewer
-// panels there are more.
-inline constexpr std::size_t kTileBlocks = WEFT_ISA_IS_VNNI ? 16 : 8;
+// Blocks of kTilePanels panels unpacked at once, at most: their codes stay in a first-level cache while all rows pass.
+// Of fewer panels there are more.
+inline constexpr std::size_t kTileBlocks = WEFT_ISA_IS_VNNI ? 24 : 8;
+// Of stored ones: those that will be read next, which are asked for meanwhile, want room there too.
+inline constexpr std::size_t kStoredBlocks = 16;
 // Parts of rows up to which a tile flips stored codes itself: unpacking them for all parts takes as long as three or
 // four of these, since it goes through memory.
 inline constexpr std::size_t kStoredParts = 8;
@@ -143,7 +145,11 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const std::size_t lanes = P * kPanelWidth, o = first * kPanelWidth;
   const std::size_t first_row = x.first_row(begin);
   const auto totals_of = [&](std::size_t row) { return totals + (row - first_row) * lanes; };
-  const std::size_t blocks = kTileBlocks * kTilePanels / P;
+  const detail::StoredTile* const stored =
+      reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(kBits, P) : nullptr;
+  const std::size_t most = kTileBlocks * kTilePanels / P, times = (x.blocks + most - 1) / most;
+  // Unpacked ones: about as many each time, whole chunks of two.
+  const std::size_t blocks = stored ? kStoredBlocks : times == 0 ? most : (x.blocks + 2 * times - 1) / (2 * times) * 2;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
   const auto pass = [&](const auto* tiles, const auto& weights, std::size_t t, std::size_t count) {
     const LinesAhead<kBits> ahead(w, first, P, t, count, x.blocks);
@@ -154,8 +160,6 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
                    x.zero_terms_of(part) + at, totals_of(x.first_row(part)));
     }
   };
-  const detail::StoredTile* const stored =
-      reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(kBits, P) : nullptr;
   for (std::size_t t = 0; t < x.blocks; t += blocks) {
     const std::size_t count = std::min(blocks, x.blocks - t);
     if (stored) {

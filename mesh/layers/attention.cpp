@@ -13,6 +13,7 @@
 #include "core/size_limit.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -27,6 +28,8 @@ using kernels::MatrixView;
 enum class QkNorm { none, rms, layer };
 
 constexpr std::size_t kMostTokens = 16777216, kMostState = size_limit(32);
+/// From which on threads share the packing of a product's rows (kernels/ops/linear.cpp).
+constexpr std::size_t kManyTokens = 16;
 
 struct Settings {
   kernels::AttentionShape shape;
@@ -108,9 +111,7 @@ class Attention final : public Layer, public TokenwiseState {
     const MatrixView q = part(args.cache, kQ), k = part(args.cache, kK), v = part(args.cache, kV),
                      y = part(args.cache, kY);
     const bool norms = settings_.norm != QkNorm::none;
-    project(stream, args.weights, kQuery, args.x, norms ? part(args.cache, kRawQ) : q);
-    project(stream, args.weights, kKey, args.x, norms ? part(args.cache, kRawK) : k);
-    project(stream, args.weights, kValue, args.x, v);
+    project_input(stream, args, {norms ? part(args.cache, kRawQ) : q, norms ? part(args.cache, kRawK) : k, v});
     if (norms) {
       normalize(stream, args.weights.vector(gain()), args.cache, kRawQ, kQStatistics, q);
       normalize(stream, args.weights.vector(gain() + 1), args.cache, kRawK, kKStatistics, k);
@@ -255,6 +256,43 @@ class Attention final : public Layer, public TokenwiseState {
   std::size_t bias(std::size_t i) const noexcept {
     if (i != kOutput) return settings_.has_bias ? kProjections + i : 0;
     return settings_.has_out_bias ? kProjections + (settings_.has_bias ? 3 : 0) : 0;
+  }
+  /// Queries, keys and values. Of few tokens threads share the outputs of all three together, as those of keys alone
+  /// pay for no handover; of more, each matrix, for which they pack the tokens together.
+  void project_input(kernels::OpStream& stream, const ForwardArgs& args, const std::array<MatrixView, 3>& y) const {
+    const std::size_t tokens = args.x.rows * shape_.tokens;
+    if (!stream.computes_at_once() || tokens >= kManyTokens) {
+      for (std::size_t i = kQuery; i <= kValue; ++i) project(stream, args.weights, i, args.x, y[i]);
+      return;
+    }
+    const auto panels_of = [&](std::size_t i) { return kernels::panel_count(args.weights.matrix(i).out); };
+    const std::size_t width = settings_.query_width() + 2 * settings_.key_width();
+    stream.split(panels_of(kQuery) + 2 * panels_of(kKey), kernels::ops::product(width, settings_.features, tokens),
+                 [&](kernels::OpStream& own, std::size_t first, std::size_t count) {
+                   std::size_t begin = 0;
+                   for (std::size_t i = kQuery; i <= kValue; ++i) {
+                     const std::size_t end = begin + panels_of(i), from = std::max(first, begin),
+                                       to = std::min(first + count, end);
+                     if (from < to) project_panels(own, args, i, from - begin, to - from, y[i]);
+                     begin = end;
+                   }
+                 });
+  }
+  /// Outputs of some panels of matrix i.
+  void project_panels(kernels::OpStream& stream, const ForwardArgs& args, std::size_t i, std::size_t first,
+                      std::size_t panels, const MatrixView& y) const {
+    const kernels::ConstWeight w = kernels::panel_range(args.weights.matrix(i), first, panels);
+    const std::size_t o = first * kernels::kPanelWidth;
+    tokens_.each(
+        [&](const auto& own) {
+          stream.linear({w,
+                         bias(i) ? args.weights.vector(bias(i)) + o : nullptr,
+                         operand(i, own(args.x)),
+                         Activation::linear,
+                         {},
+                         columns(own(y), o, w.out)});
+        },
+        args.x, y);
   }
   void project(kernels::OpStream& stream, const ConstWeights& weights, std::size_t i, const ConstMatrixView& x,
                const MatrixView& y) const {

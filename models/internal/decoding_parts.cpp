@@ -66,15 +66,17 @@ void DecodingBatch::Parts::run(DecodingPass& pass, std::span<const internal::Seq
   for (const internal::SequenceRun& each : runs) sequences[each.sequence].position += each.tokens;
 }
 
-void DecodingBatch::Parts::take(std::size_t sequence, std::span<const text::TokenId> ids) {
+Status DecodingBatch::Parts::take(std::size_t sequence, std::span<const text::TokenId> ids) {
   while (!ids.empty()) {
-    DecodingPass& pass = passes.widest_within(ids.size());
+    WEFT_TRY(DecodingPass* const widest, passes.widest_within(ids.size()));
+    DecodingPass& pass = *widest;
     const auto now = ids.first(pass.tokens());
     std::copy(now.begin(), now.end(), pass.ids(0).begin());
     run(pass, sequence, 1, 0, DecodingPass::Layers::body);
     last_pass = &pass, last_sequence = sequence, last_token = pass.tokens() - 1;
     ids = ids.subspan(pass.tokens());
   }
+  return {};
 }
 
 std::span<const float> DecodingBatch::Parts::last_logits(std::size_t sequence) {

@@ -19,8 +19,13 @@ namespace weft::models {
 
 /// Passes of a batch, states of all sequences, and the device that has them, if there is one.
 struct DecodingBatch::Parts {
-  Parts(const mesh::Mesh& of, internal::DecodingPasses made, std::size_t tokens, std::size_t count)
-      : mesh(of), context(tokens), passes(std::move(made)), sequences(count), states(passes.step().graph(), count) {}
+  Parts(const mesh::Mesh& of, internal::DecodingPasses made, std::size_t tokens, std::size_t count,
+        internal::PageSize pages)
+      : mesh(of),
+        context(tokens),
+        passes(std::move(made)),
+        sequences(count),
+        states(passes.step().graph(), count, pages) {}
 
   /// A sequence's tokens so far, and which of the two states is the one after them.
   struct Sequence {
@@ -34,8 +39,8 @@ struct DecodingBatch::Parts {
            internal::DecodingPass::Layers layers = internal::DecodingPass::Layers::all);
   /// Runs rows of any sequences, on the CPU.
   void run(internal::DecodingPass& pass, std::span<const internal::SequenceRun> runs, std::size_t rows);
-  /// Tokens of one sequence, by the widest passes that they fill.
-  void take(std::size_t sequence, std::span<const text::TokenId> ids);
+  /// Tokens of one sequence, by the widest passes that they fill. @error as DecodingPass::make, after those before
+  Status take(std::size_t sequence, std::span<const text::TokenId> ids);
   /// Those of one token, the last taken, whatever came in the same pass: the head is the largest matrix of small
   /// models.
   std::span<const float> last_logits(std::size_t sequence);

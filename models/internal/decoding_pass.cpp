@@ -31,21 +31,31 @@ std::vector<mesh::NodeId> head_of(const mesh::Graph& graph) {
 
 }  // namespace
 
-void SharedRows::allocate() { memory_ = ZeroedPages(rows_ * whole_lines(widest_) * sizeof(float)); }
+std::size_t SharedRows::floats() const noexcept { return rows_ * whole_lines(widest_); }
+
+float* SharedRows::place(float* memory) noexcept {
+  if (floats() != 0) data_ = memory;
+  return memory + floats();
+}
 
 kernels::MatrixView SharedRows::view(std::size_t first, std::size_t rows, std::size_t width) noexcept {
   const std::size_t stride = whole_lines(width);
-  return {width ? static_cast<float*>(memory_.data()) + first * stride : nullptr, rows, width, stride};
+  return {width ? data_ + first * stride : nullptr, rows, width, stride};
 }
 
-LazyRows::LazyRows(std::size_t rows, std::size_t width)
-    : memory_(rows * whole_lines(width) * sizeof(float)), width_(width), stride_(whole_lines(width)) {}
+LazyRows::LazyRows(std::size_t rows, std::size_t width) noexcept
+    : rows_(rows), width_(width), stride_(whole_lines(width)) {}
+
+float* LazyRows::place(float* memory) noexcept {
+  if (floats() != 0) data_ = memory;
+  return memory + floats();
+}
 
 kernels::MatrixView LazyRows::view(std::size_t first, std::size_t rows) noexcept {
-  return {width_ ? data() + first * stride_ : nullptr, rows, width_, stride_};
+  return {width_ ? data_ + first * stride_ : nullptr, rows, width_, stride_};
 }
 
-SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) {
+SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences, PageSize pages) {
   for (mesh::NodeId id = 0; id < graph.nodes().size(); ++id) {
     const mesh::Node& node = graph.nodes()[id];
     const std::size_t size = node.is_port() ? 0 : node.layer->state_size();
@@ -55,6 +65,13 @@ SequenceStates::SequenceStates(const mesh::Graph& graph, std::size_t sequences) 
     sides_[0].emplace_back(sequences, size);
     sides_[1].emplace_back(sequences, in_place_.back() ? 0 : size);
   }
+  std::size_t floats = 0;
+  for (const auto& side : sides_)
+    for (const LazyRows& each : side) floats += each.floats();
+  memory_ = ZeroedPages(floats * sizeof(float), pages);
+  auto* at = static_cast<float*>(memory_.data());
+  for (auto& side : sides_)
+    for (LazyRows& each : side) at = each.place(at);
 }
 
 std::uint64_t SequenceStates::bytes(const mesh::Graph& graph, std::size_t sequences) noexcept {
@@ -154,8 +171,7 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
       tokens_(tokens),
       workspace_stride_(whole_lines(graph_->workspace_size())),
       sharing_(sharing),
-      place_(graph_->nodes().size()),
-      workspace_(workspace_stride_ * sharing.threads) {
+      place_(graph_->nodes().size()) {
   const std::vector<mesh::NodeId> head = head_of(*graph_);
   head_input_ = head.front();
   is_head_.resize(place_.size());
@@ -180,8 +196,24 @@ DecodingPass::DecodingPass(mesh::Graph graph, std::size_t tokens, std::size_t ro
     if (node.layer->needs_preactivation()) own.z.reserve(node.width);
     own.cache.reserve(node.layer->cache_size());
   }
-  for (Inner& each : inner_)
-    for (SharedRows* const rows_of : {&each.x, &each.z, &each.cache}) rows_of->allocate();
+  allocate();
+}
+
+// In pages of 2 MiB: a pass touches all it has with its first token, and small pages cost a fault each. What may never
+// be touched stands last: logits, where a pass runs the body alone.
+void DecodingPass::allocate() {
+  const std::size_t logits = place_[graph_->outputs().front()];
+  std::vector<SharedRows*> all;
+  for (Inner& each : inner_) all.insert(all.end(), {&each.x, &each.z, &each.cache});
+  for (std::size_t i = 0; i < y_.size(); ++i)
+    if (i != logits) all.push_back(&y_[i]);
+  all.push_back(&y_[logits]);
+  std::size_t floats = workspace_stride_ * sharing_.threads;
+  for (const SharedRows* const each : all) floats += each->floats();
+  memory_ = ZeroedPages(floats * sizeof(float), PageSize::huge);
+  workspace_ = static_cast<float*>(memory_.data());
+  float* at = workspace_ + workspace_stride_ * sharing_.threads;
+  for (SharedRows* const each : all) at = each->place(at);
 }
 
 // A place that nobody reads after a node's forward is given to a later one; the caller's keep their own.
@@ -214,7 +246,6 @@ void DecodingPass::place_outputs(std::size_t rows, Logits logits) {
       if (--reads_left[from] == 0 && !is_kept(from) && sharing_.reuses_memory) free.push_back(place_[from]);
     }
   }
-  for (SharedRows& each : y_) each.allocate();
 }
 
 Result<DecodingPass> DecodingPass::make(const mesh::NetworkSpec& spec, std::size_t tokens, std::size_t context,
@@ -282,7 +313,7 @@ void DecodingPass::run_layers(kernels::OpStream& stream, const mesh::WeightStore
     args.cache = own.cache.view(row, rows, node.layer->cache_size());
     args.state = memory.states.at(memory.side, id).view(memory.first, rows);
     args.next_state = memory.states.at(1 - memory.side, id).view(memory.first, rows);
-    args.workspace = workspace_.data();
+    args.workspace = workspace_;
     if (ragged) ragged->enter(args.next_state);
     node.layer->forward(stream, args);
   }

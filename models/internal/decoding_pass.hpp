@@ -36,35 +36,35 @@ class SharedRows {
   explicit SharedRows(std::size_t rows = 0) noexcept : rows_(rows) {}
   /// Before there is memory: rows of this width will be asked for.
   void reserve(std::size_t width) noexcept { widest_ = std::max(widest_, width); }
-  void allocate();
+  /// Floats that it needs, whole cache lines.
+  std::size_t floats() const noexcept;
+  /// Takes the first of so many, and returns what follows them.
+  float* place(float* memory) noexcept;
   /// Rows `first` to `first` + `rows`; of no width a view without data.
   kernels::MatrixView view(std::size_t first, std::size_t rows, std::size_t width) noexcept;
-  std::span<const float> memory() const noexcept {
-    return {static_cast<const float*>(memory_.data()), memory_.bytes() / sizeof(float)};
-  }
+  std::span<const float> memory() const noexcept { return {data_, data_ ? floats() : 0}; }
 
  private:
-  ZeroedPages memory_;
+  float* data_ = nullptr;
   std::size_t rows_, widest_ = 0;
 };
 
-/// Rows of one width in memory that is taken when it is written, and can be given back row by row.
+/// Rows of one width in pages that are taken when they are written, and can be given back row by row.
 class LazyRows {
  public:
-  LazyRows() = default;
-  LazyRows(std::size_t rows, std::size_t width);
-  std::span<float> row(std::size_t i) noexcept { return {data() + i * stride_, width_}; }
+  LazyRows(std::size_t rows, std::size_t width) noexcept;
+  /// As SharedRows.
+  std::size_t floats() const noexcept { return rows_ * stride_; }
+  float* place(float* memory) noexcept;
+  std::span<float> row(std::size_t i) noexcept { return {data_ + i * stride_, width_}; }
   kernels::MatrixView view(std::size_t first, std::size_t rows) noexcept;
   /// Gives the whole pages of a row back. What the others hold may be anything then.
-  void release(std::size_t i) noexcept { memory_.release(i * stride_ * sizeof(float), width_ * sizeof(float)); }
-  std::span<const float> memory() const noexcept {
-    return {static_cast<const float*>(memory_.data()), memory_.bytes() / sizeof(float)};
-  }
+  void release(std::size_t i) noexcept { ZeroedPages::release(data_ + i * stride_, width_ * sizeof(float)); }
+  std::span<const float> memory() const noexcept { return {data_, data_ ? floats() : 0}; }
 
  private:
-  float* data() noexcept { return static_cast<float*>(memory_.data()); }
-  ZeroedPages memory_;
-  std::size_t width_ = 0, stride_ = 0;
+  float* data_ = nullptr;
+  std::size_t rows_, width_, stride_;
 };
 
 /// Hidden states of several sequences, by node, [sequences, state_size()]: on two sides, before and after a run, or but
@@ -72,7 +72,8 @@ class LazyRows {
 class SequenceStates {
  public:
   SequenceStates() = default;
-  SequenceStates(const mesh::Graph& graph, std::size_t sequences);
+  /// Of huge pages the first token of a text may take all.
+  SequenceStates(const mesh::Graph& graph, std::size_t sequences, PageSize pages);
   static std::uint64_t bytes(const mesh::Graph& graph, std::size_t sequences) noexcept;
 
   LazyRows& at(std::size_t side, mesh::NodeId node) noexcept { return sides_[in_place_[node] ? 0 : side][node]; }
@@ -106,6 +107,7 @@ class SequenceStates {
   Hash128 hash(std::size_t side, std::size_t sequence, std::size_t tokens);
 
  private:
+  ZeroedPages memory_;  // of all nodes and both sides
   std::array<std::vector<LazyRows>, 2> sides_{};
   std::vector<bool> in_place_{};
   std::vector<const mesh::TokenwiseState*> tokenwise_{};  // by node; null where there is no state or another kind
@@ -170,7 +172,7 @@ class DecodingPass {
     for (std::size_t i = 0; i < y_.size(); ++i) visit(y_[i].memory(), i == features || i == logits);
     for (const Inner& each : inner_)
       for (const SharedRows* const rows : {&each.x, &each.z, &each.cache}) visit(rows->memory(), false);
-    visit(std::span<const float>(workspace_.data(), workspace_.size()), false);
+    visit(std::span<const float>(workspace_, workspace_stride_ * sharing_.threads), false);
   }
   /// Input of the layer that makes the logits, to be written: row 0. @pre tokens() == 1
   std::span<float> head_input() noexcept { return y(head_input_, 0); }
@@ -182,6 +184,7 @@ class DecodingPass {
   void run_layers(kernels::OpStream& stream, const mesh::WeightStore& weights, const Memory& memory, Layers layers,
                   RaggedStream* ragged);
   void place_outputs(std::size_t rows, Logits logits);
+  void allocate();
   std::span<float> y(mesh::NodeId id, std::size_t row) noexcept {
     const kernels::MatrixView all = y_view(id, row, 1);
     return {all.data, all.cols};
@@ -203,8 +206,9 @@ class DecodingPass {
   bool splits_head_ = false;
   std::vector<std::size_t> place_;  // by node: of its y in y_
   std::vector<SharedRows> y_;
-  std::vector<Inner> inner_;        // of all nodes, or by node
-  AlignedBuffer<float> workspace_;  // a part of workspace_stride_ for each thread
+  std::vector<Inner> inner_;    // of all nodes, or by node
+  float* workspace_ = nullptr;  // a part of workspace_stride_ for each thread
+  ZeroedPages memory_{};        // of all of these
 };
 
 }  // namespace weft::models::internal
