@@ -159,15 +159,19 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   return options;
 }
 
+/// A file's name without its ending, and of a part of a GGUF file without its number.
+std::string name_of_file(const std::filesystem::path& path) {
+  const auto part = formats::gguf_part_name(path.string());
+  return part ? std::filesystem::path(part->prefix).filename().string() : path.stem().string();
+}
+
 /// "NAME=FILE", or FILE, whose name without its ending is the mesh's; a folder's is its whole name.
 std::pair<std::string, std::string> name_and_path(const std::string& given) {
   const std::size_t sign = given.find('=');
   if (sign != std::string::npos && server::is_plain_name(std::string_view(given).substr(0, sign)))
     return {given.substr(0, sign), given.substr(sign + 1)};
   std::error_code unknown;
-  if (const auto part = formats::gguf_part_name(given))
-    return {std::filesystem::path(part->prefix).filename().string(), given};
-  if (!std::filesystem::is_directory(given, unknown)) return {std::filesystem::path(given).stem().string(), given};
+  if (!std::filesystem::is_directory(given, unknown)) return {name_of_file(given), given};
   std::filesystem::path folder = std::filesystem::path(given).lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   return {folder.filename().string(), given};
@@ -222,8 +226,6 @@ Result<bool> is_served(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   if (name.starts_with('.')) return false;
   if (std::filesystem::is_directory(path, unknown)) return std::filesystem::exists(path / "config.json", unknown);
-  // All parts of a split file are one model.
-  if (const auto part = formats::gguf_part_name(path.string())) return part->number == 1;
   if (path.extension() == ".gguf") return true;
   storage::FileSystem& files = storage::real_file_system();
   if (path.extension() == ".entity") {
@@ -248,13 +250,15 @@ Status load_all(server::Service& service, const std::string& directory) {
   std::sort(paths.begin(), paths.end());
   std::map<std::string, std::filesystem::path> names;
   for (const std::filesystem::path& path : paths) {
+    // The first part of a GGUF file stands for all.
+    if (const auto part = formats::gguf_part_name(path.string()); part && part->number != 1) continue;
     WEFT_TRY(const bool is, is_served(path));
     if (!is) {
       log_info(path.string() + ": no network, .entity file or language model, so it is not served");
       continue;
     }
     const bool is_folder = std::filesystem::is_directory(path, failed);
-    const std::string name = (is_folder ? path.filename() : path.stem()).string();
+    const std::string name = is_folder ? path.filename().string() : name_of_file(path);
     if (!server::is_plain_name(name)) {
       log_warn(path.string() + ": its name is not plain (letters, digits, '.', '_' and '-'), so it is not served");
       continue;
