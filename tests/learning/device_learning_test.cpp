@@ -60,8 +60,8 @@ struct Placed : Case {
 };
 
 /// Cases in turns: of the rules' a sixteenth on a device with this slice (WEFT_TEST_SLICE) and as many beside the host,
-/// or each on both if all are wanted; of the others a thirty-second, on one or the other. And layers of a registered type,
-/// a third.
+/// or each on both if all are wanted; of the others a thirty-second, on one or the other. And layers of a registered
+/// type, a third.
 std::vector<Placed> placed_cases() {
   constexpr std::size_t kSlices = 32, kTurns = 16;
   std::vector<Placed> all;
