@@ -70,6 +70,12 @@ struct Stored {
   Dtype dtype = Dtype::float32;
   Activations activations = Activations::int8;
   Dtype outputs = Dtype::float32, errors = Dtype::float32;
+  std::optional<Granularity> granularity{};
+
+  std::string name() const {
+    return std::string(weft::name(dtype)) + " " + std::string(weft::name(activations)) + " " +
+           std::string(granularity ? weft::name(*granularity) : "");
+  }
 };
 
 /// Activations and errors of each narrow type, and the pair that the literature trains with.
@@ -106,6 +112,8 @@ std::vector<Stored> types(std::span<const Dtype> always = kOnCpu) {
     if (has_integer_kernel(dtype) && (is_full() || dtype == Dtype::int8))
       for (const Activations activations : {Activations::float32, Activations::int8_row})
         all.push_back({dtype, activations});
+    if (has_integer_kernel(dtype) && is_full())
+      all.push_back({.dtype = dtype, .granularity = Granularity::block32_f16});
   }
   return all;
 }
@@ -129,6 +137,11 @@ mesh::NetworkSpec network(const Json& row, const Stored& stored) {
     layer["at"] = {0, 0, x, 0};
     layers.push_back(layer);
   }
+  if (row.contains("tied")) {  // the owner of the weights that the layers borrow
+    Json owner = row["tied"];
+    owner["at"] = {0, 1, 1, 0};
+    layers.push_back(owner);
+  }
   if (watches) layers.push_back({{"at", {0, 1, 1, 0}}, {"type", "dense"}, {"out", row["watches"]}, {"from", {"x"}}});
   Json head{{"at", {0, 1, 0, 0}}, {"type", "dense"}, {"out", 4}};
   Json text{{"weft", 2},
@@ -151,6 +164,7 @@ mesh::NetworkSpec network(const Json& row, const Stored& stored) {
     each.gradient_dtype = stored.errors;
     if (each.at.y != 0 || stored.dtype == Dtype::float32) continue;
     each.dtype = stored.dtype;
+    each.granularity = stored.granularity;
     each.activations = stored.activations;
     each.quantization_aware = true;
   }
@@ -393,8 +407,7 @@ void tell(const Json& row, const Stored& stored, std::string_view run, const std
   const char* const path = std::getenv("WEFT_CONFORMANCE_HASHES");
   if (!path) return;
   std::ofstream file(path, std::ios::app);
-  file << kConformanceLayer << " " << row.dump() << " " << name(stored.dtype) << " " << name(stored.activations) << " "
-       << run << " " << hash << "\n";
+  file << kConformanceLayer << " " << row.dump() << " " << stored.name() << " " << run << " " << hash << "\n";
 }
 
 /// Errors travel through stored weights under every rule alike: two runs with every type of them.
@@ -486,7 +499,7 @@ TEST(Conformance, LearningEndsInOneStateWhateverComputesIt) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + stored.name());
       for (const RunShape& base : rule_runs(number)) {
         if (!is_for_every_type(base) && stored.dtype != Dtype::float32) continue;
         const std::string first = hash_of_run(row, stored, base);
@@ -538,7 +551,7 @@ TEST(Conformance, TracesEndInOneStateWhateverComputesThem) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + stored.name());
       const std::string first = hash_of_run(row, stored, kTracedRun);
       tell(row, stored, kTracedRun.name(), first);
       for (const kernels::Isa isa : kernels::available_isas()) {
@@ -559,7 +572,7 @@ TEST(Conformance, ThreadsInsideOperationsChangeNothing) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + stored.name());
       RunShape run{Rule::backprop, Schedule::pipelined, 1, 3, true, false, 3};
       const std::string first = hash_of_run(row, stored, run);
       run.is_wide = true;
@@ -618,8 +631,7 @@ TEST(Conformance, ACombinationalPassSaysWhatTheSettledMeshSays) {
     all.insert(all.end(), std::begin(kNarrow), std::end(kNarrow));
     for (const Stored& stored : all) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)) +
-                   " " + std::string(name(stored.outputs)));
+      SCOPED_TRACE(row.dump() + " " + stored.name() + " " + std::string(name(stored.outputs)));
       mesh::MeshOptions wanted;
       wanted.threads = 1;
       auto mesh = must(mesh::Mesh::build(network(row, stored), wanted));
@@ -647,7 +659,7 @@ TEST(Conformance, TicksEndInOneStateHoweverManyAtOnce) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types()) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + stored.name());
       const std::string first = tick(row, stored, 1, false);
       tell(row, stored, "ticks", first);
       for (const kernels::Isa isa : kernels::available_isas()) {
@@ -673,7 +685,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
     const bool is_stored = has_matrix(row);
     for (const Stored& stored : types(kOnDevice)) {
       if (!is_stored && stored.dtype != Dtype::float32) continue;
-      SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + std::string(name(stored.activations)));
+      SCOPED_TRACE(row.dump() + " " + stored.name());
       const std::string ticked = tick(row, stored, 1, false);
       ASSERT_EQ(tick(row, stored, 1, false, device_name()), ticked);
       ASSERT_EQ(tick(row, stored, 1, true, device_name()), ticked);
@@ -697,7 +709,7 @@ TEST(Conformance, AGpuGivesTheCpusBits) {
       if (!takes_traces(row, run)) continue;
       for (const Stored& stored : types(kOnDevice)) {
         if (!is_stored && stored.dtype != Dtype::float32) continue;
-        SCOPED_TRACE(row.dump() + " " + std::string(name(stored.dtype)) + " " + run.name());
+        SCOPED_TRACE(row.dump() + " " + stored.name() + " " + run.name());
         run.device = "cpu";
         const std::string first = hash_of_run(row, stored, run);
         run.device = device_name();

@@ -379,7 +379,11 @@ TEST_F(TextEquality, HoldsOnAnyThreadsAndInstructionSet) {
       ASSERT_TRUE(kernels::set_active_isa(isa));
       const auto model = model_on(threads);
       ASSERT_TRUE(model) << model.error().text();
-      Way way{.threads = threads, .requests = threads == 1 ? kRequests / 2 : 15, .seed = ++seed};
+      Way way{.threads = threads,
+              .requests = is_thorough()  ? kRequests
+                          : threads == 1 ? kRequests / 2
+                                         : 15,
+              .seed = ++seed};
       way.engine = {.slots = 4, .context = kContext, .block = 48};
       way.engine.prefix_cache = std::uint64_t{1} << 20;
       way.engine.drafts.looks_up = true;

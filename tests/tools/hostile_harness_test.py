@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hostile"))
 import harness
@@ -15,6 +16,7 @@ import harness
 def run(area, *functions):
     """The exit code and the words of an area of these cases."""
     os.environ.pop("CI", None)
+    os.environ.pop("WEFT_TEST_SLICE", None)
     harness.CASES[:] = [(f"case {number}", function, ()) for number, function in enumerate(functions)]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         return harness.main(area, None, ""), out.getvalue()
@@ -58,6 +60,15 @@ class Harness(unittest.TestCase):
         self.assertIn("at most 0: not root", words)
         self.assertIn("1 skipped (1 not root)", words)
         self.assertEqual(run("limits", skips)[0], 1)
+
+    def test_takes_every_other_case_of_a_slice(self):
+        cases = list(range(5))
+        for slices in ({}, {"WEFT_TEST_SLICE": "1", "WEFT_TEST_FULL": "1"}):
+            with unittest.mock.patch.dict(os.environ, slices):
+                self.assertEqual(harness.in_slice(cases), cases)
+        for turn, mine in (("6", [0, 2, 4]), ("7", [1, 3])):
+            with unittest.mock.patch.dict(os.environ, {"WEFT_TEST_SLICE": turn, "WEFT_TEST_FULL": "0"}):
+                self.assertEqual(harness.in_slice(cases), mine)
 
 
 if __name__ == "__main__":
