@@ -71,7 +71,10 @@ Status export_language_model(const ExportRequest& request) {
     if (!size) return fail(std::move(size).error().within("--shard-size"));
     options.shard_bytes = *size;
   }
-  if (is_gguf) WEFT_CHECK(check_output("--output", request.out, request.file));
+  if (is_gguf) {
+    const NamedFile inputs[] = {{"FILE", request.file}, {"--model", request.model}};
+    WEFT_CHECK(check_output({"--output", request.out}, {inputs, request.model.empty() ? 1u : 2u}));
+  }
   WEFT_TRY(const models::Exported made,
            is_peft ? models::export_adapters(storage::real_file_system(), request.file, request.out, request.model,
                                              request.rank)

@@ -4,6 +4,7 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
+#include "cli/noted_reads.hpp"
 #include "cli/number.hpp"
 #include "cli/output.hpp"
 #include "cli/text_format.hpp"
@@ -85,16 +86,25 @@ void print_notes(const ImportRequest& request, const std::vector<std::string>& n
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.model).c_str(), escaped(note).c_str());
 }
 
+/// Refuses to write over a file of the model.
+Status check_kept(const ImportRequest& request, const NotedReads& files) {
+  const NamedFile out{"--output", request.out};
+  std::vector<NamedFile> inputs;
+  for (const std::string& path : files.paths()) inputs.push_back({"a file of MODEL,", path});
+  return check_distinct({&out, 1}, inputs);
+}
+
 /// Writes the file of an imported model, which reads its weights.
 template <class Imported>
-Status write(const ImportRequest& request, const Imported& model, const std::string& family) {
+Status write(const ImportRequest& request, const NotedReads& files, const Imported& model, const std::string& family) {
+  WEFT_CHECK(check_kept(request, files));
   print_notes(request, model.notes);
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
   report(request, family, model.parameters, model.content.size(), model.notes);
   return {};
 }
 
-Status import_graph(const ImportRequest& request) {
+Status import_graph(const ImportRequest& request, NotedReads& files) {
   if (request.tokens != 0)
     return fail(Errc::invalid_argument, "--tokens: an ONNX file's inputs say their shapes, or --shape does");
   models::OnnxImportOptions options;
@@ -112,12 +122,13 @@ Status import_graph(const ImportRequest& request) {
       return fail(Errc::invalid_argument, "--pin: found " + in_quotes(text) + ": " + why);
     options.pins[pair.first] = std::stod(pair.second);
   }
-  WEFT_TRY(const models::ImportedOnnx model, models::import_onnx(storage::real_file_system(), request.model, options));
-  return write(request, model, "onnx");
+  WEFT_TRY(const models::ImportedOnnx model, models::import_onnx(files, request.model, options));
+  for (const std::string& path : model.external) files.note(path);
+  return write(request, files, model, "onnx");
 }
 
 /// A safetensors file alone.
-Status import_weights(const ImportRequest& request) {
+Status import_weights(const ImportRequest& request, NotedReads& files) {
   const std::string folder = storage::parent_path(request.model);
   std::error_code unknown;
   if (std::filesystem::is_regular_file(folder + "/config.json", unknown))
@@ -147,13 +158,13 @@ Status import_weights(const ImportRequest& request) {
       options.order.push_back(text.substr(at, end - at));
       at = end + 1;
     }
-  WEFT_TRY(const models::ImportedStateDict model,
-           models::import_state_dict(storage::real_file_system(), request.model, options));
-  return write(request, model, std::to_string(model.layers.size()) + " layers");
+  WEFT_TRY(const models::ImportedStateDict model, models::import_state_dict(files, request.model, options));
+  return write(request, files, model, std::to_string(model.layers.size()) + " layers");
 }
 
 Status import_any(const ImportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.model));
+  NotedReads files;
   const bool is_weights = models::is_state_dict_path(request.model);
   if (!is_weights && (!request.activation.empty() || request.heads != 0 || !request.order.empty()))
     return fail(Errc::invalid_argument, "--activation, --heads and --order are for a safetensors file alone");
@@ -161,8 +172,8 @@ Status import_any(const ImportRequest& request) {
     return fail(Errc::invalid_argument, "--adapter: adapters are of language models, and MODEL is none");
   if (!request.tokenizer.empty() && (is_weights || models::is_onnx_path(request.model)))
     return fail(Errc::invalid_argument, "--tokenizer: tokenizers are of language models, and MODEL is none");
-  if (is_weights) return import_weights(request);
-  if (models::is_onnx_path(request.model)) return import_graph(request);
+  if (is_weights) return import_weights(request, files);
+  if (models::is_onnx_path(request.model)) return import_graph(request, files);
   if (!request.shapes.empty() || !request.pins.empty())
     return fail(Errc::invalid_argument, "--shape and --pin are for ONNX files, and MODEL is none");
   models::ImportOptions options;
@@ -173,9 +184,8 @@ Status import_any(const ImportRequest& request) {
   options.tokenizer = request.tokenizer;
   options.max_memory = request.max_memory;
   options.allow_nonfinite = request.allow_nonfinite;
-  WEFT_TRY(const models::ImportedModel model,
-           models::import_model(storage::real_file_system(), request.model, options));
-  return write(request, model, std::string(model.family->name));
+  WEFT_TRY(const models::ImportedModel model, models::import_model(files, request.model, options));
+  return write(request, files, model, std::string(model.family->name));
 }
 
 Status import_foreign_model(const ImportRequest& request) {

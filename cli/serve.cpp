@@ -250,8 +250,9 @@ Status load_all(server::Service& service, const std::string& directory) {
   std::sort(paths.begin(), paths.end());
   std::map<std::string, std::filesystem::path> names;
   for (const std::filesystem::path& path : paths) {
-    // The first part of a GGUF file stands for all.
-    if (const auto part = formats::gguf_part_name(path.string()); part && part->number != 1) continue;
+    // The first part of a GGUF file stands for all; where it is not there, another one tells.
+    if (const auto part = formats::gguf_part_name(path.string()); part && part->number != 1)
+      if (std::filesystem::exists(part->path(1), failed)) continue;
     WEFT_TRY(const bool is, is_served(path));
     if (!is) {
       log_info(path.string() + ": no network, .entity file or language model, so it is not served");

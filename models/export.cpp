@@ -9,6 +9,8 @@
 #include "models/internal/gguf_metadata_of.hpp"
 #include "models/internal/gguf_rope.hpp"
 #include "models/internal/planned_tensor.hpp"
+#include "models/internal/written_model.hpp"
+#include "models/model_files.hpp"
 #include "models/tensor_layout.hpp"
 
 #include "mesh/mesh.hpp"
@@ -21,7 +23,6 @@
 #include "formats/gguf/gguf_parts.hpp"
 #include "formats/gguf/gguf_quantize.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
-#include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
@@ -30,7 +31,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -54,8 +54,9 @@ class Exporter {
         shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
+    read_ = {path, described.empty() ? path : described};
     WEFT_TRY(const formats::EntityFile weights, formats::load_entity(files_, path));
-    WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, described.empty() ? path : described));
+    WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, read_.back()));
     WEFT_CHECK(check_type());
     WEFT_TRY(model_, internal::load_described(weights, file));
     if (!is_gguf_ && type_.empty()) pack_ternary();
@@ -226,29 +227,33 @@ class Exporter {
     WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
     name_types(metadata);
     WEFT_TRY(const auto sources, formats::gguf_part_sources(std::move(metadata), std::move(tensors), shard_bytes_));
-    if (sources.size() == 1) return write_shard(out_, sources.front());
-    const std::string_view prefix = std::string_view(out_).substr(0, out_.size() - (out_.ends_with(".gguf") ? 5 : 0));
-    const formats::GgufPartName name{std::string(prefix), 1, static_cast<std::uint32_t>(sources.size())};
-    return write_shards(sources, [&](std::size_t i) { return name.path(static_cast<std::uint32_t>(i + 1)); });
+    const std::string prefix = out_.substr(0, out_.size() - (out_.ends_with(".gguf") ? 5 : 0));
+    const formats::GgufPartName name{prefix, 1, static_cast<std::uint32_t>(sources.size())};
+    internal::WrittenModel written;
+    for (std::uint32_t i = 1; i <= name.count; ++i)
+      add_weights(written, name.count == 1 ? out_ : name.path(i), sources[i - 1]);
+    // Any part stands for all, so a set that was not written to its end may have no first one.
+    std::rotate(written.set.made.begin(), written.set.made.begin() + 1, written.set.made.end());
+    written.set.stale_last = true;
+    written.is_model_file = [whole = name_in_folder(out_), prefix = name_in_folder(prefix)](std::string_view file) {
+      const auto part = formats::gguf_part_name(file);
+      return file == whole || (part && part->prefix == prefix);
+    };
+    return finish(std::move(written));
   }
-  Status write_shard(const std::string& path, const ByteSource& source) {
-    WEFT_CHECK(storage::write_file_durably(files_, path, source));
+  static std::string name_in_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+  void add_weights(internal::WrittenModel& written, const std::string& path, const ByteSource& source) {
+    written.set.made.push_back({path, source});
     made_.bytes += source.size();
     made_.files.push_back(path);
-    return {};
   }
-  /// The first one last: a set that was not written to its end has no first one, whatever lay there before.
-  Status write_shards(const std::vector<ByteSource>& sources, const std::function<std::string(std::size_t)>& name) {
-    if (auto removed = files_.remove(name(0)); !removed && removed.error().code() != Errc::not_found)
-      return fail(std::move(removed).error());
-    for (std::size_t i = 1; i <= sources.size(); ++i)
-      WEFT_CHECK(write_shard(name(i % sources.size()), sources[i % sources.size()]));
-    std::rotate(made_.files.begin(), made_.files.end() - 1, made_.files.end());
-    return {};
+  Status finish(internal::WrittenModel written) {
+    written.read = read_;
+    return internal::write_model(files_, std::move(written), made_.notes);
   }
 
   Status write_folder(const formats::EntityFile& file, std::vector<formats::Tensor> tensors) {
-    if (auto folder = files_.make_directory(out_); !folder) return fail(std::move(folder).error());
+    WEFT_CHECK(internal::make_shared_folder(out_));
     WEFT_TRY(const formats::SafetensorsShards parts,
              formats::safetensors_shard_sources(std::move(tensors), {{"format", "pt"}}, shard_bytes_));
     Json config = model_.config;
@@ -259,18 +264,25 @@ class Exporter {
       config.erase("is_gguf");
       made_.notes.emplace_back("config.json was made from a GGUF file's metadata, which has fewer keys");
     }
-    WEFT_TRY(const std::string text, write_json(config, 2));
-    WEFT_CHECK(storage::write_file_durably(files_, out_ + "/config.json", ByteSource(as_bytes(text))));
+    internal::WrittenModel written;
+    for (std::size_t i = 0; i < parts.sources.size(); ++i)
+      add_weights(written, out_ + "/" + parts.names[i], parts.sources[i]);
+    const auto add_text = [&](const std::string& name, const std::string& text) {
+      written.set.made.push_back({out_ + "/" + name, ByteSource(as_bytes(text))});
+    };
+    const std::string single = "model.safetensors", index = single + ".index.json";
+    if (!parts.index.empty()) add_text(index, parts.index);
     WEFT_TRY(const auto kept, internal::tokenizer_files(file, made_.notes));
-    for (const auto& [name, bytes] : kept)
-      WEFT_CHECK(storage::write_file_durably(files_, out_ + "/" + name, ByteSource(as_bytes(bytes))));
-    const std::string single = out_ + "/model.safetensors";
-    if (parts.sources.size() == 1) return write_shard(single, parts.sources.front());
-    WEFT_CHECK(write_shards(parts.sources, [&](std::size_t i) { return out_ + "/" + parts.names[i]; }));
-    WEFT_CHECK(storage::write_file_durably(files_, single + ".index.json", ByteSource(as_bytes(parts.index))));
-    // One file of that name would be read in the place of the parts.
-    auto removed = files_.remove(single);
-    return removed || removed.error().code() == Errc::not_found ? Status() : removed;
+    for (const auto& [name, bytes] : kept) add_text(name, bytes);
+    WEFT_TRY(const std::string text, write_json(config, 2));
+    add_text("config.json", text);  // the last one: a folder without it is no model
+    written.is_model_file = [&](std::string_view name) {
+      // Shards are numbered as parts of GGUF files are.
+      const auto part = formats::gguf_part_name(std::string(name.substr(0, name.rfind('.'))) + ".gguf");
+      return name == single || name == index || is_kept_file(name) ||
+             (part && part->prefix == "model" && name.ends_with(".safetensors"));
+    };
+    return finish(std::move(written));
   }
 
   storage::FileSystem& files_;
@@ -283,6 +295,7 @@ class Exporter {
   std::string vector_type_ = "float32";
   std::vector<float> scales_;
   std::deque<std::uint16_t> halves_;  // of scales_
+  std::vector<std::string> read_;     // files of Weft's
   Exported made_;
 };
 

@@ -10,6 +10,7 @@
 #include "formats/safetensors/safetensors_shards.hpp"
 #include "storage/file_system.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <system_error>
@@ -101,6 +102,10 @@ std::string ModelFiles::find(std::string_view name) const {
   for (const auto& [other, kept_name] : aliases)
     if (other == name) return kept_name;
   return {};
+}
+
+bool is_kept_file(std::string_view name) noexcept {
+  return std::find(kKeptFiles.begin(), kKeptFiles.end(), name) != kKeptFiles.end();
 }
 
 Result<std::vector<KeptFile>> read_kept_files(storage::FileSystem& files, const std::string& folder) {

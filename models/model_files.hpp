@@ -42,6 +42,9 @@ struct ModelFiles {
   std::vector<std::pair<std::string, std::string>> aliases;
 };
 
+/// True of the names of a folder's files that are kept.
+bool is_kept_file(std::string_view name) noexcept;
+
 /// @error as the formats' readers; not_found: no config.json; unknown_name: a family that is not known, with those that
 ///        are; parse_failed: metadata of another kind
 Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path);

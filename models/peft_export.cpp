@@ -4,10 +4,10 @@
 
 #include "models/internal/described_model.hpp"
 #include "models/internal/low_rank.hpp"
+#include "models/internal/written_model.hpp"
 
 #include "formats/entity/entity.hpp"
 #include "formats/safetensors/safetensors.hpp"
-#include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
 #include "core/json.hpp"
@@ -144,12 +144,16 @@ Result<Exported> export_adapters(storage::FileSystem& files, const std::string& 
   Exported exported;
   exported.tensors = writer.tensors.size();
   exported.notes = writer.notes;
-  if (auto folder = files.make_directory(out); !folder) return fail(std::move(folder).error());
+  WEFT_CHECK(internal::make_shared_folder(out));
   WEFT_TRY(const ByteSource source, formats::safetensors_source(std::move(writer.tensors), {{"format", "pt"}}));
   exported.bytes = source.size();
   WEFT_TRY(const std::string text, write_json(writer.config, 2));
-  WEFT_CHECK(storage::write_file_durably(files, out + "/adapter_config.json", ByteSource(as_bytes(text))));
-  WEFT_CHECK(storage::write_file_durably(files, out + "/adapter_model.safetensors", source));
+  internal::WrittenModel written;
+  written.set.made = {{out + "/adapter_model.safetensors", source},
+                      {out + "/adapter_config.json", ByteSource(as_bytes(text))}};
+  written.read = {entity, described};
+  written.is_model_file = [](std::string_view) { return false; };
+  WEFT_CHECK(internal::write_model(files, std::move(written), exported.notes));
   return exported;
 }
 

@@ -27,6 +27,35 @@ Failure told_of(const std::string& path, const std::string& temporary, Error err
   return fail(Error(error.code(), std::move(text), error.file(), error.line()));
 }
 
+Status remove_if_there(FileSystem& files, const std::string& path) {
+  Status removed = files.remove(path);
+  return removed || removed.error().code() == Errc::not_found ? Status() : removed;
+}
+
+/// Puts the files of a set, written as `temporaries`, in their places.
+Status move_set(FileSystem& files, const FileSet& set, const std::vector<std::string>& temporaries) {
+  const std::string& last = set.made.back().path;
+  const std::string folder = parent_path(last);
+  const auto move = [&](std::size_t i) -> Status {
+    Status moved = files.rename(temporaries[i], set.made[i].path);
+    return moved ? moved : told_of(set.made[i].path, temporaries[i], std::move(moved).error());
+  };
+  const auto remove_stale = [&]() -> Status {
+    for (const std::string& path : set.stale) WEFT_CHECK(remove_if_there(files, path));
+    return files.sync_directory(folder);
+  };
+  if (set.made.size() > 1) {
+    WEFT_CHECK(remove_if_there(files, last));
+    WEFT_CHECK(files.sync_directory(folder));
+  }
+  for (std::size_t i = 0; i + 1 < set.made.size(); ++i) WEFT_CHECK(move(i));
+  if (!set.stale_last) WEFT_CHECK(remove_stale());
+  WEFT_CHECK(files.sync_directory(folder));
+  WEFT_CHECK(move(set.made.size() - 1));
+  WEFT_CHECK(files.sync_directory(folder));
+  return set.stale_last ? remove_stale() : Status();
+}
+
 /// Gathers small parts, so that a file of many takes few system calls.
 class Gathered {
  public:
@@ -70,6 +99,25 @@ Status write_file_durably(FileSystem& files, const std::string& path, const Byte
     return told_of(path, temporary, std::move(status).error());
   }
   return files.sync_directory(parent_path(path));
+}
+
+Status replace_files_durably(FileSystem& files, const FileSet& set) {
+  std::vector<std::string> all = set.stale, temporaries;
+  for (const FileSet::NewFile& file : set.made) all.push_back(file.path);
+  for (const std::string& path : all)
+    if (files.list(path))
+      return fail(Errc::storage, path + ": is a directory, where a file must be; move it, or give another place");
+  Status status;
+  for (std::size_t i = 0; i < set.made.size() && status; ++i) {
+    const FileSet::NewFile& file = set.made[i];
+    temporaries.push_back(temporary_name(file.path));
+    status = write_new_file(files, temporaries[i], file.content);
+    if (!status) status = told_of(file.path, temporaries[i], std::move(status).error());
+  }
+  if (status) status = move_set(files, set, temporaries);
+  if (!status)
+    for (const std::string& temporary : temporaries) (void)files.remove(temporary);  // those that were not moved
+  return status;
 }
 
 Status prove_writable(FileSystem& files, const std::string& path) {

@@ -8,6 +8,7 @@
 #include "core/result.hpp"
 
 #include <string>
+#include <vector>
 
 namespace weft::storage {
 
@@ -16,6 +17,24 @@ namespace weft::storage {
 /// @error  storage, not_found (the directory): the old file is as it was, save when the last step fails; then the new
 ///         content is in place and may or may not outlive a power cut
 Status write_file_durably(FileSystem& files, const std::string& path, const ByteSource& content);
+
+/// Files that are read together, to replace those at a place.
+struct FileSet {
+  struct NewFile {
+    std::string path;
+    ByteSource content;
+  };
+  std::vector<NewFile> made;       ///< at least one; without the last one no reader takes the others
+  std::vector<std::string> stale;  ///< files that are there, and go
+  bool stale_last = false;         ///< they go after the last of `made` has come, else before it comes
+};
+
+/// Replaces files so that a crash at any moment leaves the old ones, the new ones, or files that lack the last one. All
+/// are written beside their places under other names. Then the old last one is removed where there are several, the
+/// others take their places, and the last one comes. Needs room for both sets.
+/// @error  storage: also a directory that has the name of one, told before anything is written; until all are written
+///         the old files are as they were, afterwards the last one may be gone
+Status replace_files_durably(FileSystem& files, const FileSet& set);
 
 /// Writes a new file and waits until it is on the device; its directory is not synced. Memory: about 1 MiB, whatever
 /// the size. A file that could not be written whole may be left behind.

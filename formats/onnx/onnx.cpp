@@ -502,9 +502,10 @@ Result<OnnxFile> decode_onnx(storage::MappedFile file, std::string_view source_n
   return decoded;
 }
 
-Result<OnnxFile> load_onnx(storage::FileSystem& files, const std::string& path) {
+Result<OnnxFile> load_onnx(storage::FileSystem& files, const std::string& path, std::vector<std::string>* external) {
   WEFT_TRY(storage::MappedFile file, files.map(path, kMaxFileSize));
-  const OpenExternal open = [folder = storage::parent_path(path)](const std::string& location) {
+  const OpenExternal open = [external, folder = storage::parent_path(path)](const std::string& location) {
+    if (external) external->push_back(folder + "/" + location);
     return storage::map_contained(folder, location, kMaxExternalSize);
   };
   return decode_onnx(std::move(file), path, open);

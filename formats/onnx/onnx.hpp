@@ -46,8 +46,9 @@ using OpenExternal = std::function<Result<storage::MappedFile>(const std::string
 ///        another, or names of 64 KiB; storage; as `open_external`
 Result<OnnxFile> decode_onnx(storage::MappedFile file, std::string_view source_name = "onnx",
                              const OpenExternal& open_external = {});
-/// Maps the file and those of its external data, which lie in its folder or below.
-Result<OnnxFile> load_onnx(storage::FileSystem& files, const std::string& path);
+/// Maps the file and those of its external data, which lie in its folder or below; their paths are added to `external`.
+Result<OnnxFile> load_onnx(storage::FileSystem& files, const std::string& path,
+                           std::vector<std::string>* external = nullptr);
 /// True when the bytes may begin an ONNX file: a field of ModelProto that its writers begin with.
 bool is_onnx(ByteSpan bytes) noexcept;
 

@@ -90,9 +90,11 @@ bool is_onnx_path(const std::string& path) {
 
 Result<ImportedOnnx> import_onnx(storage::FileSystem& files, const std::string& path,
                                  const OnnxImportOptions& options) {
-  WEFT_TRY(const formats::OnnxFile file, formats::load_onnx(files, path));
+  std::vector<std::string> external;
+  WEFT_TRY(const formats::OnnxFile file, formats::load_onnx(files, path, &external));
   auto imported = import_onnx(file, std::filesystem::path(path).stem().string(), options);
   if (!imported) return fail(std::move(imported).error().within(path));
+  imported->external = std::move(external);
   return imported;
 }
 

@@ -40,6 +40,7 @@ struct ImportedOnnx {
   ByteSource content;  // of an .entity file
   std::uint64_t parameters = 0;
   std::vector<std::string> notes;
+  std::vector<std::string> external;  // paths of the files that have its external data
 };
 
 /// True for a regular file whose name ends in ".onnx".

@@ -3,6 +3,7 @@
 // code.
 
 #include "tests/cli/program.hpp"
+#include "tests/support/shared_data.hpp"
 
 namespace weft::cli_test::bad_input_test {
 namespace {
@@ -188,6 +189,33 @@ TEST(BadEntity, IsRefusedHoweverItWasCutOrFlipped) {
     const Outcome outcome = weft({"hash", bad});
     EXPECT_EQ(outcome.exit, 3) << "byte " << at << ": " << outcome.out << outcome.err;
   }
+}
+
+TEST(BadOutput, IsAnyFileOfTheModelThatIsRead) {
+  const std::string source = shared_data("language/families/llama");
+  if (source.empty()) GTEST_SKIP() << "no ../shared/data";
+  Folder folder;
+  const std::string entity = folder / "m.entity", hf = folder / "hf", gguf = folder / "w.gguf";
+  ASSERT_EQ(weft({"import", source, "-o", entity}).exit, 0);
+  const Words sharded{"--shard-size", "120000", "--json"};
+  const Outcome shards = weft(Words{"export", entity, "-o", hf} + sharded);
+  const Outcome parts = weft(Words{"export", entity, "--format", "gguf", "-o", gguf} + sharded);
+  ASSERT_EQ(parts.exit, 0) << parts.err;
+  const auto second = [](const Outcome& made) { return made.last()["files"][1].get<std::string>(); };
+  for (const auto& [model, out] :
+       {std::pair(parts.last()["files"][0].get<std::string>(), second(parts)), std::pair(hf, second(shards)),
+        std::pair(hf, hf + "/config.json"), std::pair(hf, hf + "/model.safetensors.index.json")}) {
+    const std::string before = read_file(out);
+    expect_refused({"import", model, "-o", out}, 2, out + ": is the file that is read, a file of MODEL, ");
+    EXPECT_EQ(read_file(out), before);
+  }
+  // Files beside a model, and a second model that is read.
+  EXPECT_EQ(weft({"import", hf, "-o", hf + "/m.entity"}).exit, 0);
+  const std::string described = folder / "d.gguf";
+  std::filesystem::copy(entity, described);
+  expect_refused({"export", entity, "--model", described, "--format", "gguf", "-o", described}, 2,
+                 "--model " + described);
+  EXPECT_EQ(read_file(described), read_file(entity));
 }
 
 TEST(Stdout, IsMissedWhenItCannotBeWritten) {

@@ -10,6 +10,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -146,6 +147,17 @@ class Serve(unittest.TestCase):
         code, told = refused("--port", "0", "--model-dir", str(models / "none"))
         self.assertNotEqual(code, 0)
         self.assertIn("none", told)
+
+    def test_parts_without_the_first_are_told(self):
+        models = self.folder / "parts"
+        models.mkdir()
+        keys = b"".join(struct.pack("<Q", len(key)) + key + struct.pack("<IH", 2, value)
+                        for key, value in ((b"split.no", 1), (b"split.count", 2)))
+        part = b"GGUF" + struct.pack("<IQQ", 3, 0, 2) + keys
+        (models / "m-00002-of-00002.gguf").write_bytes(part + bytes(-len(part) % 32))
+        code, told = refused("--port", "0", "--model-dir", str(models))
+        self.assertNotEqual(code, 0)
+        self.assertIn("m-00001-of-00002.gguf", told)
 
     @unittest.skipUnless(STORIES.is_dir(), "no ../shared/data")
     def test_texts_that_were_written_down_are_written_again(self):

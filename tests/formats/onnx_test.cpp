@@ -242,23 +242,25 @@ class OnnxExternal : public ::testing::Test {
     std::filesystem::create_hard_link(folder_.path() + "/two.bin", folder_.path() + "/names.bin");
     ASSERT_EQ(::mkfifo((folder_.path() + "/pipe").c_str(), 0600), 0);
   }
-  Result<OnnxFile> load(std::string_view bytes) const {
+  Result<OnnxFile> load(std::string_view bytes) {
     std::ofstream(folder_.path() + "/m.onnx", std::ios::binary) << bytes;
-    return load_onnx(storage::real_file_system(), folder_.path() + "/m.onnx");
+    external_.clear();
+    return load_onnx(storage::real_file_system(), folder_.path() + "/m.onnx", &external_);
   }
   static Message external(const Message& entries, std::uint64_t location = 1) {
     return tensor({4}, 1, entries + Message().number(14, location));
   }
-  void refuse_file(std::string_view bytes, std::string_view part) const {
+  void refuse_file(std::string_view bytes, std::string_view part) {
     const auto file = load(bytes);
     ASSERT_FALSE(file) << part;
     EXPECT_NE(file.error().text().find(part), std::string::npos) << file.error().text() << "\nexpected: " << part;
   }
-  void refuse_place(const std::string& location, std::string_view part) const {
+  void refuse_place(const std::string& location, std::string_view part) {
     refuse_file(with_tensor(external(entry("location", location))), part);
   }
 
   storage::TemporaryDirectory folder_;
+  std::vector<std::string> external_;  // of the last one
 };
 
 TEST_F(OnnxExternal, IsReadFromTheFolderAndBelow) {
@@ -269,6 +271,7 @@ TEST_F(OnnxExternal, IsReadFromTheFolderAndBelow) {
   const auto inner = load(with_tensor(external(entry("location", "sub/inner.bin"))));
   ASSERT_TRUE(inner) << inner.error().text();
   EXPECT_EQ(as_text(inner->tensors().find("w")->bytes), std::string(16, 'c'));
+  EXPECT_EQ(external_, std::vector<std::string>{folder_.path() + "/sub/inner.bin"});
 }
 
 TEST_F(OnnxExternal, LeadsNowhereElse) {

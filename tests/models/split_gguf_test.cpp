@@ -7,13 +7,20 @@
 #include "storage/durable.hpp"
 #include "text/tokenizer_file.hpp"
 
+#include <sys/stat.h>
+
 #include "tests/models/imported.hpp"
+#include "tests/support/fault_file_system.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <numeric>
+#include <set>
+#include <tuple>
 
 namespace weft::models::split_gguf_test {
 namespace {
@@ -228,9 +235,10 @@ TEST(Shards, OfAnExportAreTheSameModel) {
   ASSERT_TRUE(model) << model.error().text();
   ASSERT_TRUE(storage::write_file_durably(files, entity, model->content));
   const std::string hash = to_string(mesh::Mesh::load(entity)->state_hash());
-  const auto whole = export_model(files, entity, ExportFormat::gguf, gguf);
+  const std::string one = folder.path() + "/one.gguf";
+  const auto whole = export_model(files, entity, ExportFormat::gguf, one);
   ASSERT_TRUE(whole) << whole.error().text();
-  EXPECT_EQ(whole->files, std::vector<std::string>{gguf});
+  EXPECT_EQ(whole->files, std::vector<std::string>{one});
   constexpr std::uint64_t kMost = 400'000;
   const auto parts = export_model(files, entity, ExportFormat::gguf, gguf, {.shard_bytes = kMost});
   ASSERT_TRUE(parts) << parts.error().text();
@@ -248,7 +256,7 @@ TEST(Shards, OfAnExportAreTheSameModel) {
   const auto mesh = imported_mesh(parts->files[0], {});
   ASSERT_TRUE(mesh) << mesh.error().text();
   EXPECT_EQ(to_string(mesh->state_hash()), hash);
-  const auto tokenizer = text::load_tokenizer(files, gguf), same = text::load_tokenizer(files, parts->files[2]);
+  const auto tokenizer = text::load_tokenizer(files, one), same = text::load_tokenizer(files, parts->files[2]);
   ASSERT_TRUE(same) << same.error().text();
   EXPECT_EQ(*same->encode("Once upon a time"), *tokenizer->encode("Once upon a time"));
 
@@ -260,6 +268,153 @@ TEST(Shards, OfAnExportAreTheSameModel) {
   const auto again = imported_mesh(hf, {});
   ASSERT_TRUE(again) << again.error().text();
   EXPECT_EQ(to_string(again->state_hash()), hash);
+}
+
+/// Exports to a place where an earlier model is: the same with other types, so that every mixture has another hash.
+class Replacing : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string source = shared_data("language/families/llama");
+    if (source.empty()) GTEST_SKIP() << "no ../shared/data";
+    const auto model = import_model(files_, source);
+    ASSERT_TRUE(model) << model.error().text();
+    entity_ = folder_.path() + "/m.entity";
+    ASSERT_TRUE(storage::write_file_durably(files_, entity_, model->content));
+  }
+  Exported written(ExportFormat format, const std::string& out, const ExportOptions& options) {
+    const auto made = export_model(files_, entity_, format, out, options);
+    EXPECT_TRUE(made) << made.error().text();
+    return made ? *made : Exported();
+  }
+  static std::set<std::string> names(const std::string& folder) {
+    std::set<std::string> found;
+    for (const auto& each : std::filesystem::directory_iterator(folder)) found.insert(each.path().filename());
+    return found;
+  }
+  static std::string content(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  /// State hashes of all that loads in a folder, of a model's folder with the type that its description has.
+  static std::set<std::string> loaded(const std::string& folder) {
+    std::set<std::string> found;
+    if (const auto mesh = imported_mesh(folder, {}))
+      found.insert(to_string(mesh->state_hash()) +
+                   (content(folder + "/config.json").find("\"float16\"") != std::string::npos ? " float16" : ""));
+    const auto all = names(folder);  // any part stands for all
+    const auto part = std::find_if(all.begin(), all.end(), [](const auto& name) { return name.ends_with(".gguf"); });
+    if (part != all.end())
+      if (const auto mesh = imported_mesh(folder + "/" + *part, {})) found.insert(to_string(mesh->state_hash()));
+    return found;
+  }
+
+  storage::FileSystem& files_ = storage::real_file_system();
+  storage::TemporaryDirectory folder_;
+  std::string entity_;
+};
+
+TEST_F(Replacing, LeavesNoMixtureWhereverItIsInterrupted) {
+  using enum storage::FileOperation;
+  constexpr std::uint64_t kOld = 100'000, kNew = 200'000;  // as many parts of float16 as of float32
+  for (const auto& [format, was, is] :
+       {std::tuple(ExportFormat::hugging_face, kOld, kNew),
+        std::tuple(ExportFormat::hugging_face, std::uint64_t{0}, kNew), std::tuple(ExportFormat::gguf, kOld, kNew)}) {
+    const std::string before = folder_.path() + "/before", after = folder_.path() + "/after";
+    const std::string name = format == ExportFormat::gguf ? "/w.gguf" : "";
+    for (const std::string& each : {before, after}) {
+      std::filesystem::remove_all(each);
+      std::filesystem::create_directory(each);
+    }
+    written(format, before + name, {.type = "float16", .shard_bytes = was});
+    written(format, after + name, {.type = "float32", .shard_bytes = is});
+    const auto old = loaded(before), made = loaded(after);
+    ASSERT_EQ(old.size(), 1u);
+    ASSERT_EQ(made.size(), 1u);
+    ASSERT_NE(old, made);
+    std::size_t interrupted = 0;
+    for (const auto operation : {write, rename, remove})
+      for (std::uint64_t at = 1;; ++at) {
+        const std::string place = folder_.path() + "/place";
+        std::filesystem::remove_all(place);
+        std::filesystem::copy(before, place);
+        storage::FaultFileSystem faulty(files_);
+        faulty.set({storage::FaultKind::crash, at, at, operation});
+        const bool is_whole =
+            bool(export_model(faulty, entity_, format, place + name, {.type = "float32", .shard_bytes = is}));
+        const auto found = loaded(place);
+        EXPECT_TRUE(found == made || (!is_whole && (found.empty() || found == old)))
+            << name << " from " << was << " to " << is << ": " << storage::name(operation) << " " << at;
+        if (is_whole) break;
+        ++interrupted;
+        if (operation == write) break;
+      }
+    EXPECT_GE(interrupted, 4u);
+  }
+}
+
+TEST_F(Replacing, LeavesNothingOfTheModelBefore) {
+  const std::string hf = folder_.path() + "/hf", gguf = folder_.path() + "/gguf";
+  const auto expect_files = [&](ExportFormat format, const std::string& out, std::uint64_t most,
+                                std::set<std::string> others, const std::string& told) {
+    const Exported made = written(format, out, {.shard_bytes = most});
+    const std::string folder = storage::parent_path(made.files.front());
+    for (const std::string& path : made.files) others.insert(std::filesystem::path(path).filename());
+    EXPECT_EQ(names(folder), others);
+    const std::string notes = std::accumulate(made.notes.begin(), made.notes.end(), std::string());
+    EXPECT_NE(notes.find("removed, of an earlier model at this place: " + told), std::string::npos) << notes;
+  };
+  const std::string index = "model.safetensors.index.json";
+  written(ExportFormat::hugging_face, hf, {});
+  for (const char* const name : {"/notes.txt", "/tokenizer.json", "/model-1.safetensors"})
+    std::ofstream(hf + name) << "x";
+  const std::set<std::string> kept{"notes.txt", "model-1.safetensors", "config.json"};
+  auto parts = kept;
+  parts.insert(index);
+  expect_files(ExportFormat::hugging_face, hf, 120'000, parts, "model.safetensors, tokenizer.json");
+  expect_files(ExportFormat::hugging_face, hf, 200'000, parts, "model-00001-of-0000");
+  expect_files(ExportFormat::hugging_face, hf, 0, kept, "model-00001-of-0000");
+  EXPECT_TRUE(imported_mesh(hf, {}));
+
+  std::filesystem::create_directory(gguf);
+  const std::set<std::string> others{"w2.gguf", "v-00001-of-00002.gguf", "w-00001-of-00002.bin"};
+  for (const std::string& name : others) std::ofstream(gguf + "/" + name) << "x";
+  written(ExportFormat::gguf, gguf + "/w.gguf", {});
+  expect_files(ExportFormat::gguf, gguf + "/w.gguf", 120'000, others, "w.gguf");
+  expect_files(ExportFormat::gguf, gguf + "/w.gguf", 200'000, others, "w-00001-of-0000");
+  expect_files(ExportFormat::gguf, gguf + "/w.gguf", 0, others, "w-00001-of-0000");
+}
+
+TEST_F(Replacing, TouchesNothingWhereADirectoryIsInTheWayOrAFileIsRead) {
+  const std::string hf = folder_.path() + "/hf";
+  const mode_t mask = umask(022);
+  const Exported made = written(ExportFormat::hugging_face, hf, {.type = "float16"});
+  umask(mask);
+  EXPECT_EQ(std::filesystem::status(hf).permissions(), std::filesystem::perms(0755));
+  std::filesystem::create_directory(hf + "/model-00002-of-00004.safetensors");
+  const auto files = names(hf);
+  const auto before = loaded(hf);
+  const auto blocked = export_model(files_, entity_, ExportFormat::hugging_face, hf, {.shard_bytes = 120'000});
+  ASSERT_FALSE(blocked);
+  EXPECT_NE(blocked.error().text().find("model-00002-of-00004.safetensors: is a directory"), std::string::npos)
+      << blocked.error().text();
+  EXPECT_EQ(names(hf), files);
+  EXPECT_EQ(loaded(hf), before);
+
+  const std::string own = folder_.path() + "/own", part = own + "/w-00002-of-00009.gguf";
+  std::filesystem::create_directory(own);
+  for (const auto& [format, read, out] :
+       {std::tuple(ExportFormat::hugging_face, own + "/model.safetensors", own),
+        std::tuple(ExportFormat::hugging_face, own + "/model-00001-of-00004.safetensors", own),
+        std::tuple(ExportFormat::gguf, part, own + "/w.gguf")}) {
+    std::filesystem::copy(entity_, read);
+    const auto refused = export_model(files_, read, format, out, {.shard_bytes = 120'000});
+    ASSERT_FALSE(refused) << read;
+    EXPECT_NE(refused.error().text().find("is the file that is read, " + read), std::string::npos)
+        << refused.error().text();
+    EXPECT_EQ(names(own).size(), 1u);
+    EXPECT_EQ(content(read), content(entity_));
+    std::filesystem::remove(read);
+  }
 }
 
 }  // namespace
