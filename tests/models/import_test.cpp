@@ -478,6 +478,8 @@ TEST(RotaryKeys, OfGgufMeanWhatLlamaCppMakesOfThem) {
     ASSERT_FALSE(refused) << key;
     EXPECT_NE(refused.error().text().find(key), std::string::npos) << refused.error().text();
   }
+  for (const char* const key : {"yarn_ext_factor", "yarn_log_multiplier", "attn_factor", "factor"})
+    EXPECT_FALSE(described(with(key, NAN))) << key;
 }
 
 TEST_F(TinyLlama, IsTheSameFromTheGgufFileThatItIsWrittenTo) {
