@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace weft::cli {
 namespace {
@@ -27,22 +28,26 @@ Status generate_text(GenerateRequest& request) {
   WEFT_TRY(const models::LanguageModel model, load_model(flags));
   WEFT_TRY(const auto draft, load_draft(flags));
   if (!flags.json) print_written(request.prompt);
-  WEFT_TRY(const models::Generated made,
-           models::generate(model, request.prompt, flags.options, [&](std::string_view text) -> Status {
-             if (!flags.json) print_written(text);
-             return {};
-           }));
+  auto made = models::generate(model, request.prompt, flags.options, [&](std::string_view text) -> Status {
+    if (!flags.json) print_written(text);
+    return {};
+  });
+  if (!made) {
+    if (!flags.json) print_written("\n");  // an error is no part of the text
+    return fail(std::move(made).error());
+  }
   WritingTimes times;
-  times.add(made);
+  times.add(*made);
   if (flags.json) {
-    Json object{{"text", made.text}, {"ids", made.ids}, {"prompt_ids", made.prompt}, {"end", std::string(made.end)}};
+    Json object{
+        {"text", made->text}, {"ids", made->ids}, {"prompt_ids", made->prompt}, {"end", std::string(made->end)}};
     times.add_to(object);
     print_json(object);
     return {};
   }
   std::putchar('\n');
   std::fflush(stdout);  // before what is said of it
-  std::fprintf(stderr, "weft: %s, ended by %s\n", times.shown().c_str(), std::string(made.end).c_str());
+  std::fprintf(stderr, "weft: %s, ended by %s\n", times.shown().c_str(), std::string(made->end).c_str());
   return {};
 }
 

@@ -234,8 +234,9 @@ Verb add_import(CLI::App& program) {
   add_option(*app, "order", request->order, "Of weights alone: modules as they compute, where several orders fit")
       .one_a_flag()
       .type_name("NAME,NAME...");
-  add_flag(*app, "allow-nonfinite", request->allow_nonfinite,
-           "Import weights that are not finite: NaN becomes 0, infinities the largest number; else they are refused");
+  add_flag(
+      *app, "allow-nonfinite", request->allow_nonfinite,
+      "Import weights that are not finite as they reach the network: NaN becomes 0, infinities the largest number");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return import_foreign_model(*request); }};

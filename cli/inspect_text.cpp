@@ -98,6 +98,14 @@ void print_layers(const Json& d, std::size_t columns) {
   std::printf("%s\n", table.text(columns).c_str());
 }
 
+/// A line for each layer inside a container that has a policy of its own.
+void print_policies(const Json& d) {
+  for (const auto& layer : d["layers"])
+    for (const auto& own : layer["policies"])
+      std::printf("policy      %s %s: %s\n", place_text(layer).c_str(), own["layer"].get<std::string>().c_str(),
+                  own["policy"].get<std::string>().c_str());
+}
+
 /// Costs of a tick, all sessions together.
 void print_costs(const Json& d, std::size_t columns) {
   using Align = Table::Align;
@@ -170,6 +178,7 @@ void print_network(const Json& d) {
   print_layers(d, terminal.columns());
   print_stored(d, terminal.columns());
   print_costs(d, terminal.columns());
+  print_policies(d);
   std::printf("weights     %s in %s\n", number(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
   std::printf("a tick      %s multiply-adds, %s touched\n", number(d["multiply_adds"]).c_str(),
               byte_size(d["bytes_touched"]).c_str());

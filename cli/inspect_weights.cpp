@@ -341,17 +341,28 @@ void print_description(const Json& d) {
   for (const Json& warning : d["warnings"]) std::printf("warning     %s\n", escaped(warning.text()).c_str());
 }
 
-}  // namespace
-
-bool is_foreign_model(const std::string& path) {
+/// Place of a model of others: the path itself, or the folder of a config.json or an index; empty: of none.
+std::string model_path(const std::string& path) {
+  const std::string folder = storage::parent_path(path), name = std::filesystem::path(path).filename(),
+                    index = "model.safetensors.index.json";
+  if (is_file(path) && (name == index || (name == "config.json" &&
+                                          (is_file(folder + "/model.safetensors") || is_file(folder + "/" + index)))))
+    return folder;
+  bool is_model = false;
   if (!is_folder(path))
-    return is_gguf(path) || is_safetensors(path) || is_onnx(path) || loom_model_at(path).has_value();
-  for (const char* const name : {"/config.json", "/model.safetensors", "/model.safetensors.index.json"})
-    if (is_file(path + name)) return true;
-  return false;
+    is_model = is_gguf(path) || is_safetensors(path) || is_onnx(path) || loom_model_at(path).has_value();
+  else
+    for (const char* const file : {"/config.json", "/model.safetensors", "/model.safetensors.index.json"})
+      is_model |= is_file(path + file);
+  return is_model ? path : "";
 }
 
-Status inspect_foreign_model(const std::string& path, bool json) {
+}  // namespace
+
+bool is_foreign_model(const std::string& path) { return !model_path(path).empty(); }
+
+Status inspect_foreign_model(const std::string& given, bool json) {
+  const std::string path = model_path(given);
   const auto loom = loom_model_at(path);
   WEFT_TRY(const Json description, loom              ? describe_loom(path, *loom)
                                    : is_folder(path) ? describe_folder(path)

@@ -14,6 +14,7 @@
 #include "storage/checkpoint.hpp"
 #include "storage/file_system.hpp"
 
+#include "core/json.hpp"
 #include "core/printable.hpp"
 
 #include <algorithm>
@@ -54,6 +55,19 @@ bool is_table(std::string_view text) {
   if (begin == line.npos || line[begin] == '{' || line[begin] == '[') return false;
   return line.find('\0') == line.npos && line.find_first_of(",;|\t", begin) != line.npos;
 }
+
+/// Words about a file that others' models have, and that is no network; empty: about any other.
+std::string_view words_of_foreign(std::string_view text) {
+  if (text.starts_with("GGUF")) return "a GGUF file; weft import makes an .entity file of it";
+  if (text.size() > 8 && text[7] == '\0' && text[8] == '{')
+    return "a safetensors file; weft import makes an .entity file of it";
+  const auto json = parse_json(text, "", {.max_bytes = std::size_t{128} << 20});
+  if (!json || !json->is_object()) return {};
+  if (json->contains("model_type") || json->contains("weight_map"))
+    return "a part of a model's folder; give the folder to weft inspect and weft import";
+  if (json->contains("added_tokens")) return "a tokenizer; give it to weft tokenize";
+  return {};
+}
 }  // namespace
 
 Result<Model> read_model(const std::string& path, bool reads_weights) {
@@ -79,6 +93,9 @@ Result<Model> read_model(const std::string& path, bool reads_weights) {
     if (!spec && is_table(as_text(bytes.bytes())))
       return fail(Errc::parse_failed,
                   path + ": is a table, and no network; write a network for it with weft new --from " + path);
+    if (!spec)
+      if (const std::string_view what = words_of_foreign(as_text(bytes.bytes())); !what.empty())
+        return fail(Errc::parse_failed, path + ": is no network but " + std::string(what));
     // Syntax errors carry the file's name already.
     if (!spec && spec.error().text().starts_with(path)) return fail(std::move(spec).error());
     if (!spec) return fail(std::move(spec).error().within(path));

@@ -25,7 +25,8 @@ Error::Error(Errc code, std::string text, const char* file, int line)
     : code_(code), text_(std::move(text)), file_(file), line_(line) {}
 
 Error Error::within(std::string_view context) && {
-  text_ = std::string(context) + ": " + text_;
+  const std::string before = std::string(context) + ": ";
+  if (!text_.starts_with(before)) text_ = before + text_;
   return std::move(*this);
 }
 

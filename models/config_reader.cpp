@@ -56,7 +56,7 @@ double ConfigReader::number(std::string_view key, double fallback) {
     const auto value = found->get<double>();
     if (std::isfinite(value) && value > 0) return value;
   }
-  wrong(key, *found, "a positive number");
+  refuse_value(key, "found " + printable(found->dump(), 60) + ", expected a positive number");
   return fallback;
 }
 
@@ -112,6 +112,7 @@ const Json* ConfigReader::object(std::string_view key) {
 
 void ConfigReader::take(const ConfigReader& other) {
   for (const std::string& text : other.problems().texts()) problems_.add(text);
+  of_values_ += other.of_values_;
 }
 
 void ConfigReader::refuse_given(std::string_view key, const std::string& why) {

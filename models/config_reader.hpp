@@ -55,6 +55,13 @@ class ConfigReader {
 
   /// Adds a problem with a key.
   void refuse(std::string_view key, const std::string& text) { problems_.add(path(key) + ": " + text); }
+  /// The same of one that decides no tensor's name and shape.
+  void refuse_value(std::string_view key, const std::string& text) {
+    refuse(key, text);
+    ++of_values_;
+  }
+  /// False where a problem leaves open which tensors there are.
+  bool knows_tensors() const noexcept { return problems_.texts().size() == of_values_; }
   /// Refuses the key where its value is anything but absent, null, false, zero or "none".
   void refuse_given(std::string_view key, const std::string& why);
   const Problems& problems() const noexcept { return problems_; }
@@ -69,6 +76,7 @@ class ConfigReader {
   const Json& config_;
   std::string source_;
   Problems problems_;
+  std::size_t of_values_ = 0;  // problems of refuse_value
 };
 
 }  // namespace weft::models

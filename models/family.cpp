@@ -115,7 +115,7 @@ void describe_late_windows(ConfigReader& config, Decoder& decoder) {
 
 void check_activation(ConfigReader& config, std::string_view expected) {
   const std::string found = config.text("hidden_act", std::string(expected));
-  if (found != expected) config.refuse("hidden_act", "'" + found + "'; expected " + std::string(expected));
+  if (found != expected) config.refuse_value("hidden_act", "'" + found + "'; expected " + std::string(expected));
 }
 
 }  // namespace weft::models

@@ -112,11 +112,22 @@ Status train_stored(std::vector<mesh::LayerSpec>& layers) {
   return fail(Errc::invalid_argument, "qat: all matrices are float32, and learn as they are; give a dtype too");
 }
 
-Result<Decoder> describe_decoder(const ModelFiles& opened) {
+namespace {
+/// `problems`: those that leave the names and shapes of tensors as they are.
+Result<Decoder> described(const ModelFiles& opened, Problems& problems) {
   ConfigReader config(opened.config, opened.is_gguf ? "metadata" : "config.json");
   Decoder decoder;
   opened.family->describe(config, decoder);
-  if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, opened.path);
+  if (!config.knows_tensors()) return config.problems().failure(Errc::unsupported, opened.path);
+  problems = config.problems();
+  return decoder;
+}
+}  // namespace
+
+Result<Decoder> describe_decoder(const ModelFiles& opened) {
+  Problems problems;
+  WEFT_TRY(Decoder decoder, described(opened, problems));
+  if (!problems.empty()) return problems.failure(Errc::unsupported, opened.path);
   return decoder;
 }
 
@@ -129,7 +140,8 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   }
   ImportedModel model;
   model.family = opened.family;
-  WEFT_TRY(model.decoder, describe_decoder(opened));
+  Problems problems;
+  WEFT_TRY(model.decoder, described(opened, problems));
   const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
   DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
   std::shared_ptr<const LoraAdapters> adapters;
@@ -139,7 +151,7 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
                           "' are added; layers that have one become float32");
     adapters = std::make_shared<const LoraAdapters>(std::move(read));
   }
-  WEFT_TRY(WeightPlan plan, plan_weights(opened, model.decoder, network, std::move(adapters)));
+  WEFT_TRY(WeightPlan plan, plan_weights(opened, model.decoder, network, std::move(adapters), std::move(problems)));
   model.notes.insert(model.notes.end(), opened.warnings.begin(), opened.warnings.end());
   model.notes.insert(model.notes.end(), plan.notes.begin(), plan.notes.end());
   set_encodings(options, plan, network, model.notes);
@@ -158,7 +170,7 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
   Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));
-  PlannedWeights weights = planned_weights(opened.tensors, std::move(plan));
+  PlannedWeights weights = planned_weights(opened.tensors, std::move(plan), options.allow_nonfinite);
   const auto replaced = options.allow_nonfinite ? std::make_shared<NonfiniteWeights>() : nullptr;
   auto content = mesh::entity_of(model.graph, with_finite_values(std::move(weights.values), replaced),
                                  kept_tensors(opened), meta_text, std::move(weights.codes));

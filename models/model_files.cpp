@@ -122,6 +122,8 @@ Result<std::vector<KeptFile>> read_kept_files(storage::FileSystem& files, const 
 Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::string& path) {
   std::error_code unknown;
   if (std::filesystem::is_directory(path, unknown)) return open_folder(files, path);
+  if (path.ends_with(".json"))
+    return fail(Errc::invalid_argument, path + ": is no model but a part of one; give the folder that it is in");
   WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestFile));
   if (!formats::is_loom_entity(bytes.bytes())) return open_gguf(files, path);
   WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), path));

@@ -111,8 +111,8 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
     describe_longrope(config, scale, rope);
   else if (type != "default" && type != "none" && type != "dynamic" && type != "divisors")
     // With as many positions as it was trained on, "dynamic" is no scaling.
-    config.refuse("rope_type",
-                  "'" + type + "' is not known; expected default, linear, dynamic, yarn, longrope or llama3");
+    config.refuse_value("rope_type",
+                        "'" + type + "' is not known; expected default, linear, dynamic, yarn, longrope or llama3");
   if (type == "linear" || type == "yarn") rope.scaling.type = type;
   if (type == "longrope" || type == "su") rope.scaling.type = "longrope";
   divide_more(config.numbers("divisors"), rope);
@@ -128,7 +128,7 @@ void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
   DecoderRope& rope = decoder.rope;
   rope.theta = config.number("rope_theta", theta);
   const double share = config.number("partial_rotary_factor", 1);
-  rope.dims = static_cast<std::size_t>(share * static_cast<double>(decoder.head_dim));
+  rope.dims = static_cast<std::size_t>(std::min(share, 2.0) * static_cast<double>(decoder.head_dim));
   if (config.has("rope_dimension_count")) rope.dims = config.size("rope_dimension_count");
   const Json* scaling = config.object("rope_parameters");
   const char* key = "rope_parameters";
@@ -143,7 +143,8 @@ void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
     ConfigReader inner = config.inside(*scaling, key);
     rope.theta = inner.number("rope_theta", rope.theta);
     const double partial = inner.number("partial_rotary_factor", share);
-    if (partial != share) rope.dims = static_cast<std::size_t>(partial * static_cast<double>(decoder.head_dim));
+    if (partial != share)
+      rope.dims = static_cast<std::size_t>(std::min(partial, 2.0) * static_cast<double>(decoder.head_dim));
     const auto most = static_cast<double>(decoder.context);
     describe_scaling(inner, {rope.theta, 1, config.number("original_max_position_embeddings", most), most, rope.dims},
                      rope);

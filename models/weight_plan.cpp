@@ -23,10 +23,23 @@ constexpr std::array<std::string_view, 3> kIgnoredEnds{".rotary_emb.inv_freq", "
 constexpr std::array<std::string_view, 3> kRopeTensors{"rope_freqs.weight", "rope_factors_long.weight",
                                                        "rope_factors_short.weight"};
 
+/// Scale of a packed matrix.
+Result<float> scale_of(const formats::TensorFile& tensors, const Origin& origin) {
+  WEFT_TRY(const formats::Tensor tensor, tensors.find(origin.scale));
+  float scale = 0;
+  WEFT_CHECK(decode_values(tensor.type, tensor.bytes, {&scale, 1}));
+  const float used = origin.is_scale_inverted ? 1 / scale : scale;
+  if (!(std::isnormal(scale) && scale > 0 && std::isnormal(used)))
+    return fail(Errc::corrupt, "tensor '" + origin.scale + "': " + std::to_string(scale) +
+                                   "; a scale is a positive normal number, and so is 1 divided by it");
+  return used;
+}
+
 class PlanMaker {
  public:
-  PlanMaker(const ModelFiles& opened, const Decoder& decoder, std::shared_ptr<const LoraAdapters> adapters)
-      : opened_(opened), family_(*opened.family), decoder_(decoder) {
+  PlanMaker(const ModelFiles& opened, const Decoder& decoder, std::shared_ptr<const LoraAdapters> adapters,
+            Problems found)
+      : opened_(opened), family_(*opened.family), decoder_(decoder), problems_(std::move(found)) {
     plan_.adapters = std::move(adapters);
     // Files of the inner model alone lack the prefix.
     const auto table = [&](bool has_prefix) {
@@ -135,7 +148,11 @@ class PlanMaker {
     origin.is_scale_inverted = decoder_.ternary == TernaryBlocks::packed_inverse;
     const auto tensor = opened_.tensors->describe(origin.scale);
     used_.insert(origin.scale);
-    if (tensor && tensor->shape == Shape{1} && has_values(tensor->type)) return true;
+    if (tensor && tensor->shape == Shape{1} && has_values(tensor->type)) {
+      const auto scale = scale_of(*opened_.tensors, origin);  // before any weight is read: no option allows others
+      if (!scale) problems_.add(scale.error().text());
+      return scale.has_value();
+    }
     problems_.add("tensor '" + origin.scale +
                   "': " + (tensor ? tensor->type + " " + to_string(tensor->shape) : std::string("is not there")) +
                   ", expected one number, the scale of '" + name + "'");
@@ -154,8 +171,8 @@ class PlanMaker {
 /// Values of parameters, from one tensor at a time.
 class ParameterReader {
  public:
-  ParameterReader(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan)
-      : tensors_(std::move(tensors)), plan_(std::move(plan)) {}
+  ParameterReader(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan, bool allows_nonfinite)
+      : tensors_(std::move(tensors)), plan_(std::move(plan)), allows_nonfinite_(allows_nonfinite) {}
 
   Status read(const mesh::ParameterRows& wanted) {
     const auto found = plan_.origins.find(std::pair(wanted.node.at.z, wanted.spec.name));
@@ -174,6 +191,7 @@ class ParameterReader {
     }
     if (origin.layout.added != 0)
       for (float& value : wanted.values) value += origin.layout.added;
+    if (!allows_nonfinite_) WEFT_CHECK(check_finite(origin, wanted));
     return origin.adapter.empty() ? Status() : add_adapter(origin, wanted);
   }
 
@@ -207,12 +225,24 @@ class ParameterReader {
       if (has_zeros) std::memcpy(wanted.to.zero_points.data() + i * groups, zero_points.data(), groups);
     }
     if (encoding.granularity != Granularity::tensor) return tensors_->intact();
-    WEFT_TRY(const float scale, scale_of(origin));
+    WEFT_TRY(const float scale, scale_of(*tensors_, origin));
     std::memcpy(wanted.to.scales.data(), &scale, sizeof scale);
     return tensors_->intact();
   }
 
  private:
+  Status check_finite(const Origin& origin, const mesh::ParameterRows& wanted) const {
+    const auto bad =
+        std::find_if(wanted.values.begin(), wanted.values.end(), [](float v) { return !std::isfinite(v); });
+    if (bad == wanted.values.end()) return {};
+    const std::size_t in = std::max<std::size_t>(wanted.spec.in, 1), columns = origin.layout.shape.back(),
+                      i = static_cast<std::size_t>(bad - wanted.values.begin()),
+                      row = origin.layout.row_of(wanted.spec.out, wanted.first + i / in);
+    return fail(Errc::not_finite,
+                "tensor '" + held_.name + "': weight " +
+                    std::to_string(origin.layout.is_transposed ? i % in * columns + row : row * in + i % in) + " is " +
+                    std::to_string(*bad) + "; weights must be finite");
+  }
   /// A row's scales, which are binary16 numbers where the encoding has these; of blocks of zeros they are its least.
   static void put_scales(const Encoding& encoding, std::span<const float> scales, std::span<std::byte> to) {
     if (encoding.granularity != Granularity::block32_f16) {
@@ -238,19 +268,8 @@ class ParameterReader {
     }
     return {};
   }
-  /// Scale of a packed matrix.
-  Result<float> scale_of(const Origin& origin) const {
-    WEFT_TRY(const formats::Tensor tensor, tensors_->find(origin.scale));
-    float scale = 0;
-    WEFT_CHECK(decode_values(tensor.type, tensor.bytes, {&scale, 1}));
-    const float used = origin.is_scale_inverted ? 1 / scale : scale;
-    if (!(std::isnormal(scale) && scale > 0 && std::isnormal(used)))
-      return fail(Errc::corrupt, "tensor '" + origin.scale + "': " + std::to_string(scale) +
-                                     "; a scale is a positive normal number, and so is 1 divided by it");
-    return used;
-  }
   Status read_packed(const Origin& origin, const mesh::ParameterRows& wanted) const {
-    WEFT_TRY(const float scale, scale_of(origin));
+    WEFT_TRY(const float scale, scale_of(*tensors_, origin));
     const std::size_t in = wanted.spec.in;
     std::vector<std::uint8_t> codes(in);
     for (std::size_t i = 0; i < wanted.values.size() / in; ++i) {
@@ -317,6 +336,7 @@ class ParameterReader {
 
   std::shared_ptr<const formats::TensorFile> tensors_;
   WeightPlan plan_;
+  bool allows_nonfinite_ = false;
   formats::Tensor held_;
   AlignedBuffer<float> values_;  // all of the one that is held, where it is wanted as a whole
 };
@@ -324,8 +344,8 @@ class ParameterReader {
 }  // namespace
 
 Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network,
-                                std::shared_ptr<const LoraAdapters> adapters) {
-  return PlanMaker(opened, decoder, std::move(adapters)).make(network);
+                                std::shared_ptr<const LoraAdapters> adapters, Problems found) {
+  return PlanMaker(opened, decoder, std::move(adapters), std::move(found)).make(network);
 }
 
 std::optional<Encoding> carried_encoding(const Origin& origin) noexcept {
@@ -336,8 +356,9 @@ std::optional<Encoding> carried_encoding(const Origin& origin) noexcept {
   return carrier->encoding;
 }
 
-PlannedWeights planned_weights(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan) {
-  auto reader = std::make_shared<ParameterReader>(std::move(tensors), std::move(plan));
+PlannedWeights planned_weights(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan,
+                               bool allows_nonfinite) {
+  auto reader = std::make_shared<ParameterReader>(std::move(tensors), std::move(plan), allows_nonfinite);
   return {[reader](const mesh::ParameterRows& rows) { return reader->read(rows); },
           {[reader](const mesh::Node& node, const mesh::ParameterSpec& spec) { return reader->has_codes(node, spec); },
            [reader](const mesh::ParameterCodes& codes) { return reader->read_codes(codes); }}};

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "models/config_reader.hpp"
 #include "models/decoder_network.hpp"
 #include "models/model_files.hpp"
 #include "models/peft.hpp"
@@ -50,18 +51,20 @@ struct WeightPlan {
   std::shared_ptr<const LoraAdapters> adapters = nullptr;  // that are added to the tensors' values
 };
 
-/// `adapters`: null, or what is added to matrices.
+/// `adapters`: null, or what is added to matrices. `found`: what is wrong already, and is told with the rest.
 /// @error corrupt: all that does not fit, at once: tensors that are missing, have another shape or a type without
 ///        values, and those that belong to no part of the network; adapters likewise
 Result<WeightPlan> plan_weights(const ModelFiles& opened, const Decoder& decoder, const DecoderNetwork& network,
-                                std::shared_ptr<const LoraAdapters> adapters = nullptr);
+                                std::shared_ptr<const LoraAdapters> adapters = nullptr, Problems found = {});
 
 /// Weights as the plan says: values, and codes where a layer's type is the one that its tensor holds.
 struct PlannedWeights {
   mesh::ReadParameter values;
   mesh::ReadCodes codes;
 };
-/// Holds one tensor at a time.
-PlannedWeights planned_weights(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan);
+/// Holds one tensor at a time. Values that are not finite are refused by tensor and index, or given as they are.
+/// @error not_finite
+PlannedWeights planned_weights(std::shared_ptr<const formats::TensorFile> tensors, WeightPlan plan,
+                               bool allows_nonfinite = false);
 
 }  // namespace weft::models

@@ -17,7 +17,7 @@ namespace weft::formats {
 namespace {
 
 constexpr std::string_view kSingle = "model.safetensors", kIndex = "model.safetensors.index.json";
-constexpr std::size_t kMaxShards = 10'000;
+constexpr std::size_t kMaxShards = 10'000, kMostMissing = 20;
 constexpr JsonLimits kIndexLimits{.max_bytes = 100'000'000, .max_depth = 8, .max_values = std::size_t{1} << 22};
 
 /// A file of the index's own directory: nothing that leads out of it.
@@ -57,8 +57,25 @@ Result<SafetensorsModel> load_shards(storage::FileSystem& files, const std::stri
   WEFT_TRY(const Shards shards, read_shards(index));
   SafetensorsModel model;
   std::vector<std::shared_ptr<const TensorFile>> parts;
+  std::vector<SafetensorsFile> opened;
+  std::string missing;
+  std::size_t missing_count = 0;
   for (const auto& [name, tensors] : shards) {
-    WEFT_TRY(SafetensorsFile file, load_safetensors(files, directory + "/" + name));
+    auto file = load_safetensors(files, directory + "/" + name);
+    if (file)
+      opened.push_back(*std::move(file));
+    else if (file.error().code() != Errc::not_found)
+      return fail(std::move(file).error());
+    else if (missing_count++ < kMostMissing)
+      missing += (missing.empty() ? "" : ", ") + name;
+  }
+  if (missing_count > kMostMissing) missing += " and " + std::to_string(missing_count - kMostMissing) + " more";
+  if (missing_count != 0)
+    return fail(Errc::not_found, missing + (missing_count == 1 ? " is" : " are") + " not there, of " +
+                                     std::to_string(shards.size()) + " files that it lists");
+  auto next = opened.begin();
+  for (const auto& [name, tensors] : shards) {
+    SafetensorsFile& file = *next++;
     for (const std::string& tensor : tensors)
       if (!file.contains(tensor))
         return fail(Errc::not_found, "tensor '" + printable(tensor) + "' is not in " + name + ", where it should be");

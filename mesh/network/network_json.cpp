@@ -19,7 +19,8 @@ namespace {
 constexpr std::uint32_t kVersion = 2;
 
 const std::vector<std::string_view> kCombines{"concat", "add", "avg", "max", "gate"};
-const std::vector<std::string_view> kPolicies{"halt", "hold", "restart", "isolate"};
+const std::vector<std::string_view> kPolicies{"halt", "hold", "restart", "isolate"},
+    kInnerPolicies{"halt", "hold", "restart"};
 
 Result<Coord> read_coord(const JsonValue& value) {
   WEFT_TRY(const auto parts, value.array(4, 4));
@@ -198,7 +199,8 @@ Result<LayerSpec> read_layer(const JsonValue& value, LayerPlace place, LayerEntr
   WEFT_TRY(layer.combine, reader.one_of_or("combine", Combine::concat, parse_combine, kCombines));
   WEFT_CHECK(read_numbers(reader, layer));
   if (const auto policy = reader.find("policy")) {
-    WEFT_TRY(layer.policy, policy->one_of(actors::parse_policy, kPolicies));
+    WEFT_TRY(layer.policy,
+             policy->one_of(actors::parse_policy, place == LayerPlace::inside ? kInnerPolicies : kPolicies));
   }
   if (const auto device = reader.find("device")) {
     WEFT_TRY(layer.device, device->one_of(parse_placement, {"cpu", "vulkan"}));

@@ -15,7 +15,7 @@ void describe_gemma_like(ConfigReader& config, Decoder& decoder) {
   // hidden_act says gelu in files of models that were trained with its form by tanh.
   const std::string act = config.text("hidden_activation", "gelu_pytorch_tanh");
   if (act != "gelu_pytorch_tanh" && act != "gelu")
-    config.refuse("hidden_activation", "'" + act + "'; expected gelu_pytorch_tanh or gelu");
+    config.refuse_value("hidden_activation", "'" + act + "'; expected gelu_pytorch_tanh or gelu");
   decoder.gate = act == "gelu" ? "gelu" : "gelu_tanh";
   decoder.embedding_scale = std::sqrt(static_cast<double>(decoder.width));
   decoder.has_qkv_bias = decoder.has_out_bias = config.flag("attention_bias", false);

@@ -35,7 +35,7 @@ void describe_gpt2(ConfigReader& config, Decoder& decoder) {
   decoder.is_tied = config.flag("tie_word_embeddings", true);
   const std::string act = config.text("activation_function", "gelu_new");
   if (act != "gelu_new" && act != "gelu_pytorch_tanh" && act != "gelu")
-    config.refuse("activation_function", "'" + act + "'; expected gelu_new, gelu_pytorch_tanh or gelu");
+    config.refuse_value("activation_function", "'" + act + "'; expected gelu_new, gelu_pytorch_tanh or gelu");
   decoder.gate = act == "gelu" ? "gelu" : "gelu_tanh";
   config.refuse_given("scale_attn_by_inverse_layer_idx", "scores that depend on the layer are not imported");
   config.refuse_given("quantization_config", "weights quantized in this way are not read");

@@ -102,7 +102,7 @@ double number_of(const formats::GgufMetadata& metadata, const std::string& key) 
 Status check_yarn(const formats::GgufMetadata& metadata, const std::string& prefix, bool is_yarn) {
   const std::string mix = prefix + "rope.scaling.yarn_ext_factor", gain = prefix + "rope.scaling.yarn_attn_factor";
   const double part = number_of(metadata, mix), factor = number_of(metadata, gain);
-  if (metadata.contains(mix) && part >= 0 && part != (is_yarn ? 1 : 0))
+  if (metadata.contains(mix) && !(part < 0) && part != (is_yarn ? 1 : 0))
     return fail(Errc::unsupported, mix + ": " + std::to_string(part) + "; only 1 with yarn, and 0 without, are read");
   if (metadata.contains(gain) && factor != 1)
     return fail(Errc::unsupported, gain + ": " + std::to_string(factor) + "; only 1 is read");
@@ -111,20 +111,21 @@ Status check_yarn(const formats::GgufMetadata& metadata, const std::string& pref
 
 /// Sets what llama.cpp makes of the keys, in the words of config.json. Its factor of attention comes on top of that
 /// which a scaling has by itself, transformers' takes its place.
+/// A NaN goes on, and is refused where it is read.
 Status set_gain(const formats::GgufMetadata& metadata, const std::string& prefix, Json& scaling) {
   const double given = number_of(metadata, prefix + "rope.scaling.attn_factor"),
-               share = number_of(metadata, prefix + "rope.scaling.yarn_log_multiplier"), more = given > 0 ? given : 1;
+               share = number_of(metadata, prefix + "rope.scaling.yarn_log_multiplier"), more = given <= 0 ? 1 : given;
   const Json type = scaling["rope_type"];
   if (type == Json("longrope")) {
     scaling["attention_factor"] = more;
   } else if (type == Json("yarn")) {
     const double factor = static_cast<float>(scaling["factor"].is_number() ? scaling["factor"].get<double>() : 1.0);
     const auto gain = [&](double part) { return factor <= 1 ? 1 : 0.1 * part * std::log(factor) + 1; };
-    if (given > 0)
-      scaling["attention_factor"] = more * gain(1) / (share > 0 ? gain(share) : 1);
-    else if (share > 0)
+    if (!(given <= 0))
+      scaling["attention_factor"] = more * gain(1) / (share <= 0 ? 1 : gain(share));
+    else if (!(share <= 0))
       scaling["mscale"] = 1.0, scaling["mscale_all_dim"] = share;
-  } else if (given > 0) {
+  } else if (!(given <= 0)) {
     scaling["attn_factor"] = more;
   }
   return check_yarn(metadata, prefix, type == Json("yarn"));

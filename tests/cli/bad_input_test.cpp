@@ -143,6 +143,22 @@ TEST(BadNetwork, IsRefusedWhenTheTextIsNotJson) {
   }
 }
 
+TEST(BadFile, IsCalledWhatItIs) {
+  Folder folder;
+  for (const auto& [name, text, words] : std::initializer_list<std::array<std::string, 3>>{
+           {"part.gguf", std::string("GGUF\3\0\0\0", 8), "is no network but a GGUF file; weft import"},
+           {"config.json", R"({"model_type": "llama"})", "is no network but a part of a model's folder"},
+           {"model.index.json", R"({"weight_map": {}})", "is no network but a part of a model's folder"},
+           {"tokenizer.json", R"({"added_tokens": []})", "is no network but a tokenizer; give it to weft tokenize"}}) {
+    write_file(folder / name, text);
+    expect_refused({"hash", folder / name}, 3, words);
+    if (!name.ends_with("gguf")) expect_refused({"inspect", folder / name}, 3, words);
+  }
+  expect_refused({"import", folder / "config.json", "-o", folder / "x.entity"}, 2, "give the folder that it is in");
+  write_file(folder / "model.safetensors", "");
+  expect_refused({"inspect", folder / "config.json"}, 3, "model.safetensors");
+}
+
 TEST(BadFile, IsNamed) {
   Folder folder;
   for (const char* verb : {"run", "inspect", "hash", "doctor"})

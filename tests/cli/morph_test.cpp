@@ -68,6 +68,7 @@ TEST(Morph, ChangesLayersInsideContainersAndHowTheyLearn) {
   EXPECT_EQ(container["inside"][0]["name"], "layers[1].layers[0].weight");
   EXPECT_EQ(container["inside"][0]["dtype"], "int8/channel");
   EXPECT_EQ(container["inside"][0]["qat"], true);
+  EXPECT_NE(weft({"inspect", out}).out.find("layers[1].layers[1]: restart"), std::string::npos);
   EXPECT_EQ(container["policies"].dump(), R"([{"layer":"layers[1].layers[1]","policy":"restart"}])");
   EXPECT_EQ(container["qat"], false);
   EXPECT_EQ(head["dtype"], "int8");

@@ -20,6 +20,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <map>
 
 namespace weft::models::import_test {
@@ -162,7 +163,41 @@ TEST_F(TinyLlama, IsAMistralWithItsWindow) {
 TEST_F(TinyLlama, RefusesWeightsThatAreNotFinite) {
   tensors_["model.layers.0.mlp.down_proj.weight"].numbers[19] = INFINITY;
   write();
-  EXPECT_NE(refusal().find("weight 19 is inf; weights must be finite"), std::string::npos) << refusal();
+  EXPECT_NE(refusal().find("tensor 'model.layers.0.mlp.down_proj.weight': weight 19 is inf; weights must be finite"),
+            std::string::npos)
+      << refusal();
+}
+
+TEST_F(TinyLlama, ReplacesWeightsThatAreNotFiniteWhereAllowed) {
+  auto &down = tensors_["model.layers.0.mlp.down_proj.weight"].numbers, &norm = tensors_["model.norm.weight"].numbers;
+  down[19] = 0, norm[3] = -std::numeric_limits<float>::max();
+  write();
+  const std::string finite = hash();
+  down[19] = NAN, norm[3] = -INFINITY;
+  write();
+  const auto model = import({.allow_nonfinite = true});
+  ASSERT_TRUE(model) << model.error().text();
+  ASSERT_TRUE(collect(model->content));
+  ASSERT_EQ(model->notes.size(), 1u);
+  EXPECT_TRUE(model->notes[0].starts_with("2 weights that were not finite")) << model->notes[0];
+  EXPECT_EQ(hash({.allow_nonfinite = true}), finite);
+}
+
+TEST_F(TinyLlama, TellsWrongTensorsBesideAWrongValueOfItsDescription) {
+  config_["hidden_act"] = "foo";
+  config_["rms_norm_eps"] = -1;
+  put("model.norm.weight", {9});
+  write();
+  for (const char* part : {"config.json.hidden_act: 'foo'", "config.json.rms_norm_eps: found -1",
+                           "tensor 'model.norm.weight': [9], expected [8]"})
+    EXPECT_NE(refusal().find(part), std::string::npos) << refusal();
+}
+
+TEST_F(TinyLlama, TellsAllShardsThatAreNotThere) {
+  write_text("config.json", *write_json(config_));
+  write_text("model.safetensors.index.json", R"({"weight_map": {"a": "gone1.safetensors", "b": "gone2.safetensors"}})");
+  EXPECT_NE(refusal().find("gone1.safetensors, gone2.safetensors are not there, of 2 files"), std::string::npos)
+      << refusal();
 }
 
 TEST_F(TinyLlama, TakesTheNamesOfABareModel) {
@@ -443,6 +478,8 @@ TEST(RotaryKeys, OfGgufMeanWhatLlamaCppMakesOfThem) {
     ASSERT_FALSE(refused) << key;
     EXPECT_NE(refused.error().text().find(key), std::string::npos) << refused.error().text();
   }
+  for (const char* const key : {"yarn_ext_factor", "yarn_log_multiplier", "attn_factor", "factor"})
+    EXPECT_FALSE(described(with(key, NAN))) << key;
 }
 
 TEST_F(TinyLlama, IsTheSameFromTheGgufFileThatItIsWrittenTo) {

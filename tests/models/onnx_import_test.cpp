@@ -500,6 +500,51 @@ TEST(OnnxImport, RefusesAttentionOfTwoValuesAndCachesByName) {
   expect(grouped.graph(17).node("GroupQueryAttention", {"q", "k", "v"}, {"y"}), {"com.microsoft has one of this name"});
 }
 
+TEST(OnnxImport, RefusesAttributesAndMasksThatNoAttentionHas) {
+  const std::int64_t four = 4, two = 2;
+  const AttentionCase grouped;
+  const auto expect = [](const Graph& graph, const std::string& part) {
+    const std::string text = graph.refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
+  };
+  const Attributes heads{{"q_num_heads", four}, {"kv_num_heads", two}};
+  const auto with = [&](const char* name, OnnxValue value) {
+    Attributes attributes = heads;
+    attributes.emplace_back(name, std::move(value));
+    Graph made = grouped.graph();
+    made.node("Attention", {"q", "k", "v"}, {"y"}, attributes);
+    return made;
+  };
+  Graph blind = grouped.graph();
+  blind.codes("mask", "BOOL", {5, 5}, std::vector<std::uint8_t>(25));
+  expect(blind.node("Attention", {"q", "k", "v", "mask"}, {"y"}, heads),
+         "node 3 (Attention): attention with a mask that hides every key");
+  expect(with("frobnicate", std::int64_t{3}), "Attention with attribute 'frobnicate'");
+  expect(with("scale", -0.3f), "'scale' is -0.3");
+  expect(with("scale", NAN), "'scale' is nan");
+  expect(with("softcap", NAN), "'softcap' is nan");
+  expect(with("softcap", INFINITY), "'softcap' is inf");
+  expect(grouped.graph().node("Attention", {"q", "k", "v", "", "", "", "", "x"}, {"y"}, heads), "input 7");
+  Graph query = grouped.graph(17);
+  query.integers("before", {4}).integers("all", {5});
+  expect(
+      foreign_node(query, "GroupQueryAttention", {"q", "k", "v", "", "", "before", "all", "", "", "", "", "", "before"},
+                   {{"num_heads", four}, {"kv_num_heads", two}, {"k_quant_type", std::string("PER_TENSOR")}}),
+      "GroupQueryAttention with input 12, attribute 'k_quant_type'");
+}
+
+TEST(OnnxImport, RefusesNumbersThatAreNotFiniteAndInputsTooMany) {
+  const auto expect = [](const Graph& graph, const std::string& part) {
+    const std::string text = graph.refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
+  };
+  for (const char* const type : {"LeakyRelu", "Elu", "Swish"})
+    expect(Graph({1, 4}).node(type, {"x"}, {"y"}, {{"alpha", NAN}}), "attribute 'alpha' is nan");
+  expect(Graph({1, 4}).floats("w", {4, 1}, Floats(4)).node("Gemm", {"x", "w"}, {"y"}, {{"alpha", INFINITY}}),
+         "attribute 'alpha' is inf");
+  expect(Graph({1, 4}).node("Relu", {"x", "x"}, {"y"}), "(Relu): 2 inputs, at most 1");
+}
+
 TEST(OnnxImport, TellsAllThatHasNoLayerAtOnce) {
   Graph graph({1, 4});
   graph.floats("w", {4, 4}, Floats(16, 1.0f));
@@ -510,6 +555,13 @@ TEST(OnnxImport, TellsAllThatHasNoLayerAtOnce) {
   for (const char* part : {"node 'first' (Foo): no layer does it", "node 2 (NonZero)", "node 3 (LeakyRelu): alpha 0.3"})
     EXPECT_NE(text.find(part), std::string::npos) << text << "\nexpected: " << part;
   EXPECT_EQ(text.find("(Relu)"), std::string::npos) << "what reads a refused one is not told of: " << text;
+  // But one that no reader knows is, whatever it reads.
+  Graph behind({1, 4});
+  behind.node("Foo", {"x"}, {"a"}).node("Baz", {"x"}, {"b"}).node("Add", {"a", "b"}, {"c"}).node("Bar", {"c"}, {"d"});
+  foreign_node(behind, "Gelu", {"d"}, {}, {"e"}).node("Exp", {"e"}, {"f"}).node("Loop", {"f"}, {"y"});
+  EXPECT_EQ(behind.refusal().substr(behind.refusal().find(": ") + 2),
+            "graph: node 0 (Foo): no layer does it; node 1 (Baz): no layer does it; node 3 (Bar): no layer does it; "
+            "node 4 (Gelu): an operator of domain 'com.microsoft'; node 6 (Loop): a graph that runs more than once");
 }
 
 TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
@@ -547,6 +599,7 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
   };
   expect(attention({0, 0, -1e9f, 0}, "q"), "neither causal nor a window");
   expect(attention({0, -1, 0, 0}, "q"), "other numbers");
+  expect(attention(Floats(4, -1e9f), "q"), "(Add): attention with a mask that hides every key");
   expect(attention({0, -1e9f, 0, 0}, "v"), "no heads of a projection");
   EXPECT_EQ(attention({0, -1e9f, 0, 0}, "q").refusal(), "");
   expect(Graph({1, 1, 2})

@@ -69,6 +69,8 @@ Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size
 }
 
 Result<AttentionParts> seen_where(AttentionParts parts, const std::vector<bool>& seen) {
+  if (std::find(seen.begin(), seen.end(), true) == seen.end())
+    return fail(Errc::unsupported, "attention with a mask that hides every key from every query");
   const auto sight = sight_of(seen, parts.tokens);
   if (!sight) return fail(Errc::unsupported, "attention with a mask that is neither causal nor a window");
   parts.is_causal = parts.is_causal || sight->is_causal;
@@ -195,8 +197,11 @@ Result<Operators::Values> Operators::attention(const Node& n, const AttentionPar
                                                std::size_t value_heads, Shape shape) {
   const std::size_t in = parts.query.in, tokens = parts.tokens, dim = parts.head_dim, width = parts.heads * dim;
   const double scale = parts.scale * parts.last * (parts.is_bent ? parts.cap : 1);
+  if (!(scale > 0 && std::isfinite(scale)))
+    return fail(Errc::unsupported,
+                "attention whose scores have the factor " + std::to_string(scale) + ", expected a finite one above 0");
   if (value.from != parts.query.from || value.in != in || value_heads != parts.kv_heads || value.scale != 1 ||
-      value.gain || !(scale > 0))
+      value.gain)
     return fail(Errc::unsupported,
                 "attention whose values are of another source, number of heads or scale than its keys");
   FoundLayer layer;

@@ -375,6 +375,40 @@ Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a) {
 
 }  // namespace
 
+bool is_computed(std::string_view type) noexcept {
+  constexpr std::string_view kTypes[] = {"Abs",
+                                         "And",
+                                         "Cast",
+                                         "Ceil",
+                                         "Constant",
+                                         "ConstantOfShape",
+                                         "Cos",
+                                         "DequantizeLinear",
+                                         "Equal",
+                                         "Exp",
+                                         "Floor",
+                                         "Greater",
+                                         "If",
+                                         "Less",
+                                         "GreaterOrEqual",
+                                         "LessOrEqual",
+                                         "Log",
+                                         "Min",
+                                         "Mod",
+                                         "Neg",
+                                         "Not",
+                                         "Or",
+                                         "Range",
+                                         "Reciprocal",
+                                         "ReduceProd",
+                                         "Shape",
+                                         "Sin",
+                                         "Size",
+                                         "Trilu",
+                                         "Where"};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
+}
+
 Result<Constant> computed(const OnnxNode& node, std::span<const Operand> operands, std::int64_t opset) {
   if (node.type == "Constant") return constant_node(node);
   std::vector<const Constant*> given;

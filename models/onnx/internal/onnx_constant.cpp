@@ -6,6 +6,7 @@
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -143,8 +144,12 @@ Result<std::int64_t> integer_of(const OnnxNode& node, std::string_view key, std:
 Result<double> real_of(const OnnxNode& node, std::string_view key, double otherwise) {
   const formats::OnnxValue* const value = node.find(key);
   if (!value) return otherwise;
-  if (const auto* number = std::get_if<float>(value)) return static_cast<double>(*number);
-  return wrong_kind(node, key, "number");
+  const auto* const number = std::get_if<float>(value);
+  if (!number) return wrong_kind(node, key, "number");
+  if (!std::isfinite(*number))
+    return fail(Errc::corrupt,
+                "attribute '" + std::string(key) + "' is " + std::to_string(*number) + ", expected a finite number");
+  return static_cast<double>(*number);
 }
 Result<std::string> text_of(const OnnxNode& node, std::string_view key, std::string otherwise) {
   const formats::OnnxValue* const value = node.find(key);

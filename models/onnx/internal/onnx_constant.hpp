@@ -92,6 +92,8 @@ Result<std::vector<Moved>> moves_of(const formats::OnnxNode& node, std::span<con
 /// The same of constants. @pre all moved operands are
 Constant moved(const Moved& move, std::span<const Operand> operands, std::size_t count);
 
+/// True for an operator that values which are known before the network runs may go through, beside sums and the like.
+bool is_computed(std::string_view type) noexcept;
 /// Result of a node whose operands are all constants. @error unsupported: it cannot be computed so; corrupt; too_large
 Result<Constant> computed(const formats::OnnxNode& node, std::span<const Operand> operands, std::int64_t opset);
 

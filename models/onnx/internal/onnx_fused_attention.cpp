@@ -4,6 +4,8 @@
 
 #include "models/onnx/internal/onnx_operators.hpp"
 
+#include "core/printable.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -22,7 +24,8 @@ struct RefusedPort {
 struct FusedOperator {
   std::string_view type, heads, kv_heads, causal;  // names of attributes
   std::size_t mask, bias, first_table;             // inputs; tables of rotary positions: cosines, then sines
-  std::span<const RefusedPort> inputs, outputs;
+  std::span<const RefusedPort> inputs, outputs;    // the last of each is the operator's last
+  std::span<const std::string_view> attributes;
 };
 constexpr RefusedPort kAttentionInputs[] = {{4, "past_key"}, {5, "past_value"}, {6, "nonpad_kv_seqlen"}};
 constexpr RefusedPort kAttentionOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "qk_matmul_output"}};
@@ -30,19 +33,25 @@ constexpr RefusedPort kMultiHeadInputs[] = {
     {4, "key_padding_mask"}, {6, "past_key"}, {7, "past_value"}, {8, "past_sequence_length"}, {9, "cache_indirection"}};
 constexpr RefusedPort kGroupedInputs[] = {{3, "past_key"}, {4, "past_value"}, {9, "position_ids"}, {11, "head_sink"}};
 constexpr RefusedPort kForeignOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "output_qk"}};
-constexpr FusedOperator kFusedOperators[] = {
-    {"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput, kNoInput, kAttentionInputs,
-     kAttentionOutputs},
-    {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3, kNoInput, kMultiHeadInputs,
-     kForeignOutputs},
-    {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7, kGroupedInputs, kForeignOutputs}};
+constexpr std::string_view kAttentionAttributes[] = {
+    "is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap", "softmax_precision"};
+constexpr std::string_view kMultiHeadAttributes[] = {"mask_filter_value", "num_heads", "scale", "unidirectional"};
+constexpr std::string_view kGroupedAttributes[] = {"do_rotary", "kv_num_heads",   "local_window_size",
+                                                   "num_heads", "qk_output",      "rotary_interleaved",
+                                                   "scale",     "smooth_softmax", "softcap"};
+constexpr FusedOperator kFusedOperators[] = {{"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput,
+                                              kNoInput, kAttentionInputs, kAttentionOutputs, kAttentionAttributes},
+                                             {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3,
+                                              kNoInput, kMultiHeadInputs, kForeignOutputs, kMultiHeadAttributes},
+                                             {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7,
+                                              kGroupedInputs, kForeignOutputs, kGroupedAttributes}};
 
 const FusedOperator& fused_operator(std::string_view type) {
   return *std::find_if(std::begin(kFusedOperators), std::end(kFusedOperators),
                        [&](const FusedOperator& each) { return each.type == type; });
 }
 
-/// All of an operator's ports that no layer has.
+/// All of an operator's ports that no layer has, and what is not known of it.
 Status check_ports(const OperatorNode& n, const FusedOperator& known) {
   std::string names;
   const auto add = [&](std::string_view name) { names += (names.empty() ? "" : ", ") + std::string(name); };
@@ -50,9 +59,17 @@ Status check_ports(const OperatorNode& n, const FusedOperator& known) {
     if (n.has(input.number)) add(input.name);
   for (const RefusedPort& output : known.outputs)
     if (n.makes(output.number)) add(output.name);
+  for (std::size_t i = known.inputs.back().number + 1; i < n.node.inputs.size(); ++i)
+    if (n.has(i)) add("input " + std::to_string(i));
+  for (std::size_t i = known.outputs.back().number + 1; i < n.node.outputs.size(); ++i)
+    if (n.makes(i)) add("output " + std::to_string(i));
+  for (const auto& [name, value] : n.node.attributes)
+    if (std::find(known.attributes.begin(), known.attributes.end(), name) == known.attributes.end())
+      add("attribute '" + printable(name) + "'");
   if (names.empty()) return {};
-  return fail(Errc::unsupported, std::string(known.type) + " with " + names +
-                                     "; attention is imported of one value, without keys of earlier runs");
+  return fail(Errc::unsupported,
+              std::string(known.type) + " with " + names +
+                  "; attention is imported of one value, without keys of earlier runs and what is not known");
 }
 
 /// Columns [first, first + heads dim) of [1, tokens, width] as [1, tokens, heads, dim].
@@ -132,6 +149,8 @@ Result<AttentionParts> FusedAttention::scores(Heads query, Heads key) const {
     return fail(Errc::unsupported, n_.node.type + " across two values: keys are of another one than queries");
   AttentionParts parts;
   WEFT_TRY(double scale, real_of(n_.node, "scale", 0));
+  if (scale < 0)
+    return fail(Errc::unsupported, "attribute 'scale' is " + std::to_string(scale) + ", expected a number above 0");
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(query.head_dim));
   parts.scale = scale * query.rows.scale * key.rows.scale;
   parts.heads = query.heads, parts.kv_heads = key.heads;
@@ -145,7 +164,7 @@ Result<AttentionParts> FusedAttention::scores(Heads query, Heads key) const {
     WEFT_TRY(parts, seen_through(std::move(parts), *mask, mask->type == "BOOL"));
   }
   WEFT_TRY(const double cap, real_of(n_.node, "softcap", 0));
-  if (cap < 0) return fail(Errc::corrupt, "softcap " + std::to_string(cap) + "; a cap is positive");
+  if (cap < 0) return fail(Errc::corrupt, "attribute 'softcap' is " + std::to_string(cap) + "; a cap is positive");
   if (cap != 0 && known_.type == "Attention" && (parts.is_causal || parts.window != 0))
     return fail(Errc::unsupported,
                 "Attention with softcap and a mask: versions differ in whether the cap comes before the mask");

@@ -150,6 +150,8 @@ class NetworkMaker {
                     values->begin() + static_cast<std::ptrdiff_t>(std::min(values->size(), made.size())), made.begin());
         else
           add_problem(label, values.error());
+      } else if (const Status known = check_operator(node); !known) {
+        add_problem(label, known.error());
       }
       for (std::size_t o = 0; o < made.size(); ++o)
         if (!node.outputs[o].empty()) scope.values[node.outputs[o]] = std::move(made[o]);
@@ -162,8 +164,8 @@ class NetworkMaker {
     is_too_large_ |= error.code() == Errc::too_large;
   }
 
-  Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
-                                     const GraphNames& scope) {
+  /// @error unsupported: an operator that nothing reads, whatever its inputs are
+  static Status check_operator(const OnnxNode& node) {
     // Two of them are of no other domain.
     const bool is_foreign_alone = node.type == "MultiHeadAttention" || node.type == "GroupQueryAttention";
     const bool is_known_foreign =
@@ -172,8 +174,15 @@ class NetworkMaker {
       return fail(Errc::unsupported, "an operator of domain '" + printable(node.domain) + "'");
     if (node.domain.empty() && is_foreign_alone)
       return fail(Errc::unsupported, "no operator of ONNX itself; com.microsoft has one of this name");
-    if (node.type == "If") return branch(node, inputs, scope);
     if (node.type == "Loop" || node.type == "Scan") return fail(Errc::unsupported, "a graph that runs more than once");
+    if (!is_known_operator(node.type)) return fail(Errc::unsupported, "no layer does it");
+    return {};
+  }
+
+  Result<std::vector<Value>> made_by(const OnnxNode& node, const std::string& label, const std::vector<Value>& inputs,
+                                     const GraphNames& scope) {
+    WEFT_CHECK(check_operator(node));
+    if (node.type == "If") return branch(node, inputs, scope);
     if (node.type == "Shape" || node.type == "Size") return shape_of(node, inputs);
     std::vector<Operand> operands;
     bool is_known = true;

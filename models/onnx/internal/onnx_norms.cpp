@@ -85,7 +85,7 @@ Result<Operators::Values> Operators::activation(const Node& n, const char* name)
   if (n.node.type == "LeakyRelu" || n.node.type == "Elu") {
     const double wanted = n.node.type == "Elu" ? 1.0 : 0.01;
     WEFT_TRY(const double alpha, real_of(n.node, "alpha", wanted));
-    if (std::fabs(alpha - wanted) > 1e-6 * wanted)
+    if (!(std::fabs(alpha - wanted) <= 1e-6 * wanted))
       return fail(Errc::unsupported, "alpha " + std::to_string(alpha) + ", expected " + (wanted == 1 ? "1" : "0.01"));
   }
   if (n.node.type == "Gelu") {

@@ -34,61 +34,78 @@ Result<std::vector<Value>> Operators::make(const OnnxNode& node, const std::stri
   return dispatch({node, label, inputs});
 }
 
-Result<Operators::Values> Operators::dispatch(const Node& n) {
+struct Operators::Row {
+  std::string_view type;
+  std::size_t most;  // inputs; attention looks at its own
+  Result<Values> (*make)(Operators&, const Node&);
+  static const Row* find(std::string_view type) noexcept;
+};
+
+const Operators::Row* Operators::Row::find(std::string_view type) noexcept {
   using O = Operators;
-  struct Row {
-    std::string_view type;
-    Result<Values> (*make)(Operators&, const Node&);
-  };
+  constexpr std::size_t kAny = SIZE_MAX;
   static const Row kRows[] = {
-      {"MatMul", [](O& o, const Node& of) { return o.matmul(of); }},
-      {"Gemm", [](O& o, const Node& of) { return o.gemm(of); }},
-      {"Conv", [](O& o, const Node& of) { return o.conv(of, false); }},
-      {"ConvTranspose", [](O& o, const Node& of) { return o.conv(of, true); }},
-      {"MaxPool", [](O& o, const Node& of) { return o.pool(of, true); }},
-      {"AveragePool", [](O& o, const Node& of) { return o.pool(of, false); }},
-      {"GlobalAveragePool", [](O& o, const Node& of) { return o.global_pool(of, false); }},
-      {"GlobalMaxPool", [](O& o, const Node& of) { return o.global_pool(of, true); }},
-      {"ReduceMean", [](O& o, const Node& of) { return o.reduce(of, false); }},
-      {"ReduceMax", [](O& o, const Node& of) { return o.reduce(of, true); }},
-      {"LayerNormalization", [](O& o, const Node& of) { return o.layer_norm(of, true); }},
-      {"RMSNormalization", [](O& o, const Node& of) { return o.layer_norm(of, false); }},
-      {"BatchNormalization", [](O& o, const Node& of) { return o.batch_norm(of); }},
-      {"Softmax", [](O& o, const Node& of) { return o.softmax(of); }},
-      {"LSTM", [](O& o, const Node& of) { return o.recurrent(of, "lstm", 4); }},
-      {"GRU", [](O& o, const Node& of) { return o.recurrent(of, "gru", 3); }},
-      {"RNN", [](O& o, const Node& of) { return o.recurrent(of, "rnn", 1); }},
-      {"RotaryEmbedding", [](O& o, const Node& of) { return o.rotary_embedding(of); }},
-      {"Attention", [](O& o, const Node& of) { return fused_attention(o, of); }},
-      {"MultiHeadAttention", [](O& o, const Node& of) { return fused_attention(o, of); }},
-      {"GroupQueryAttention", [](O& o, const Node& of) { return fused_attention(o, of); }},
-      {"Relu", [](O& o, const Node& of) { return o.activation(of, "relu"); }},
-      {"Sigmoid", [](O& o, const Node& of) { return o.activation(of, "sigmoid"); }},
-      {"Tanh", [](O& o, const Node& of) { return o.activation(of, "tanh"); }},
-      {"Softplus", [](O& o, const Node& of) { return o.activation(of, "softplus"); }},
-      {"Mish", [](O& o, const Node& of) { return o.activation(of, "mish"); }},
-      {"Swish", [](O& o, const Node& of) { return o.activation(of, "silu"); }},
-      {"LeakyRelu", [](O& o, const Node& of) { return o.activation(of, "leaky_relu"); }},
-      {"Elu", [](O& o, const Node& of) { return o.activation(of, "elu"); }},
-      {"Gelu", [](O& o, const Node& of) { return o.activation(of, "gelu"); }},
-      {"Sqrt", [](O& o, const Node& of) { return o.sum_of_squares_root(of); }},
-      {"Add", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Sub", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Mul", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Div", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Pow", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Erf", [](O& o, const Node& of) { return o.arithmetic(of); }},
-      {"Sum", [](O& o, const Node& of) { return o.combined(of, "residual", mesh::Combine::add); }},
-      {"Mean", [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::avg); }},
-      {"Max", [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::max); }}};
+      {"MatMul", 2, [](O& o, const Node& of) { return o.matmul(of); }},
+      {"Gemm", 3, [](O& o, const Node& of) { return o.gemm(of); }},
+      {"Conv", 3, [](O& o, const Node& of) { return o.conv(of, false); }},
+      {"ConvTranspose", 3, [](O& o, const Node& of) { return o.conv(of, true); }},
+      {"MaxPool", 1, [](O& o, const Node& of) { return o.pool(of, true); }},
+      {"AveragePool", 1, [](O& o, const Node& of) { return o.pool(of, false); }},
+      {"GlobalAveragePool", 1, [](O& o, const Node& of) { return o.global_pool(of, false); }},
+      {"GlobalMaxPool", 1, [](O& o, const Node& of) { return o.global_pool(of, true); }},
+      {"ReduceMean", 2, [](O& o, const Node& of) { return o.reduce(of, false); }},
+      {"ReduceMax", 2, [](O& o, const Node& of) { return o.reduce(of, true); }},
+      {"LayerNormalization", 3, [](O& o, const Node& of) { return o.layer_norm(of, true); }},
+      {"RMSNormalization", 2, [](O& o, const Node& of) { return o.layer_norm(of, false); }},
+      {"BatchNormalization", 5, [](O& o, const Node& of) { return o.batch_norm(of); }},
+      {"Softmax", 1, [](O& o, const Node& of) { return o.softmax(of); }},
+      {"LSTM", 8, [](O& o, const Node& of) { return o.recurrent(of, "lstm", 4); }},
+      {"GRU", 6, [](O& o, const Node& of) { return o.recurrent(of, "gru", 3); }},
+      {"RNN", 6, [](O& o, const Node& of) { return o.recurrent(of, "rnn", 1); }},
+      {"RotaryEmbedding", 4, [](O& o, const Node& of) { return o.rotary_embedding(of); }},
+      {"Attention", kAny, [](O& o, const Node& of) { return fused_attention(o, of); }},
+      {"MultiHeadAttention", kAny, [](O& o, const Node& of) { return fused_attention(o, of); }},
+      {"GroupQueryAttention", kAny, [](O& o, const Node& of) { return fused_attention(o, of); }},
+      {"Relu", 1, [](O& o, const Node& of) { return o.activation(of, "relu"); }},
+      {"Sigmoid", 1, [](O& o, const Node& of) { return o.activation(of, "sigmoid"); }},
+      {"Tanh", 1, [](O& o, const Node& of) { return o.activation(of, "tanh"); }},
+      {"Softplus", 1, [](O& o, const Node& of) { return o.activation(of, "softplus"); }},
+      {"Mish", 1, [](O& o, const Node& of) { return o.activation(of, "mish"); }},
+      {"Swish", 1, [](O& o, const Node& of) { return o.activation(of, "silu"); }},
+      {"LeakyRelu", 1, [](O& o, const Node& of) { return o.activation(of, "leaky_relu"); }},
+      {"Elu", 1, [](O& o, const Node& of) { return o.activation(of, "elu"); }},
+      {"Gelu", 1, [](O& o, const Node& of) { return o.activation(of, "gelu"); }},
+      {"Sqrt", 1, [](O& o, const Node& of) { return o.sum_of_squares_root(of); }},
+      {"Add", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Sub", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Mul", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Div", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Pow", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Erf", 1, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Sum", kAny, [](O& o, const Node& of) { return o.combined(of, "residual", mesh::Combine::add); }},
+      {"Mean", kAny, [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::avg); }},
+      {"Max", kAny, [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::max); }}};
+  const auto* const found =
+      std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& row) { return row.type == type; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+bool is_known_operator(std::string_view type) noexcept {
+  return Operators::Row::find(type) || is_move(type) || is_computed(type);
+}
+
+Result<Operators::Values> Operators::dispatch(const Node& n) {
   const std::string_view type = n.node.type;
+  const Row* const row = Row::find(type);
+  if (row && n.inputs.size() > row->most)
+    return fail(Errc::unsupported,
+                std::to_string(n.inputs.size()) + " inputs, at most " + std::to_string(row->most) + " are known");
   WEFT_TRY(std::optional<Values> part, known_part(n));
   if (part) return *std::move(part);
   if (type == "Gather" && n.has(0) && std::holds_alternative<Constant>(n.inputs[0])) return embedding(n);
   if (type == "Dropout" && n.makes(1)) return fail(Errc::unsupported, "output 1, the mask");
   if (is_move(type) || type == "Cast") return move(n);
-  for (const Row& row : kRows)
-    if (row.type == type) return row.make(*this, n);
+  if (row) return row->make(*this, n);
   return fail(Errc::unsupported, "no layer does it");
 }
 

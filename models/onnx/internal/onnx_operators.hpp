@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -174,12 +175,15 @@ class TableParts {
 };
 
 class Operators;
+/// True for an operator that some layer does, or that values which are known may go through.
+bool is_known_operator(std::string_view type) noexcept;
 /// Attention as one operator. @error unsupported, corrupt
 Result<std::vector<Value>> fused_attention(Operators& operators, const OperatorNode& node);
 
 /// Operators as layers. Each takes what a node reads and gives what it makes.
 class Operators {
  public:
+  struct Row;
   Operators(LayerList& layers, std::int64_t opset) : layers_(layers), opset_(opset), tables_(layers, opset) {}
   /// @error unsupported: no layer does it; corrupt
   Result<std::vector<Value>> make(const formats::OnnxNode& node, const std::string& label,
