@@ -256,7 +256,8 @@ double Planner::depth_factor() const {
   constexpr double kShallow = 4.0;
   std::set<std::uint32_t> distances;
   for (NodeId id = static_cast<NodeId>(graph_.port_count()); id < plan_.layers.size(); ++id)
-    if (plan_.layers[id].moves && !graph_.nodes()[id].layer->parameters().empty())
+    // No error reaches an owner of tied weights that no output is behind: it moves by those of its users.
+    if (plan_.layers[id].moves && !plan_.layers[id].hops.empty() && !graph_.nodes()[id].layer->parameters().empty())
       distances.insert(plan_.layers[id].hops.front().distance);
   const double depth = std::max(static_cast<double>(distances.size()) / kShallow, 1.0);
   return depth * depth;

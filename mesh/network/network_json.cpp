@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint32_t kVersion = 2;
 
 const std::vector<std::string_view> kCombines{"concat", "add", "avg", "max", "gate"};
-const std::vector<std::string_view> kPolicies{"halt", "hold", "restart", "isolate"},
-    kInnerPolicies{"halt", "hold", "restart"};
+const std::vector<std::string_view> kPolicies{"halt", "hold", "restart", "isolate"};
+const std::vector<std::string_view> kInnerPolicies{"halt", "hold", "restart"};
 
 Result<Coord> read_coord(const JsonValue& value) {
   WEFT_TRY(const auto parts, value.array(4, 4));
