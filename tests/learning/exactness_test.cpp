@@ -46,8 +46,7 @@ std::vector<kernels::Isa> isas() {
   return all;
 }
 
-/// All machine shapes, a fifth of them in turn, or three; in each choice every number of threads and sessions, executor
-/// and step length is met.
+/// All machine shapes, an eleventh of them in turn, or three.
 std::vector<Setting> settings_of(const Case& row) {
   if (row.falls_to > 0) return {{2, 1, ExecutorKind::graph, true}};
   if (!row.is_whole || kSanitized) {
@@ -63,7 +62,7 @@ std::vector<Setting> settings_of(const Case& row) {
           // One thread has no graph.
           if (threads > 1 || executor != ExecutorKind::graph)
             settings.push_back({threads, sessions, executor, at_once});
-  return in_slice(settings, 7);
+  return in_slice(settings, 11);
 }
 
 class Exactness : public ::testing::TestWithParam<Case> {
