@@ -64,7 +64,7 @@ class Harness(unittest.TestCase):
     def test_takes_every_other_case_of_a_slice(self):
         cases = list(range(5))
         for slices in ({}, {"WEFT_TEST_SLICE": "1", "WEFT_TEST_FULL": "1"}):
-            with unittest.mock.patch.dict(os.environ, slices):
+            with unittest.mock.patch.dict(os.environ, slices, clear=True):
                 self.assertEqual(harness.in_slice(cases), cases)
         for turn, mine in (("6", [0, 2, 4]), ("7", [1, 3])):
             with unittest.mock.patch.dict(os.environ, {"WEFT_TEST_SLICE": turn, "WEFT_TEST_FULL": "0"}):
