@@ -299,14 +299,20 @@ class OnnxDecoder {
     WEFT_TRY(const ByteSpan message, field.message());
     WEFT_CHECK(count_item());
     AttributeParts parts;
-    WEFT_CHECK(each_field(message, [&](const Field& part) { return read_attribute_field(part, parts, node, depth); }));
+    WEFT_CHECK(each_field(message, [&](const Field& part) { return read_attribute_field(part, parts, depth); }));
     if (node.find(parts.name))
       return fail(Errc::duplicate_name, "attribute '" + printable(parts.name) + "' is there twice");
     constexpr std::uint32_t kFieldOf[] = {0, 2, 3, 4, 5, 6, 7, 8, 9};
     if (parts.type < 0 || parts.type > 8)
       return fail(Errc::unsupported, "attribute '" + printable(parts.name) + "' of type " + std::to_string(parts.type));
+    const std::uint32_t counts = parts.type != 0 ? kFieldOf[parts.type] : parts.last;
+    if ((parts.tensor && counts != 5) || (parts.graph && counts != 6))
+      return fail(Errc::corrupt, "attribute '" + printable(parts.name) + "' of type " + std::to_string(parts.type) +
+                                     " holds " + (parts.graph ? "a graph" : "a tensor"));
+    if (parts.tensor && node.type == "Constant" && parts.name == "value" && node.outputs.size() == 1)
+      note_constant(node.outputs[0], *parts.tensor);
     auto& value = node.attributes.emplace_back(parts.name, OnnxValue()).second;
-    switch (parts.type != 0 ? kFieldOf[parts.type] : parts.last) {
+    switch (counts) {
       case 2:
         value = parts.number;
         break;
@@ -338,7 +344,7 @@ class OnnxDecoder {
     }
     return {};
   }
-  Status read_attribute_field(const Field& field, AttributeParts& parts, const OnnxNode& node, std::size_t depth) {
+  Status read_attribute_field(const Field& field, AttributeParts& parts, std::size_t depth) {
     if (field.number >= 2 && field.number <= 9) parts.last = field.number;
     switch (field.number) {
       case 1: {
@@ -359,9 +365,8 @@ class OnnxDecoder {
         return {};
       }
       case 5: {
+        if (parts.tensor) return fail(Errc::corrupt, "two tensors in an attribute");
         WEFT_TRY(parts.tensor, read_tensor_of(field, false));
-        if (node.type == "Constant" && parts.name == "value" && node.outputs.size() == 1)
-          note_constant(node.outputs[0], *parts.tensor);
         return {};
       }
       case 6: {

@@ -408,7 +408,8 @@ bool is_move(std::string_view type) noexcept { return std::find(kMoves.begin(), 
 std::size_t moved_operands(const OnnxNode& node) noexcept { return node.type == "Concat" ? node.inputs.size() : 1; }
 
 Result<std::vector<Moved>> moves_of(const OnnxNode& node, std::span<const Operand> operands, std::int64_t opset) {
-  for (std::size_t i = 0; i < moved_operands(node); ++i)
+  // A Concat may say that it has none.
+  for (std::size_t i = 0; i < std::max<std::size_t>(moved_operands(node), 1); ++i)
     if (i >= operands.size() || !operands[i].shape)
       return fail(Errc::corrupt, "input " + std::to_string(i) + " is not given");
   return Mover(node, operands, opset).moves();
