@@ -70,24 +70,41 @@ std::size_t rows_of_job(const AttentionShape& shape) { return shape.tokens * (sh
 
 /// Groups of attention_row.comp. `rounds`: of the parts' chunks, whose scores a group keeps in shared memory; 0: they
 /// are in memory. `groups`: of a job at most. threads 0: heads are too wide for it.
+constexpr std::size_t kManyQueries = 512;  // that fill a device by themselves
 struct RowForm {
   std::size_t threads = 0, rounds = 0, groups = std::numeric_limits<std::size_t>::max();
 };
 RowForm row_form(const DeviceInfo& info, const AttentionShape& shape, std::size_t rows, Call& call) {
-  constexpr std::size_t kWidestHead = 512, kMostThreads = 1024, kMany = 512;  // rows that fill a device by themselves
+  constexpr std::size_t kWidestHead = 512, kMostThreads = 512;
   if (shape.head_dim > kWidestHead) return {};
   const bool is_wide = info.group_threads == kWideThreads;
-  const std::size_t most = !is_wide        ? info.group_threads
-                           : rows >= kMany ? kWideThreads
-                                           : std::min<std::size_t>(info.max_group_threads, kMostThreads);
-  const std::size_t chunks = call.most_keys / kLanes, parts = std::clamp<std::size_t>(chunks, 1, most / kLanes);
-  RowForm form{parts * kLanes, groups_of(chunks, parts)};
-  call.most_keys = word(form.rounds * form.threads);
-  const std::size_t floats = (form.rounds + 2) * form.threads + 2 * round_up(shape.head_dim, kLanes);
+  const std::size_t most = !is_wide               ? info.group_threads
+                           : rows >= kManyQueries ? kWideThreads
+                                                  : std::min<std::size_t>(info.max_group_threads, kMostThreads);
+  constexpr std::size_t kEach = 4;  // keys of a thread
+  const std::size_t chunks = call.most_keys / kLanes,
+                    parts = std::clamp<std::size_t>(chunks, kEach, most * kEach / kLanes);
+  RowForm form{parts * kLanes / kEach, groups_of(chunks, parts)};
+  call.most_keys = word(form.rounds * parts * kLanes);
+  const std::size_t floats = (form.rounds + 2) * parts * kLanes + 2 * round_up(shape.head_dim, kLanes) + kLanes;
   if (floats * sizeof(float) <= (is_wide ? kWideSharedBytes : kLeastSharedBytes)) return form;
   form.rounds = 0;
   form.groups = std::max<std::size_t>(kMostKept / (sizeof(float) * call.most_keys * call.jobs), 1);
   return form;
+}
+/// True where attention_tile.comp is better than attention_row.comp: rows of a kv head share what they read.
+constexpr std::size_t kTileQueries = 32, kTileHead = 256;
+bool is_tiled(const DeviceInfo& info, const AttentionShape& shape, std::size_t jobs) {
+  return info.group_threads == kWideThreads && shape.tokens > 1 && shape.head_dim <= kTileHead &&
+         rows_of_job(shape) >= kTileQueries && rows_of_job(shape) * jobs >= kManyQueries;
+}
+bool is_aligned_matrix(const ConstMatrixView& m) { return address(m.data) % 16 == 0 && m.stride % 4 == 0; }
+bool has_aligned_state(const AttentionShape& shape, const AttentionOperands& from) {
+  return shape.context && is_aligned_matrix(from.state);
+}
+bool has_aligned_heads(const AttentionShape& shape, const AttentionOperands& from) {
+  return shape.head_dim % 4 == 0 && is_aligned_matrix(from.q) && is_aligned_matrix(from.k) &&
+         is_aligned_matrix(from.v) && (!shape.context || is_aligned_matrix(from.state));
 }
 Range mask_range(const AttentionShape& shape, const ConstMatrixView& mask) {
   return shape.has_mask() ? range(mask) : Range();
@@ -102,7 +119,7 @@ Groups state_groups(const AttentionShape& shape, const Call& call) {
 void Stream::lower(const ops::Attention& op) {
   if (op.y.rows == 0) return turn_ropes();
   static const Shader &whole = shader("attention"), &by_row = shader("attention_row"),
-                      &append = shader("attention_state");
+                      &by_tile = shader("attention_tile"), &append = shader("attention_state");
   Call call = call_of(op.shape, op.from, op.y, op.statistics);
   const bool has_state = op.shape.context != 0, in_place = has_state && op.next_state.data == op.from.state.data;
   const bool appends = in_place && op.shape.tokens == 1 && op.shape.causal;
@@ -117,8 +134,15 @@ void Stream::lower(const ops::Attention& op) {
   }
   const Range state = has_state ? range(op.from.state) : Range(), mask = mask_range(op.shape, op.from.mask);
   if (has_state) call.next_state = address(op.next_state.data), call.next_stride = word(op.next_state.stride);
+  const bool has_tiles = is_tiled(recorder_->context().info, op.shape, call.jobs);
   const RowForm form = row_form(recorder_->context().info, op.shape, rows_of_job(op.shape) * call.jobs, call);
-  if (form.threads == 0) {
+  if (has_tiles) {
+    recorder_->dispatch(
+        by_tile,
+        {word(groups_of(op.shape.head_dim, kLanes)), has_aligned_heads(op.shape, op.from), op.shape.has_mask()},
+        placed(*recorder_, call), {groups_of(rows_of_job(op.shape), kTileQueries), call.jobs},
+        {range(op.from.q), range(op.from.k), range(op.from.v), state, mask}, {range(op.y), range(op.statistics)});
+  } else if (form.threads == 0) {
     recorder_->dispatch(whole, {false, features(op.shape), op.shape.has_mask()}, placed(*recorder_, call),
                         {groups_of(rows_of_job(op.shape), kLaneGroupRows), call.jobs},
                         {range(op.from.q), range(op.from.k), range(op.from.v), state, mask},
@@ -133,7 +157,7 @@ void Stream::lower(const ops::Attention& op) {
     const Range written = appends ? range(op.next_state) : Range();
     recorder_->dispatch(by_row,
                         {word(groups_of(op.shape.head_dim, kLanes)), rotates, word(form.threads), appends,
-                         word(form.rounds), op.shape.has_mask()},
+                         word(form.rounds), op.shape.has_mask(), has_aligned_state(op.shape, op.from)},
                         placed(*recorder_, call), {across, call.jobs},
                         {range(op.from.q), range(op.from.k), range(op.from.v), state, angles, mask},
                         {range(op.y), range(op.statistics), kept, written});

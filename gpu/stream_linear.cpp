@@ -133,7 +133,7 @@ Joined joined_of(const Shaders& of, const DeviceInfo& device, const Form& form, 
   if (!form.is_row || form.groups.shares != 1) return {};
   if (const std::size_t each = rows_at_once(rows); each > 1)
     return {0, word(each) * kRowsAtOnce | (is_integer ? kHasCodes : 0)};
-  constexpr std::size_t kQuad = 16, kSums = 8192, kRest = 1024;
+  constexpr std::size_t kQuad = 16, kSums = 8192, kRest = 2560;
   const std::size_t chunks = groups_of(w.in, kernels::kChunk), blocks = groups_of(w.in, kScaleBlock);
   const std::size_t quads = is_integer ? 2 * blocks : chunks * (kernels::kChunk / 4 + 1);
   const std::size_t others =
@@ -164,9 +164,9 @@ Form form_of(const Shaders& of, const DeviceInfo& device, bool is_integer, const
   if (is_integer && w.in <= kernels::kChunk && panels <= kPlaces && rows <= kCellRows &&
       w.activations != Activations::int8_row)
     return {of.cell.on(device), 1, {1, rows, shares_of(panels)}, false, true};
-  // Few tiles leave most of a device idle; the caches hold weights that few tiles share.
-  const bool is_narrow =
-      groups_of(outputs, kTile) * groups_of(rows, kTile) < kFewTiles && panels * w.in * rows < kCached;
+  // Few tiles leave most of a device idle, while each goes over all inputs. The caches hold weights that rows share.
+  const std::size_t tiles = groups_of(outputs, kTile) * groups_of(rows, kTile);
+  const bool is_narrow = (tiles < kFewTiles && panels * w.in * rows < kCached) || (tiles < kBusy && rows <= kTile);
   if (rows < kTileRows || is_narrow) return row_form(of, device, is_integer, w, rows);
   if (is_integer) {
     const bool is_large = device.matrix_units && has_large_tiles(device, outputs, rows);
@@ -198,12 +198,16 @@ Constants constants_of(const Form& form, const Joined& joined, const DeviceInfo&
           form.is_row ? word(quads) : device.regular_matrices};
 }
 
+/// Inputs of a float layer up to which each group norms the row by itself. An H200 takes as long for a norm of its own
+/// as for that of some hundred inputs in each group, and reads a row that no group keeps in less time.
+constexpr std::size_t kNormedInputs = 1024;
+
 /// Joined form of a layer that reads x, which it norms itself where that is known; its operands say so.
 template <class Push>
 Joined joined_into(Push& push, const Shaders& of, Recorder& recorder, const ValueSources& sources, const Form& form,
                    bool is_integer, const ConstWeight& w, const ConstMatrixView& x) {
   Joined joined = joined_of(of, recorder.context().info, form, is_integer, w, x.rows);
-  if (joined.quads == 0) return joined;
+  if (joined.quads == 0 || (!is_integer && w.in > kNormedInputs)) return joined;
   joined.norm = sources.norm_of(recorder, x);
   if (!joined.norm) return joined;
   const ValueSources::Norm& norm = *joined.norm;

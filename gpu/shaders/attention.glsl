@@ -15,6 +15,11 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Cal
 uint group_of(Call c) { return c.heads / c.kv_heads; }
 uint value_width(Call c) { return (c.head_dim + 15) / 16 * 16; }
 
+// Slot of a position; by 32 bits where they hold it, since 64 take a hundred instructions.
+uint ring_slot(uint64_t position, uint slots) {
+  return position >> 32 == 0ul ? uint(position) % slots : uint(position % slots);
+}
+
 // The keys that a session's call may see. Key j stands at a position that is j more than a multiple of 64.
 struct Keys {
   uint64_t position;
@@ -28,7 +33,7 @@ Keys keys_of(Call c, uint session) {
   keys.first = uint(oldest - base);
   keys.fresh = uint(keys.position - base);
   keys.end = keys.fresh + c.tokens;
-  keys.base_slot = c.slots != 0 ? uint(base % c.slots) : 0;
+  keys.base_slot = c.slots != 0 ? ring_slot(base, c.slots) : 0;
   return keys;
 }
 // Keys that token t sees, from x to before y; never none. Both rise with t.

@@ -20,44 +20,63 @@ shared vec4 gates[128];
 // The row's codes and scales, as quantize_rows.comp makes them.
 shared uvec4 row_codes[ROW_QUADS];  // of 16 inputs each
 shared float row_scales[ROW_QUADS / 2 + 1];
-shared uint magnitudes[128];
+const uint kWordsAtOnce = 4, kAtOnce = 4 * kWordsAtOnce;  // of a thread; their loads are under way together
+shared uint magnitudes[kWordsAtOnce][128];
 
-uint magnitude_at(Floats from, uint k, float factor) { return bits(prepared(from, k, factor)) & 0x7fffffffu; }
+// v: elements PLACE(i) of the row as the layer takes them, kAtOnce of them; 0 behind its end.
+#define WEFT_ASK(PLACE)                                                     \
+  WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) {                          \
+    uint k = min(PLACE(i), inputs - 1);                                     \
+    v[i] = from.at[k];                                                      \
+    gains[i] = kNorms ? Floats(x_scales).at[k] : 1.0;                       \
+  }                                                                         \
+  WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i)                            \
+    v[i] = PLACE(i) < inputs ? prepared(v[i], gains[i], factor) : 0.0;
 
 void prepare(uint row) {
+  const uint kThreads = gl_WorkGroupSize.x;
   uint id = gl_LocalInvocationID.x, words = (inputs + 31) / 32 * 8, of_row = 0;
   Floats from = row_at(x, row, x_stride);
-  float factor = kNorms ? norm_factor(row) : 1.0;
+  float factor = kNorms ? norm_factor(row) : 1.0, v[kAtOnce], gains[kAtOnce];
   barrier();  // all are done with the last row
   if (kHasRowScale) {
     of_row = kLeastOfRowBits;
-    for (uint k = id; k < inputs; k += gl_WorkGroupSize.x) of_row = max(of_row, magnitude_at(from, k, factor));
-    magnitudes[id] = of_row;
-    for (uint reach = gl_WorkGroupSize.x / 2; reach > 0; reach /= 2) {
+    for (uint first = id; first < inputs; first += kAtOnce * kThreads) {
+#define WEFT_PLACE(i) (first + (i) * kThreads)
+      WEFT_ASK(WEFT_PLACE)
+#undef WEFT_PLACE
+      WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) of_row = max(of_row, bits(v[i]) & 0x7fffffffu);
+    }
+    magnitudes[0][id] = of_row;
+    for (uint reach = kThreads / 2; reach > 0; reach /= 2) {
       barrier();
-      if (id < reach) magnitudes[id] = max(magnitudes[id], magnitudes[id + reach]);
+      if (id < reach) magnitudes[0][id] = max(magnitudes[0][id], magnitudes[0][id + reach]);
     }
     barrier();
-    of_row = magnitudes[0];
+    of_row = magnitudes[0][0];
   }
-  for (uint first = 0; first < words; first += gl_WorkGroupSize.x) {
-    uint m = first + id, k = m / 8 * 32 + first_input(m % 8), largest = of_row;
-    float v[4];
-    WEFT_UNROLL for (uint i = 0; i < 4; ++i) {
-      v[i] = 0.0;
-      if (m < words && k + i * kSplits < inputs) v[i] = prepared(from, k + i * kSplits, factor);
-      if (!kHasRowScale) largest = max(largest, bits(v[i]) & 0x7fffffffu);
-    }
+  // A word has four inputs of a block of 32; eight neighbours have all of it.
+  for (uint first = 0; first < words; first += kWordsAtOnce * kThreads) {
+    uint of_words[kWordsAtOnce];
+    WEFT_UNROLL for (uint w_ = 0; w_ < kWordsAtOnce; ++w_) of_words[w_] = of_row;
+#define WEFT_PLACE(i) ((first + (i) / 4 * kThreads + id) / 8 * 32 + first_input(id % 8) + (i) % 4 * kSplits)
+    WEFT_ASK(WEFT_PLACE)
+#undef WEFT_PLACE
     if (!kHasRowScale) {
+      WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) of_words[i / 4] = max(of_words[i / 4], bits(v[i]) & 0x7fffffffu);
       barrier();
-      magnitudes[id] = largest;
+      WEFT_UNROLL for (uint w_ = 0; w_ < kWordsAtOnce; ++w_) magnitudes[w_][id] = of_words[w_];
       barrier();
-      for (uint i = 0; i < 8; ++i) largest = max(largest, magnitudes[(id & ~7u) + i]);
+      WEFT_UNROLL for (uint w_ = 0; w_ < kWordsAtOnce; ++w_)
+        WEFT_UNROLL for (uint i = 0; i < 8; ++i) of_words[w_] = max(of_words[w_], magnitudes[w_][(id & ~7u) + i]);
     }
-    if (m >= words) continue;
-    Steps steps = steps_of(largest);
-    row_codes[m / 4][m % 4] = codes_of(v, steps);
-    if (m % 8 == 0) row_scales[m / 8] = steps.scale;
+    WEFT_UNROLL for (uint w_ = 0; w_ < kWordsAtOnce; ++w_) {
+      uint m = first + w_ * kThreads + id;
+      if (m >= words) break;
+      Steps steps = steps_of(of_words[w_]);
+      row_codes[m / 4][m % 4] = codes_of(float[4](v[4 * w_], v[4 * w_ + 1], v[4 * w_ + 2], v[4 * w_ + 3]), steps);
+      if (m % 8 == 0) row_scales[m / 8] = steps.scale;
+    }
   }
   barrier();
 }

@@ -145,10 +145,9 @@ float norm_factor(uint row) {
   barrier();
   return inverse_root(add(divide(norm_lanes[0], float(inputs)), flushed(from_bits(beside))));
 }
-// Element k of the row as the layer takes it.
-float prepared(Floats from, uint k, float factor) {
-  float own = flushed(from.at[k]);
-  return kNorms ? mul(mul(own, factor), flushed(Floats(x_scales).at[k])) : own;
+// An element of the row as the layer takes it.
+float prepared(float own, float gain, float factor) {
+  return kNorms ? mul(mul(flushed(own), factor), flushed(gain)) : flushed(own);
 }
 #endif
 

@@ -26,8 +26,19 @@ uint place_of(uint k) { return k / kChunk * (kChunk / 4 + 1) + k % kChunk / 4; }
 void prepare(uint row) {
   float factor = norm_factor(row);
   Floats from = row_at(x, row, x_stride);
-  for (uint k = gl_LocalInvocationID.x; k < inputs; k += gl_WorkGroupSize.x)
-    row_quads[place_of(k)][k % 4] = prepared(from, k, factor);
+  const uint kThreads = gl_WorkGroupSize.x, kAtOnce = 8;  // loads that are under way together
+  for (uint first = gl_LocalInvocationID.x; first < inputs; first += kAtOnce * kThreads) {
+    float own[kAtOnce], gains[kAtOnce];
+    WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) {
+      uint k = min(first + i * kThreads, inputs - 1);
+      own[i] = from.at[k];
+      gains[i] = Floats(x_scales).at[k];
+    }
+    WEFT_UNROLL for (uint i = 0; i < kAtOnce; ++i) {
+      uint k = first + i * kThreads;
+      if (k < inputs) row_quads[place_of(k)][k % 4] = prepared(own[i], gains[i], factor);
+    }
+  }
   barrier();
 }
 
@@ -43,12 +54,9 @@ float input_at(uint64_t from, uint k) {
   return operand(Floats(from).at[k]);
 }
 
-// The first weights of a chunk are asked for by the caller.
-void ask_weights(out vec4 ws[kDepth], uint m, uint p, uint quad, uint k) {
+vec4 whole_chunk_sum(uint m, uint p, uint64_t from, uint quad, uint k) {
+  vec4 sum = vec4(0.0), ws[kDepth], xs[kDepth / 4], next_ws[kDepth], next_xs[kDepth / 4];
   WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(m), p, k + j, quad);
-}
-vec4 whole_chunk_sum(vec4 ws[kDepth], uint m, uint p, uint64_t from, uint quad, uint k) {
-  vec4 sum = vec4(0.0), xs[kDepth / 4], next_ws[kDepth], next_xs[kDepth / 4];
   WEFT_UNROLL for (uint j = 0; j < kDepth / 4; ++j) xs[j] = input_quad(from, k + 4 * j);
   WEFT_UNROLL for (uint at = 0; at < kChunk; at += kDepth) {
     if (at + kDepth < kChunk) {
@@ -68,11 +76,7 @@ vec4 whole_chunk_sum(vec4 ws[kDepth], uint m, uint p, uint64_t from, uint quad, 
 
 vec4 chunk_sum(uint m, uint p, uint64_t from, uint quad, uint k, uint end) {
   vec4 sum = vec4(0.0);
-  if (end - k == kChunk) {
-    vec4 ws[kDepth];
-    ask_weights(ws, m, p, quad, k);
-    return whole_chunk_sum(ws, m, p, from, quad, k);
-  }
+  if (end - k == kChunk) return whole_chunk_sum(m, p, from, quad, k);
   for (; k + kDepth <= end; k += kDepth) {
     vec4 ws[kDepth], xs[kDepth / 4];
     WEFT_UNROLL for (uint j = 0; j < kDepth; ++j) ws[j] = weight_quad(weight(m), p, k + j, quad);
@@ -151,16 +155,7 @@ void main() {
     return;
   }
   for (uint row = gl_WorkGroupID.y; row < rows; row += gl_NumWorkGroups.y) {
-    // The first turn's weights are under way while the row is prepared.
-    vec4 ahead[kDepth];
-    uint first_of_both = gl_WorkGroupID.x * kPanels + unit / SLOTS;
-    bool asks_ahead = kNorms && slot * kChunk + kChunk <= inputs && first_of_both / kMatrices < panels;
-    if (asks_ahead)
-      ask_weights(ahead, first_of_both % kMatrices, first_of_both / kMatrices, quad, slot * kChunk);
-    if (kNorms) {
-      subgroupMemoryBarrierBuffer();
-      prepare(row);
-    }
+    if (kNorms) prepare(row);
     for (uint first = gl_WorkGroupID.x * kPanels; first < turns; first += gl_NumWorkGroups.x * kPanels) {
       uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices;
       uint64_t from = x + uint64_t(row) * x_stride * 4ul;
@@ -170,11 +165,7 @@ void main() {
         for (uint turn = 0; turn < kTurns; ++turn) {
           uint k = base + (turn * SLOTS + slot) * kChunk;
           vec4 sum = vec4(0.0);
-          if (asks_ahead)
-            sum = whole_chunk_sum(ahead, m, p, from, quad, k);
-          else if (p < panels && k < inputs)
-            sum = chunk_sum(m, p, from, quad, k, min(inputs, k + kChunk));
-          asks_ahead = false;
+          if (p < panels && k < inputs) sum = chunk_sum(m, p, from, quad, k, min(inputs, k + kChunk));
           if (SLOTS == 1)
             total = add(total, sum);
           else

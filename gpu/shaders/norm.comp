@@ -12,18 +12,25 @@ layout(constant_id = 2) const bool BACKWARD = false;
 
 float gain_at(uint j) { return flushed(Floats(gain).at[j]); }
 
+const uint kAtOnce = 8;  // loads that are under way together
+// Elements of the row from `first` on, a lane's: those of others, once more, where the row is at its end.
+#define WEFT_ASK(first) \
+  WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) loaded[k] = from.at[min(first + k * 64, cols - 1)];
+
 void forward(uint i, bool stores) {
   Floats from = row_at(x, i, x_stride);
-  float sum = 0.0, centre = 0.0;
+  float sum = 0.0, centre = 0.0, loaded[kAtOnce];
   if (LAYER) {
-    for (uint j = lane(); j < cols; j += 64) sum = add(sum, flushed(from.at[j]));
+    for (uint first = lane(); first < cols; first += kAtOnce * 64) {
+      WEFT_ASK(first)
+      WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k)
+        if (first + k * 64 < cols) sum = add(sum, flushed(loaded[k]));
+    }
     centre = divide(fold_lanes(sum), count);
     sum = 0.0;
   }
-  const uint kAtOnce = 8;  // loads that are under way together
   for (uint first = lane(); first < cols; first += kAtOnce * 64) {
-    float loaded[kAtOnce];
-    WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) loaded[k] = from.at[min(first + k * 64, cols - 1)];
+    WEFT_ASK(first)
     WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) {
       float v = flushed(loaded[k]);
       if (LAYER) v = sub(v, centre);
@@ -33,17 +40,26 @@ void forward(uint i, bool stores) {
   float factor = inverse_root(add(divide(fold_lanes(sum), count), flushed(epsilon)));
   if (!stores) return;
   Floats to = row_at(y, i, y_stride);
-  for (uint j = lane(); j < cols; j += 64) {
-    float normal = flushed(from.at[j]);
-    if (LAYER) normal = sub(normal, centre);
-    normal = mul(normal, factor);
-    if (gain != 0ul && bias != 0ul)
-      normal = fused(normal, gain_at(j), flushed(Floats(bias).at[j]));
-    else if (gain != 0ul)
-      normal = mul(normal, gain_at(j));
-    else if (bias != 0ul)
-      normal = add(normal, flushed(Floats(bias).at[j]));
-    to.at[j] = normal;
+  for (uint first = lane(); first < cols; first += kAtOnce * 64) {
+    float gains[kAtOnce], biases[kAtOnce];
+    WEFT_ASK(first)
+    WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) {
+      uint j = min(first + k * 64, cols - 1);
+      gains[k] = gain != 0ul ? gain_at(j) : 1.0;
+      biases[k] = LAYER && bias != 0ul ? flushed(Floats(bias).at[j]) : 0.0;
+    }
+    WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) {
+      float normal = flushed(loaded[k]);
+      if (LAYER) normal = sub(normal, centre);
+      normal = mul(normal, factor);
+      if (gain != 0ul && LAYER && bias != 0ul)
+        normal = fused(normal, gains[k], biases[k]);
+      else if (gain != 0ul)
+        normal = mul(normal, gains[k]);
+      else if (LAYER && bias != 0ul)
+        normal = add(normal, biases[k]);
+      if (first + k * 64 < cols) to.at[first + k * 64] = normal;
+    }
   }
   if (lane() == 0) {
     Floats(scale).at[i] = factor;

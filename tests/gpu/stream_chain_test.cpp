@@ -42,6 +42,54 @@ TEST(StreamChain, StatesGoFromTickToTick) {
   }));
 }
 
+// So many queries that those of a kv head go in tiles: heads of several slices or of no whole quads, rings that go
+// round, windows, caps, masks that hide keys, tokens that see all.
+TEST(StreamChain, ManyQueriesShareTheirKeys) {
+  struct Queries {
+    AttentionShape shape;
+    std::size_t sessions, calls;
+  };
+  for (const auto& [shape, sessions, calls] :
+       std::initializer_list<Queries>{{{70, 4, 2, 16, 200, 0, true, 0.3f}, 2, 3},
+                                      {{70, 6, 2, 72, 90, 24, true, 0.3f, 5.0f}, 2, 3},
+                                      {{64, 8, 1, 18, 0, 0, false, 0.3f}, 1, 1},
+                                      {{130, 4, 4, 130, 0, 40, false, 0.3f}, 1, 1},
+                                      {{70, 4, 2, 20, 0, 0, true, 0.3f, 0, {70 * 70, 70, 1}}, 2, 1}}) {
+    Operands o(63, false);
+    const std::size_t width = shape.tokens * shape.heads * shape.head_dim,
+                      keys = shape.tokens * shape.kv_heads * shape.head_dim,
+                      size = kernels::attention_state_size(shape), of_mask = kernels::attention_mask_size(shape);
+    const MatrixView q = o.matrix(sessions, calls * width), k = o.matrix(sessions, calls * keys),
+                     v = o.matrix(sessions, calls * keys), y = o.matrix(sessions, calls * width),
+                     statistics = o.matrix(sessions, attention_statistics_size(shape));
+    MatrixView state, mask;
+    if (size > 0) state = o.matrix_of(sessions, size, std::vector<float>(sessions * size));
+    if (of_mask > 0) {
+      std::vector<float> numbers(sessions * of_mask);
+      for (std::size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = i % 7 < 3 ? -1e30f : 0.01f * static_cast<float>(i % 50);
+      mask = o.matrix_of(sessions, of_mask, numbers);
+    }
+    float* const workspace = o.workspace(kernels::attention_workspace_size(shape));
+    expect_cpus_bits(o.chain("tiles of " + std::to_string(shape.head_dim),
+                             [=, shape = shape, calls = calls](OpStream& stream, const At& at) {
+                               for (std::size_t i = 0; i < calls; ++i) {
+                                 const auto of = [&](MatrixView all, std::size_t each) {
+                                   all.data += i * each, all.cols = each;
+                                   return at(all);
+                                 };
+                                 const auto there = [&](const MatrixView& m) { return m.data ? at(m) : MatrixView(); };
+                                 stream.attention({shape,
+                                                   {of(q, width), of(k, keys), of(v, keys), there(state), there(mask)},
+                                                   of(y, width),
+                                                   at(statistics),
+                                                   there(state),
+                                                   at(workspace)});
+                               }
+                             }));
+  }
+}
+
 // More probabilities than are kept at once: kv heads and sessions go in several rounds.
 TEST(StreamChain, BackwardGoesInRoundsWhereMuchIsKept) {
   // 2400 rows of 2496 keys: three heads, which share a mask, need more than 64 MiB.
