@@ -17,6 +17,9 @@ cmake --build --preset "$preset"
 export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
 if [ "${WEFT_TEST_FULL:-0}" != 1 ]; then
   export WEFT_TEST_SLICE="${WEFT_TEST_SLICE:-$(git rev-list --count HEAD 2> /dev/null || echo 0)}"
+  # Mesa's software device hands each dispatch to threads of its own, whose waking costs more than they compute. Tests run
+  # beside each other anyway; three of room gpu, with all operations among them, keep its threads.
+  export LP_NUM_THREADS="${LP_NUM_THREADS:-0}"
   echo "tools/test.sh: conformance and others of very many rows run slice $WEFT_TEST_SLICE; WEFT_TEST_FULL=1 runs all"
 fi
 exec ctest --preset "$preset" "$@"

@@ -3,6 +3,7 @@
 #include "gpu/internal/pipelines.hpp"
 
 #include "gpu/internal/cache_file.hpp"
+#include "gpu/internal/specialise.hpp"
 
 #include "core/assert.hpp"
 #include "core/log.hpp"
@@ -58,7 +59,6 @@ Pipelines::~Pipelines() {
   const auto& vk = context_->vk;
   if (cache_ && !cache_file_.empty() && !pipelines_.empty() && !context_->is_lost()) save();
   for (const auto& [key, pipeline] : pipelines_) vk.vkDestroyPipeline(context_->device, pipeline, nullptr);
-  for (const auto& [shader, module] : modules_) vk.vkDestroyShaderModule(context_->device, module, nullptr);
   vk.vkDestroyPipelineCache(context_->device, cache_, nullptr);
   vk.vkDestroyPipelineLayout(context_->device, layout_, nullptr);
 }
@@ -83,46 +83,36 @@ Result<VkPipeline> Pipelines::get(const Shader& shader, const Constants& constan
 Result<VkPipeline> Pipelines::make(const Key& key) {
   const Shader& shader = *key.shader;
   const Constants& constants = key.constants;
-  VkShaderModule& module = modules_[&shader];
-  if (!module) {
-    const auto words =
-        with_float_controls((context_->variant.emulated ? shader.emulated : shader.fused).words(), context_->controls);
-    auto create = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
-    create.codeSize = words.size() * sizeof(std::uint32_t);
-    create.pCode = words.data();
-    WEFT_VULKAN_CHECK("load the shader " + std::string(shader.name),
-                      context_->vk.vkCreateShaderModule(context_->device, &create, nullptr, &module));
-  }
-  std::vector<std::uint32_t> data{context_->variant.flush_in_code};
-  for (std::size_t i = 0; i < constants.size(); ++i) data.push_back(constants[i]);
-  std::vector<VkSpecializationMapEntry> entries;
-  for (std::uint32_t i = 0; i < data.size(); ++i) entries.push_back({i, i * 4, 4});
+  std::map<std::uint32_t, std::uint32_t> values{{0, context_->variant.flush_in_code}};
+  for (std::size_t i = 0; i < constants.size(); ++i) values[static_cast<std::uint32_t>(i) + 1] = constants[i];
   std::uint32_t number = kEntries;
   const std::uint32_t is_pushed = key.table.is_pushed;
-  for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered, is_pushed}) {
-    entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
-    data.push_back(value);
-  }
+  for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered, is_pushed})
+    values[number++] = value;
   number = kGroupSizes;
-  for (const std::uint32_t each : {1, 64, 16}) {
-    entries.push_back({number++, static_cast<std::uint32_t>(data.size() * 4), 4});
-    data.push_back(context_->info.group_threads / each);
-  }
-  const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
-                                            data.size() * sizeof(std::uint32_t), data.data()};
+  for (const std::uint32_t each : {1, 64, 16}) values[number++] = context_->info.group_threads / each;
+  const auto words = specialised(
+      with_float_controls((context_->variant.emulated ? shader.emulated : shader.fused).words(), context_->controls),
+      values);
+  auto load = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+  load.codeSize = words.size() * sizeof(std::uint32_t);
+  load.pCode = words.data();
+  VkShaderModule module = VK_NULL_HANDLE;
+  WEFT_VULKAN_CHECK("load the shader " + std::string(shader.name),
+                    context_->vk.vkCreateShaderModule(context_->device, &load, nullptr, &module));
   auto create = structure<VkComputePipelineCreateInfo>(VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO);
   create.stage = structure<VkPipelineShaderStageCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO);
   create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   create.stage.module = module;
   create.stage.pName = "main";
-  create.stage.pSpecializationInfo = &specialisation;
   create.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;
-  WEFT_VULKAN_CHECK(
-      "compile the shader " + std::string(shader.name),
+  const VkResult result =
       context_->strikes(DriverFault::no_pipeline)
           ? VK_ERROR_OUT_OF_HOST_MEMORY
-          : context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline));
+          : context_->vk.vkCreateComputePipelines(context_->device, cache_, 1, &create, nullptr, &pipeline);
+  context_->vk.vkDestroyShaderModule(context_->device, module, nullptr);
+  WEFT_VULKAN_CHECK("compile the shader " + std::string(shader.name), result);
   pipelines_[key] = pipeline;
   return pipeline;
 }

@@ -82,7 +82,6 @@ class Pipelines {
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::string cache_file_;
-  std::map<const Shader*, VkShaderModule> modules_;
   std::map<Key, VkPipeline> pipelines_;
 };
 

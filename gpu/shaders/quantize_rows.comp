@@ -9,7 +9,7 @@ layout(local_size_x = 256, local_size_x_id = 12) in;
 layout(constant_id = 1) const uint SPLITS = 1;  // kSplits of who reads them
 layout(constant_id = 2) const bool ROW_SCALE = false;  // a group has a row at a time
 #include "linear_operands.inc"
-#define WEFT_OPERANDS WEFT_QUANTIZE_OPERANDS
+#define WEFT_OPERANDS WEFT_QUANTIZE_ROWS_OPERANDS
 #include "operands.glsl"
 shared uint magnitudes[256];
 
