@@ -219,7 +219,9 @@ Result<Constant> filled(const OnnxNode& node, const Constant& wanted) {
     if (extent != 0 && count > kMostFolded / shape.back()) return fail(Errc::too_large, "a value " + to_string(shape));
     count *= shape.back();
   }
-  const auto* const tensor = node.find("value") ? std::get_if<formats::Tensor>(node.find("value")) : nullptr;
+  const formats::OnnxValue* const given = node.find("value");
+  const auto* const tensor = given ? std::get_if<formats::Tensor>(given) : nullptr;
+  if (given && !tensor) return fail(Errc::corrupt, "attribute 'value' is no tensor");
   if (!tensor) return reals("float32", shape, Reals(count, 0));
   const Constant value{tensor->type, tensor->shape, tensor->bytes};
   if (value.count() != 1) return fail(Errc::corrupt, "a value of " + std::to_string(value.count()) + " numbers");
@@ -362,10 +364,15 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
   return made;
 }
 
-Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a) {
-  WEFT_TRY(const auto axes, integers_of(node, "axes"));
+Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a, const Constant* given) {
+  WEFT_TRY(auto axes, integers_of(node, "axes"));
   WEFT_TRY(const std::int64_t keeps, integer_of(node, "keepdims", 1));
-  if (axes && !(axes->size() == 1 && a.shape.size() == 1)) return cannot(node);
+  WEFT_TRY(const std::int64_t stays, integer_of(node, "noop_with_empty_axes", 0));
+  if (given) {
+    WEFT_TRY(axes, integers_of(*given));
+  }
+  const bool is_without = !axes || axes->empty();
+  if (is_without ? stays != 0 : axes->size() != 1 || a.shape.size() != 1) return cannot(node);
   WEFT_TRY(const Integers values, integers_of(a));
   std::int64_t product = 1;
   for (const std::int64_t value : values)
@@ -422,7 +429,7 @@ Result<Constant> computed(const OnnxNode& node, std::span<const Operand> operand
   }
   if (node.type == "Cast") return cast(node, *given[0]);
   if (node.type == "ConstantOfShape") return filled(node, *given[0]);
-  if (node.type == "ReduceProd") return product_of_axes(node, *given[0]);
+  if (node.type == "ReduceProd") return product_of_axes(node, *given[0], count > 1 ? given[1] : nullptr);
   if (node.type == "DequantizeLinear" && count >= 2) return dequantized(node, operands);
   if (count == 2 && node.type == "MatMul") return product(*given[0], *given[1]);
   if (node.type == "Trilu") {

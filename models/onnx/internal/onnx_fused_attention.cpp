@@ -4,8 +4,6 @@
 
 #include "models/onnx/internal/onnx_operators.hpp"
 
-#include "core/printable.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -25,7 +23,6 @@ struct FusedOperator {
   std::string_view type, heads, kv_heads, causal;  // names of attributes
   std::size_t mask, bias, first_table;             // inputs; tables of rotary positions: cosines, then sines
   std::span<const RefusedPort> inputs, outputs;    // the last of each is the operator's last
-  std::span<const std::string_view> attributes;
 };
 constexpr RefusedPort kAttentionInputs[] = {{4, "past_key"}, {5, "past_value"}, {6, "nonpad_kv_seqlen"}};
 constexpr RefusedPort kAttentionOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "qk_matmul_output"}};
@@ -33,18 +30,12 @@ constexpr RefusedPort kMultiHeadInputs[] = {
     {4, "key_padding_mask"}, {6, "past_key"}, {7, "past_value"}, {8, "past_sequence_length"}, {9, "cache_indirection"}};
 constexpr RefusedPort kGroupedInputs[] = {{3, "past_key"}, {4, "past_value"}, {9, "position_ids"}, {11, "head_sink"}};
 constexpr RefusedPort kForeignOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "output_qk"}};
-constexpr std::string_view kAttentionAttributes[] = {
-    "is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap", "softmax_precision"};
-constexpr std::string_view kMultiHeadAttributes[] = {"mask_filter_value", "num_heads", "scale", "unidirectional"};
-constexpr std::string_view kGroupedAttributes[] = {"do_rotary", "kv_num_heads",   "local_window_size",
-                                                   "num_heads", "qk_output",      "rotary_interleaved",
-                                                   "scale",     "smooth_softmax", "softcap"};
-constexpr FusedOperator kFusedOperators[] = {{"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput,
-                                              kNoInput, kAttentionInputs, kAttentionOutputs, kAttentionAttributes},
-                                             {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3,
-                                              kNoInput, kMultiHeadInputs, kForeignOutputs, kMultiHeadAttributes},
-                                             {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7,
-                                              kGroupedInputs, kForeignOutputs, kGroupedAttributes}};
+constexpr FusedOperator kFusedOperators[] = {
+    {"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput, kNoInput, kAttentionInputs,
+     kAttentionOutputs},
+    {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3, kNoInput, kMultiHeadInputs,
+     kForeignOutputs},
+    {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7, kGroupedInputs, kForeignOutputs}};
 
 const FusedOperator& fused_operator(std::string_view type) {
   return *std::find_if(std::begin(kFusedOperators), std::end(kFusedOperators),
@@ -63,9 +54,6 @@ Status check_ports(const OperatorNode& n, const FusedOperator& known) {
     if (n.has(i)) add("input " + std::to_string(i));
   for (std::size_t i = known.outputs.back().number + 1; i < n.node.outputs.size(); ++i)
     if (n.makes(i)) add("output " + std::to_string(i));
-  for (const auto& [name, value] : n.node.attributes)
-    if (std::find(known.attributes.begin(), known.attributes.end(), name) == known.attributes.end())
-      add("attribute '" + printable(name) + "'");
   if (names.empty()) return {};
   return fail(Errc::unsupported,
               std::string(known.type) + " with " + names +

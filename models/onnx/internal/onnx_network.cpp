@@ -153,6 +153,8 @@ class NetworkMaker {
       } else if (const Status known = check_operator(node); !known) {
         add_problem(label, known.error());
       }
+      if (const Status known = check_attributes(node); !known && check_operator(node))
+        add_problem(label, known.error());
       for (std::size_t o = 0; o < made.size(); ++o)
         if (!node.outputs[o].empty()) scope.values[node.outputs[o]] = std::move(made[o]);
     }
@@ -183,6 +185,7 @@ class NetworkMaker {
                                      const GraphNames& scope) {
     WEFT_CHECK(check_operator(node));
     if (node.type == "If") return branch(node, inputs, scope);
+    if (node.type == "Dropout" && inputs.size() > 2 && !node.inputs[2].empty()) WEFT_CHECK(check_dropout(inputs[2]));
     if (node.type == "Shape" || node.type == "Size") return shape_of(node, inputs);
     std::vector<Operand> operands;
     bool is_known = true;
@@ -210,6 +213,15 @@ class NetworkMaker {
       return fail(Errc::too_large, "constants that are computed take more memory than the file's");
     if (made.owned) budget_ -= made.bytes.size();
     return made;
+  }
+
+  /// @error unsupported: values are dropped when the network runs, or may be
+  static Status check_dropout(const Value& trains) {
+    const auto* const known = std::get_if<Constant>(&trains);
+    if (!known) return fail(Errc::unsupported, "a training_mode that is not known before the network runs");
+    WEFT_TRY(const std::vector<std::int64_t> values, integers_of(*known));
+    if (std::count(values.begin(), values.end(), 0) == static_cast<std::ptrdiff_t>(values.size())) return {};
+    return fail(Errc::unsupported, "training_mode, in which values are dropped");
   }
 
   Result<std::vector<Value>> shape_of(const OnnxNode& node, const std::vector<Value>& inputs) {

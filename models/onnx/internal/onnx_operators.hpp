@@ -177,6 +177,9 @@ class TableParts {
 class Operators;
 /// True for an operator that some layer does, or that values which are known may go through.
 bool is_known_operator(std::string_view type) noexcept;
+/// Looks for attributes that no reader of the operator knows, whatever its inputs are. One that is documented and not
+/// read may have the value that computes the same. @error unsupported: all of them, with their values
+Status check_attributes(const formats::OnnxNode& node);
 /// Attention as one operator. @error unsupported, corrupt
 Result<std::vector<Value>> fused_attention(Operators& operators, const OperatorNode& node);
 
