@@ -364,14 +364,14 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
              .floats("w", {1, 4, 2}, Floats(8))
              .floats("r", {1, 4, 1}, Floats(4))
              .node("LSTM", {"x", "w", "r"}, {"", "", "y"}),
-         "the cell state");
+         "a state that a layer keeps");
   Graph state({1, 1, 2});
   state.model.graph.inputs.push_back({"h", "float32", std::vector<formats::OnnxAxis>{{1, ""}, {1, ""}, {1, ""}}});
   state.floats("w", {1, 1, 2}, Floats(2))
       .floats("r", {1, 1, 1}, Floats(1))
       .node("RNN", {"x", "w", "r", "", "", "h"}, {"a"})
       .node("Relu", {"a"}, {"y"});
-  expect(state, "input 'h' is the first state of recurrent layers, and no output");
+  expect(state, "input 'h' is the first state of layers, and no output");
   Graph unknown({1, 4});
   (*unknown.model.graph.inputs[0].axes) = {{std::nullopt, "n"}, {std::nullopt, "width"}};
   expect(unknown.node("Relu", {"x"}, {"y"}), "axis 1 is not said; say it with --shape");

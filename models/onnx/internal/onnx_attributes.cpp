@@ -60,6 +60,7 @@ constexpr KnownAttributes kKnownAttributes[] = {
     {"ReduceMax", kReduced},
     {"ReduceMean", kReduced},
     {"ReduceProd", kReduced},
+    {"ReduceSum", kReduced},
     {"Reshape", "allowzero"},
     {"RotaryEmbedding", "interleaved is_packed_batching=0 num_heads rotary_embedding_dim scale"},
     {"Shape", "end start"},

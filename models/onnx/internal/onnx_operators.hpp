@@ -42,7 +42,8 @@ struct Turns {
   bool is_half = true;  // pairs of i and i + dims / 2; else 2i and 2i + 1
   std::size_t dims = 0;
   double theta = 10000, gain = 1;
-  std::vector<double> divisors{};  // empty: all 1
+  std::vector<double> divisors{};        // empty: all 1
+  std::optional<std::size_t> first = 0;  // position of the first token; none: those behind the keys of earlier runs
   bool operator==(const Turns&) const = default;
 };
 /// Cosines and sines of positions 0 on, [positions][pairs].
@@ -57,7 +58,7 @@ std::optional<Turns> turns_of(const TurnTables& tables, bool is_half);
 /// Tables of cosines and sines of a graph, and the rows that heads turn by.
 struct HeadTables {
   const Constant *cosines = nullptr, *sines = nullptr;
-  std::vector<std::int64_t> positions;  // of each token
+  std::vector<std::int64_t> positions;  // of each token, in a row; empty: as an input says when the network runs
   bool is_half = true;
 };
 
@@ -77,10 +78,13 @@ struct AttentionParts {
   bool is_bent = false;        // tanh was taken, and its factor is to come
   std::optional<Turns> turns = std::nullopt;
   bool is_causal = false;
-  std::size_t window = 0;  // 0: without bound
+  std::size_t window = 0;           // 0: without bound
+  std::optional<std::size_t> past;  // tokens of earlier runs whose keys and values are seen too
+
+  std::size_t keys() const noexcept { return past.value_or(0) + tokens; }
 };
 
-/// Scores behind a mask [.., tokens, tokens]: a condition, true where a key is seen, or summands.
+/// Scores behind a mask [.., tokens, keys]: a condition, true where a key is seen, or summands.
 /// @error unsupported: a mask that is neither causal nor a window
 Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition);
 
@@ -192,7 +196,7 @@ class Operators {
   Result<std::vector<Value>> make(const formats::OnnxNode& node, const std::string& label,
                                   const std::vector<Value>& inputs);
   const std::vector<StateLink>& states() const noexcept { return states_; }
-  /// True for a base that no layer makes: the cell state that a layer keeps.
+  /// True for a base that no layer makes: a state that a layer keeps and does not give.
   bool is_hidden(std::int32_t base) const noexcept;
 
  private:
@@ -256,6 +260,8 @@ class Operators {
                      Shape after, std::map<std::string, Weight> weights = {}, std::size_t width = 0);
   Result<std::vector<std::size_t>> spatial(const Node& node, const char* key, std::size_t axes,
                                            std::size_t otherwise) const;
+  /// The input of the graph that a value is as a whole; nothing: of none.
+  std::optional<std::int32_t> whole_port(const Value& value) const;
   /// The layer that makes just these values, where it is of `type`.
   const FoundLayer* maker(const Stream& stream, std::string_view type) const;
   Result<Stream> padded(const Node& node, const Stream& x, const std::vector<std::int64_t>& pads) const;
