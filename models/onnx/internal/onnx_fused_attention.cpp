@@ -110,7 +110,7 @@ class FusedAttention {
   Result<std::optional<HeadTables>> tables(std::size_t tokens) const;
   /// Finds the inputs with keys and values of earlier runs.
   Status find_past(std::size_t kv_heads, std::size_t dim);
-  /// What the layer leaves for the next run, as values of the node.
+  /// Adds what the layer leaves for the next run to the values of the node.
   void add_present(std::size_t tokens, std::vector<Value>& made);
 
   Operators& operators_;
@@ -231,7 +231,8 @@ Status FusedAttention::find_past(std::size_t kv_heads, std::size_t dim) {
   }
   for (std::size_t i = 0; i < 2; ++i) {
     const std::string name = i == 0 ? "past_key" : "past_value";
-    const auto port = n_.has(known_.past + i) ? operators_.whole_port(n_.inputs[known_.past + i]) : std::nullopt;
+    const auto port =
+        n_.has(known_.past + i) ? whole_port(operators_.layers_, n_.inputs[known_.past + i]) : std::nullopt;
     if (!port) return fail(Errc::unsupported, n_.node.type + " whose " + name + " is no input of the graph");
     const Shape& shape = std::get<Stream>(n_.inputs[known_.past + i]).shape;
     if (shape.size() != 4 || shape != Shape{1, kv_heads, shape[2], dim} || (past_ && *past_ != shape))
@@ -262,7 +263,7 @@ Result<std::optional<HeadTables>> FusedAttention::tables(std::size_t tokens) con
   const std::size_t keys = tokens + (past_ ? (*past_)[2] : 0);
   for (const auto& [input, wanted] : {std::pair(std::size_t{5}, keys - 1), std::pair(std::size_t{6}, keys)}) {
     // Of a state these are its own.
-    if (past_ && n_.has(input) && operators_.whole_port(n_.inputs[input])) continue;
+    if (past_ && n_.has(input) && whole_port(operators_.layers_, n_.inputs[input])) continue;
     WEFT_TRY(const Constant* const length, operators_.constant(n_, input));
     WEFT_TRY(const auto numbers, integers_of(*length));
     if (numbers.size() != 1 || numbers[0] != static_cast<std::int64_t>(wanted))

@@ -185,13 +185,14 @@ Result<Operators::Values> Operators::add(const Node& n, const char* type, mesh::
   return one(layers_.add(std::move(layer), {std::move(x)}, std::move(after)));
 }
 
-std::optional<std::int32_t> Operators::whole_port(const Value& value) const {
+std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value) {
   const auto* const stream = std::get_if<Stream>(&value);
   if (!stream || stream->chunks.size() != 1) return std::nullopt;
   const Chunk& chunk = stream->chunks[0];
-  if (chunk.base >= 0 || chunk.base == Chunk::kZeros || is_hidden(chunk.base) || chunk.offset != 0 ||
-      chunk.count != layers_.size_of(chunk.base))
+  if (chunk.base >= 0 || chunk.base == Chunk::kZeros || chunk.offset != 0 || chunk.count != layers.size_of(chunk.base))
     return std::nullopt;
+  // What layers keep has no name.
+  if (layers.ports()[static_cast<std::size_t>(~chunk.base)].name.empty()) return std::nullopt;
   return chunk.base;
 }
 

@@ -130,6 +130,9 @@ std::vector<std::size_t> places_within(const Shape& from, const Shape& to);
 /// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
 
+/// The input of the graph that a value is as a whole; nothing: of none.
+std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value);
+
 /// Place of an input that a recurrent layer begins with, and what it leaves for the next run.
 struct StateLink {
   std::int32_t port = 0;  // base that its first values come from
@@ -260,8 +263,6 @@ class Operators {
                      Shape after, std::map<std::string, Weight> weights = {}, std::size_t width = 0);
   Result<std::vector<std::size_t>> spatial(const Node& node, const char* key, std::size_t axes,
                                            std::size_t otherwise) const;
-  /// The input of the graph that a value is as a whole; nothing: of none.
-  std::optional<std::int32_t> whole_port(const Value& value) const;
   /// The layer that makes just these values, where it is of `type`.
   const FoundLayer* maker(const Stream& stream, std::string_view type) const;
   Result<Stream> padded(const Node& node, const Stream& x, const std::vector<std::int64_t>& pads) const;

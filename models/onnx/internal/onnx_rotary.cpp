@@ -308,7 +308,7 @@ Result<Operators::Values> Operators::rotary_embedding(const Node& n) {
   const std::size_t axis = whole.size() == 3 ? 1 : 2, tokens = x.shape[axis];
   std::vector<std::int64_t>& positions = tables.positions;
   const std::size_t at = is_foreign ? 1 : 3;
-  const bool is_open = n.has(at) && whole_port(n.inputs[at]);
+  const bool is_open = n.has(at) && whole_port(layers_, n.inputs[at]);
   if (n.has(at) && !is_open) {
     WEFT_TRY(const Constant* const given, constant(n, at));
     WEFT_TRY(positions, integers_of(*given));
