@@ -191,7 +191,7 @@ std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& val
   const Chunk& chunk = stream->chunks[0];
   if (chunk.base >= 0 || chunk.base == Chunk::kZeros || chunk.offset != 0 || chunk.count != layers.size_of(chunk.base))
     return std::nullopt;
-  // What layers keep has no name.
+  // A state that a layer keeps has no name.
   if (layers.ports()[static_cast<std::size_t>(~chunk.base)].name.empty()) return std::nullopt;
   return chunk.base;
 }
