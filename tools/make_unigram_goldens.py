@@ -77,10 +77,10 @@ def trained(text, folder):
     tokens, scores, kinds, table = [], [], [], b""
     for number, value in fields((folder / "unigram.model").read_bytes()):
         if number == 1:
-            piece = dict(fields(value))
-            tokens.append(piece[1].decode())
-            scores.append(struct.unpack("<f", piece[2])[0] if 2 in piece else 0.0)
-            kinds.append(piece.get(3, 1))
+            row = dict(fields(value))
+            tokens.append(row[1].decode())
+            scores.append(struct.unpack("<f", row[2])[0] if 2 in row else 0.0)
+            kinds.append(row.get(3, 1))
         if number == 3:
             table = dict(fields(value))[2]
     return tokens, scores, kinds, table
