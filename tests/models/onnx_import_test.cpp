@@ -177,6 +177,20 @@ TEST(OnnxImport, ComputesShapesBeforeTheNetworkRuns) {
   EXPECT_EQ(graph.run({1, 2, 3, 4, 5, 6}), (Floats{1, 4, 2, 5, 3, 6}));
 }
 
+TEST(OnnxImport, ReducesKnownNumbersOverTheAxesThatAnInputNames) {
+  const std::int64_t zero = 0, one = 1;
+  // Rows 1, 2, 4 and 3, 1, 2: products 8 and 6, sums 7 and 6.
+  for (const auto& [type, first] :
+       {std::pair("ReduceProd", std::int64_t{8}), std::pair("ReduceSum", std::int64_t{7})}) {
+    Graph graph({1, first * 6}, 18);
+    graph.integers("m", {1, 2, 4, 3, 1, 2}).integers("two", {2, -1}).integers("axis", {1}).integers("none", {});
+    graph.node("Reshape", {"m", "two"}, {"rows"}).node(type, {"rows", "axis"}, {"r"}, {{"keepdims", zero}});
+    graph.node(type, {"r", "none"}, {"n"}, {{"noop_with_empty_axes", one}}).node("Reshape", {"x", "n"}, {"a"});
+    graph.node("Softmax", {"a"}, {"y"});
+    EXPECT_EQ(graph.refusal(), "") << type << " is not [" << first << ", 6]";
+  }
+}
+
 TEST(OnnxImport, TakesTheBranchOfAKnownCondition) {
   const auto branch = [](const char* type) {
     auto inner = std::make_shared<formats::OnnxGraph>();
