@@ -215,7 +215,8 @@ Verb add_import(CLI::App& program) {
              "Of an ONNX file: an input's shape, NAME=1,576; may be repeated. Of weights alone: x=1,28,28")
       .one_a_flag()
       .type_name("NAME=SHAPE");
-  add_option(*app, "pin", request->pins, "Of an ONNX file: an input as a constant, NAME=16000; may be repeated")
+  add_option(*app, "pin", request->pins,
+             "Of an ONNX file: an input as a constant, or an axis by its name, NAME=16000; may be repeated")
       .one_a_flag()
       .type_name("NAME=NUMBER");
   add_option(*app, "adapter", request->adapter,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/embeddings, and llama.cpp's /embedding.
 
-#include "server/internal/base64.hpp"
 #include "server/internal/text_call.hpp"
 #include "server/language_api.hpp"
 #include "server/values.hpp"
+
+#include "core/base64.hpp"
 
 #include <cmath>
 #include <span>
@@ -43,7 +44,7 @@ HttpResponse spell(const Spelling& as, const std::vector<std::vector<float>>& ro
     text += as.is_llama ? "{\"index\":" : R"({"object":"embedding","index":)";
     text += std::to_string(i) + ",\"embedding\":";
     if (as.is_base64) {
-      text += '"' + internal::base64(raw_of(row)) + '"';
+      text += '"' + base64(raw_of(row)) + '"';
     } else {
       if (as.is_llama) text += '[';
       append_rows(text, row, 1, false);

@@ -6,6 +6,7 @@
 
 #include "core/state_hash.hpp"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 #include <vector>
@@ -32,29 +33,86 @@ Status remove_if_there(FileSystem& files, const std::string& path) {
   return removed || removed.error().code() == Errc::not_found ? Status() : removed;
 }
 
-/// Puts the files of a set, written as `temporaries`, in their places.
-Status move_set(FileSystem& files, const FileSet& set, const std::vector<std::string>& temporaries) {
-  const std::string& last = set.made.back().path;
-  const std::string folder = parent_path(last);
-  const auto move = [&](std::size_t i) -> Status {
-    Status moved = files.rename(temporaries[i], set.made[i].path);
-    return moved ? moved : told_of(set.made[i].path, temporaries[i], std::move(moved).error());
-  };
-  const auto remove_stale = [&]() -> Status {
-    for (const std::string& path : set.stale) WEFT_CHECK(remove_if_there(files, path));
-    return files.sync_directory(folder);
-  };
-  if (set.made.size() > 1) {
-    WEFT_CHECK(remove_if_there(files, last));
-    WEFT_CHECK(files.sync_directory(folder));
+/// Files of a set on their way to their places. Older ones are put aside under other names until all is well, so that
+/// they can be put back.
+class Replacement {
+ public:
+  /// `temporaries`: the set's new files, one for each.
+  Replacement(FileSystem& files, const FileSet& set, const std::vector<std::string>& temporaries)
+      : files_(files), set_(set), temporaries_(temporaries), folder_(parent_path(set.made.back().path)) {}
+
+  Status run() {
+    Status status = move_all();
+    if (!status) {
+      if (const Status back = put_back(); !back)
+        return fail(status.error().code(), status.error().text() + "; the files before could not be put back: " +
+                                               back.error().text() + "; they are beside their places, as *.tmp");
+      return status;
+    }
+    // The new files are complete: of several the old ones go now.
+    if (set_.stale_last)
+      for (const std::string& path : set_.stale) WEFT_CHECK(remove_if_there(files_, path));
+    for (const Aside& each : asides_) WEFT_CHECK(remove_if_there(files_, each.path));
+    return files_.sync_directory(folder_);
   }
-  for (std::size_t i = 0; i + 1 < set.made.size(); ++i) WEFT_CHECK(move(i));
-  if (!set.stale_last) WEFT_CHECK(remove_stale());
-  WEFT_CHECK(files.sync_directory(folder));
-  WEFT_CHECK(move(set.made.size() - 1));
-  WEFT_CHECK(files.sync_directory(folder));
-  return set.stale_last ? remove_stale() : Status();
-}
+
+ private:
+  struct Aside {
+    std::string place, path;
+  };
+  const std::string& last() const { return set_.made.back().path; }
+
+  Status move_all() {
+    const bool is_alone = set_.made.size() == 1 && (set_.stale.empty() || set_.stale_last);
+    if (!is_alone) {
+      WEFT_CHECK(put_aside(last()));
+      WEFT_CHECK(files_.sync_directory(folder_));
+    }
+    for (std::size_t i = 0; i + 1 < set_.made.size(); ++i) {
+      WEFT_CHECK(put_aside(set_.made[i].path));
+      WEFT_CHECK(place(i));
+    }
+    for (std::size_t i = 0; i < set_.stale.size() && !set_.stale_last; ++i) WEFT_CHECK(put_aside(set_.stale[i]));
+    WEFT_CHECK(files_.sync_directory(folder_));
+    WEFT_CHECK(place(set_.made.size() - 1));
+    return files_.sync_directory(folder_);
+  }
+  Status put_aside(const std::string& path) {
+    asides_.push_back({path, temporary_name(path)});
+    Status moved = files_.rename(path, asides_.back().path);
+    return moved || moved.error().code() == Errc::not_found ? Status() : moved;
+  }
+  Status place(std::size_t i) {
+    ++placed_;
+    Status moved = files_.rename(temporaries_[i], set_.made[i].path);
+    return moved ? moved : told_of(set_.made[i].path, temporaries_[i], std::move(moved).error());
+  }
+
+  /// The last file goes first and comes back last, as without it no reader takes the others. A call that failed may
+  /// have done its work all the same.
+  Status put_back() {
+    if (asides_.empty()) return {};  // one file, which took its place in one step or did not
+    if (placed_ == set_.made.size()) {
+      WEFT_CHECK(remove_if_there(files_, last()));
+      WEFT_CHECK(files_.sync_directory(folder_));
+    }
+    for (std::size_t i = 0; i < std::min(placed_, set_.made.size() - 1); ++i)
+      WEFT_CHECK(remove_if_there(files_, set_.made[i].path));
+    for (std::size_t i = asides_.size(); i-- > 0;) {
+      if (i == 0) WEFT_CHECK(files_.sync_directory(folder_));
+      const Status moved = files_.rename(asides_[i].path, asides_[i].place);
+      if (!moved && moved.error().code() != Errc::not_found) return moved;
+    }
+    return files_.sync_directory(folder_);
+  }
+
+  FileSystem& files_;
+  const FileSet& set_;
+  const std::vector<std::string>& temporaries_;
+  const std::string folder_;
+  std::vector<Aside> asides_;  // the last file's first
+  std::size_t placed_ = 0;     // new files that were to take their places
+};
 
 /// Gathers small parts, so that a file of many takes few system calls.
 class Gathered {
@@ -114,7 +172,7 @@ Status replace_files_durably(FileSystem& files, const FileSet& set) {
     status = write_new_file(files, temporaries[i], file.content);
     if (!status) status = told_of(file.path, temporaries[i], std::move(status).error());
   }
-  if (status) status = move_set(files, set, temporaries);
+  if (status) status = Replacement(files, set, temporaries).run();
   if (!status)
     for (const std::string& temporary : temporaries) (void)files.remove(temporary);  // those that were not moved
   return status;

@@ -30,10 +30,12 @@ struct FileSet {
 };
 
 /// Replaces files so that a crash at any moment leaves the old ones, the new ones, or files that lack the last one. All
-/// are written beside their places under other names. Then the old last one is removed where there are several, the
-/// others take their places, and the last one comes. Needs room for both sets.
-/// @error  storage: also a directory that has the name of one, told before anything is written; until all are written
-///         the old files are as they were, afterwards the last one may be gone
+/// are written beside their places under other names. Then, where there are several, the old last one is put aside, the
+/// others are put aside and their followers take their places, and the last one comes. What was put aside is removed
+/// when all is well. Needs room for both sets. After a crash old files may stand beside their places, as *.tmp.
+/// @error  storage: also a directory that has the name of one, told before anything is written. The old files are as
+///         they were, unless putting them back failed too, which the text says, or what failed was the removal of old
+///         files after the new ones had come
 Status replace_files_durably(FileSystem& files, const FileSet& set);
 
 /// Writes a new file and waits until it is on the device; its directory is not synced. Memory: about 1 MiB, whatever

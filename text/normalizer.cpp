@@ -4,8 +4,10 @@
 
 #include "text/internal/byte_letters.hpp"
 #include "text/internal/pattern.hpp"
+#include "text/internal/rewrite_table.hpp"
 #include "text/unicode.hpp"
 
+#include "core/base64.hpp"
 #include "core/json_reader.hpp"
 #include "core/printable.hpp"
 
@@ -166,6 +168,14 @@ MadeNormalizer make_normalizer_of_type(const std::string& type, JsonReader& read
       if (text.empty()) return std::string();
       return is_before ? added + std::string(text) : std::string(text) + added;
     });
+  }
+  if (type == "Precompiled") {
+    WEFT_TRY(const std::string text, reader.string("precompiled_charsmap", std::size_t{128} << 20));
+    auto bytes = from_base64(text);
+    if (!bytes) return fail(std::move(bytes).error().within(reader.path() + ".precompiled_charsmap"));
+    auto table = RewriteTable::read(*bytes);
+    if (!table) return fail(std::move(table).error().within(reader.path() + ".precompiled_charsmap"));
+    return make_cluster_normalizer(std::make_shared<const RewriteTable>(*std::move(table)));
   }
   if (type == "Replace") {
     WEFT_TRY(const JsonValue value, reader.value("pattern"));

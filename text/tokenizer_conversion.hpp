@@ -19,8 +19,8 @@ struct SpecialTokens {
 
 /// Adds to `to` the keys tokenizer.ggml.* of a GGUF file for a tokenizer.json: byte-level BPE whose split has a name
 /// there ("gpt2"), BPE on U+2581 for spaces ("llama": a token's score is -1 less the least rank of a merge that makes
-/// it, 0 of a single character, -1000 of an added token) and WordPiece ("bert"). Ids without a token are "[PAD<id>]"
-/// and unused. Both tokenizers are compared on sample texts and on texts made of the vocabulary.
+/// it, 0 of a single character, -1000 of an added token), Unigram ("t5") and WordPiece ("bert"). Ids without a token
+/// are "[PAD<id>]" and unused. Both tokenizers are compared on sample texts and on texts made of the vocabulary.
 /// @shape  `vocabulary`: tokens in all, as the model's embedding has rows
 /// @error  unsupported: a step that the keys have no word for, naming it, or a text of which both make other ids; those
 ///         of Tokenizer::from_json; out_of_range: more tokens than `vocabulary`

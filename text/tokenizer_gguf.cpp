@@ -3,16 +3,19 @@
 #include "formats/gguf/gguf_metadata.hpp"
 #include "text/bpe.hpp"
 #include "text/internal/named_splits.hpp"
+#include "text/internal/rewrite_table.hpp"
 #include "text/internal/tokenizer_parts.hpp"
 #include "text/scored_bpe.hpp"
 #include "text/tokenizer.hpp"
 #include "text/unicode.hpp"
+#include "text/unigram.hpp"
 #include "text/word_piece.hpp"
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -173,6 +176,51 @@ Status read_scored(const GgufMetadata& metadata, const GgufTokens& tokens, Token
   return add_ends(metadata, count, true, false, 1, 2, parts);
 }
 
+/// SentencePiece's table under a key, whose elements have one of two types.
+Result<std::shared_ptr<const RewriteTable>> table_of(const GgufMetadata& metadata) {
+  const std::string name = key("precompiled_charsmap");
+  if (!metadata.contains(name)) return std::shared_ptr<const RewriteTable>();
+  std::string bytes;
+  if (const auto of_signs = metadata.array<std::int8_t>(name)) {
+    bytes.assign((*of_signs)->begin(), (*of_signs)->end());
+  } else {
+    WEFT_TRY(const auto* const found, metadata.array<std::uint8_t>(name));
+    bytes.assign(found->begin(), found->end());
+  }
+  auto table = RewriteTable::read(bytes);
+  if (!table) return fail(std::move(table).error().within("key '" + name + "'"));
+  return std::shared_ptr<const RewriteTable>(std::make_shared<const RewriteTable>(*std::move(table)));
+}
+
+/// "t5": SentencePiece's tokens, of which the likeliest ones make a text.
+Status read_unigram(const GgufMetadata& metadata, const GgufTokens& tokens, Tokenizer::Parts& parts) {
+  const std::size_t count = tokens.texts->size();
+  WEFT_TRY(const auto* const scores, metadata.array<float>(key("scores")));
+  WEFT_CHECK(GgufTokens::check_length("scores", scores->size(), count));
+  Unigram::Options options;
+  WEFT_TRY(options.unknown, id_of(metadata, "unknown_token_id", count, 2));
+  std::vector<std::pair<std::string, double>> rows;
+  for (std::size_t id = 0; id < count; ++id) {
+    const TokenKind kind = tokens.kinds[id];
+    const double score = static_cast<double>((*scores)[id]);
+    if (!std::isfinite(score))
+      return fail(Errc::out_of_range, "key '" + key("scores") + "': token " + std::to_string(id) + " has " +
+                                          std::to_string(score) + ", expected a number");
+    // A user's token is found before the model; where it is not, it costs nothing.
+    rows.emplace_back((*tokens.texts)[id], kind == TokenKind::user_defined ? 0.0 : score);
+    options.is_left_out.push_back(kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::byte);
+    if (kind == TokenKind::normal) options.least = std::min(options.least.value_or(score), score);
+  }
+  WEFT_TRY(parts.model, Unigram::make(rows, options));
+  SentenceSteps steps;
+  WEFT_TRY(steps.table, table_of(metadata));
+  WEFT_TRY(steps.adds_space, metadata.boolean_or(key("add_space_prefix"), false));
+  WEFT_TRY(steps.merges_spaces, metadata.boolean_or(key("remove_extra_whitespaces"), false));
+  WEFT_TRY(parts.decoder, make_token_decoder(metaspace_decoder_json(steps.adds_space), "model"));
+  parts.normalizer = make_sentence_normalizer(std::move(steps));
+  return add_ends(metadata, count, false, true, std::nullopt, 1, parts);
+}
+
 /// "bert": words, spelled in the file with U+2581 before and without "##" inside.
 Status read_words(const GgufMetadata& metadata, const GgufTokens& tokens, Tokenizer::Parts& parts) {
   constexpr std::string_view kSpace = "\u2581";
@@ -204,10 +252,11 @@ Status read_model(const GgufMetadata& metadata, Tokenizer::Parts& parts) {
   const auto read = model == "gpt2"    ? read_byte_level
                     : model == "llama" ? read_scored
                     : model == "bert"  ? read_words
+                    : model == "t5"    ? read_unigram
                                        : nullptr;
   if (!read)
-    return fail(Errc::unsupported,
-                "key '" + key("model") + "': found " + in_quotes(model) + ", those that are known: gpt2, llama, bert");
+    return fail(Errc::unsupported, "key '" + key("model") + "': found " + in_quotes(model) +
+                                       ", those that are known: gpt2, llama, bert, t5");
   WEFT_TRY(const GgufTokens tokens, GgufTokens::read(metadata));
   WEFT_CHECK(read(metadata, tokens, parts));
   return add_tokens(tokens, parts);

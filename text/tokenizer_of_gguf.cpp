@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_conversion.hpp"
 
+#include "core/base64.hpp"
 #include "core/json.hpp"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ class JsonMaker {
       WEFT_CHECK(make_byte_level());
     } else if (model == "llama") {
       WEFT_CHECK(make_scored());
+    } else if (model == "t5") {
+      WEFT_CHECK(make_unigram());
     } else {
       make_words();
     }
@@ -161,6 +164,36 @@ class JsonMaker {
     json_["model"]["unk_token"] = (*tokens_)[unknown];
     json_["model"]["fuse_unk"] = true;
     json_["model"]["byte_fallback"] = true;
+    return {};
+  }
+
+  /// Spaces around a text go and several become one, where the keys say so; then one comes before it.
+  Status make_unigram() {
+    WEFT_TRY(const bool adds_space, from_.boolean_or(key_of("add_space_prefix"), false));
+    WEFT_TRY(const bool merges, from_.boolean_or(key_of("remove_extra_whitespaces"), false));
+    WEFT_TRY(const auto* const scores, from_.array<float>(key_of("scores")));
+    Json steps = Json::array();
+    if (const auto* const table = from_.find(key_of("precompiled_charsmap"))) {
+      const auto& array = std::get<formats::GgufArray>(*table);
+      std::string bytes;
+      if (const auto* const of_signs = std::get_if<std::vector<std::int8_t>>(&array))
+        bytes.assign(of_signs->begin(), of_signs->end());
+      if (const auto* const plain = std::get_if<std::vector<std::uint8_t>>(&array))
+        bytes.assign(plain->begin(), plain->end());
+      steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(bytes)}});
+    }
+    if (merges)
+      for (const auto& [expression, content] : {std::pair(kOuterSpaces, ""), std::pair(std::string_view(" {2,}"), " ")})
+        steps.push_back({{"type", "Replace"}, {"pattern", {{"Regex", expression}}}, {"content", content}});
+    const Json spaces = metaspace_normalizer_json(adds_space || merges);
+    for (const Json& step : spaces["normalizers"]) steps.push_back(step);
+    json_["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
+    json_["decoder"] = metaspace_decoder_json(adds_space);
+    Json tokens = Json::array();
+    for (std::size_t id = 0; id < tokens_->size(); ++id)
+      tokens.push_back(Json::array({(*tokens_)[id], static_cast<double>((*scores)[id])}));
+    WEFT_TRY(const std::uint64_t unknown, from_.natural_or(key_of("unknown_token_id"), 2, tokens_->size() - 1));
+    json_["model"] = {{"type", "Unigram"}, {"unk_id", unknown}, {"byte_fallback", false}, {"vocab", std::move(tokens)}};
     return {};
   }
 

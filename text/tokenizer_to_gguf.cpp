@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 #include "text/tokenizer_conversion.hpp"
 
+#include "core/base64.hpp"
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
@@ -74,8 +75,11 @@ class KeyWriter {
       WEFT_CHECK(write_scored(splits));
     } else if (is_words) {
       WEFT_CHECK(write_words());
+    } else if (is_type(model_, "Unigram")) {
+      WEFT_CHECK(write_unigram(splits));
     } else {
-      return fail(Errc::unsupported, "model: of this type no keys of GGUF are written; those that are: BPE, WordPiece");
+      return fail(Errc::unsupported,
+                  "model: of this type no keys of GGUF are written; those that are: BPE, Unigram, WordPiece");
     }
     WEFT_CHECK(write_ends(is_words));
     set("tokens", formats::GgufArray(tokens_));
@@ -143,26 +147,33 @@ class KeyWriter {
     return {};
   }
 
+  static Failure no_word_for(const Json& step) {
+    return fail(Errc::unsupported, "step " + in_quotes(step["type"].is_string() ? step["type"].text() : "?") +
+                                       ": a GGUF file's tokenizer has no word for it");
+  }
+  static bool has_prefix(const Json& metaspace) {
+    const Json* const scheme = metaspace.find("prepend_scheme");
+    return scheme && scheme->is_string() ? scheme->text() != "never" : is_true(metaspace, "add_prefix_space", true);
+  }
+  static bool is_replace(const Json& step, std::string_view kind, std::string_view pattern) {
+    const Json* const given = is_type(step, "Replace") ? step["pattern"].find(kind) : nullptr;
+    return given && *given == Json(pattern);
+  }
+
   /// White space becomes U+2581, in the normalizer or in Metaspace, which may add one before the text.
   Result<bool> adds_space(const std::vector<const Json*>& splits) const {
-    const auto refuse = [](const Json& step) {
-      return fail(Errc::unsupported, "step " + in_quotes(step["type"].is_string() ? step["type"].text() : "?") +
-                                         ": a GGUF file's tokenizer has no word for it");
-    };
     bool adds = false, replaces = false;
     for (const Json* const step : steps_of(json_["normalizer"], "normalizers")) {
       if (is_type(*step, "Prepend") && (*step)["prepend"] == Json(kWordSpace))
         adds = true;
-      else if (is_type(*step, "Replace") && (*step)["pattern"]["String"] == Json(" ") &&
-               (*step)["content"] == Json(kWordSpace))
+      else if (is_replace(*step, "String", " ") && (*step)["content"] == Json(kWordSpace))
         replaces = true;
       else
-        return refuse(*step);
+        return no_word_for(*step);
     }
     for (const Json* const step : splits) {
-      if (!is_type(*step, "Metaspace") || is_true(*step, "split", true)) return refuse(*step);
-      const Json* const scheme = step->find("prepend_scheme");
-      adds = scheme && scheme->is_string() ? scheme->text() != "never" : is_true(*step, "add_prefix_space", true);
+      if (!is_type(*step, "Metaspace") || is_true(*step, "split", true)) return no_word_for(*step);
+      adds = has_prefix(*step);
       replaces = true;
     }
     if (!replaces)
@@ -200,6 +211,42 @@ class KeyWriter {
     set("pre", std::string("default"));
     set("scores", formats::GgufArray(std::move(all)));
     set("add_space_prefix", adds);
+    return {};
+  }
+
+  /// Steps before the model become SentencePiece's: its table, a space before the text, one space for several. What
+  /// they make is compared with what the file's make, so here is looked only for what they are.
+  Status write_unigram(const std::vector<const Json*>& splits) {
+    bool adds = false, merges = false;
+    for (const Json* const step : steps_of(json_["normalizer"], "normalizers")) {
+      const bool is_of_several = is_replace(*step, "Regex", " {2,}") || is_replace(*step, "Regex", kOuterSpaces);
+      if (is_type(*step, "Precompiled")) {
+        WEFT_TRY(const std::string table, from_base64((*step)["precompiled_charsmap"].text()));
+        set("precompiled_charsmap", formats::GgufArray(std::vector<std::uint8_t>(table.begin(), table.end())));
+      } else if (is_type(*step, "Prepend") && (*step)["prepend"] == Json(kWordSpace)) {
+        adds = true;
+      } else if (!is_of_several && !is_type(*step, "Strip") && !is_replace(*step, "String", " ")) {
+        return no_word_for(*step);
+      }
+      merges |= is_of_several || is_type(*step, "Strip");
+    }
+    for (const Json* const step : splits) {
+      if (!is_type(*step, "Metaspace") && !is_type(*step, "WhitespaceSplit")) return no_word_for(*step);
+      merges |= is_type(*step, "WhitespaceSplit");
+      adds |= is_type(*step, "Metaspace") && has_prefix(*step);
+    }
+    std::vector<float> scores(tokens_.size(), -1000.0f);
+    std::size_t id = 0;
+    for (const Json& row : model_["vocab"]) scores[id++] = static_cast<float>(row[1].get<double>());
+    if (const Json* const unknown = model_.find("unk_id"); unknown && !unknown->is_null()) {
+      kinds_[unknown->get<std::size_t>()] = kUnknown;
+      set("unknown_token_id", unknown->get<std::uint32_t>());
+    }
+    set("model", std::string("t5"));
+    set("pre", std::string("default"));
+    set("scores", formats::GgufArray(std::move(scores)));
+    set("add_space_prefix", adds);
+    set("remove_extra_whitespaces", merges);
     return {};
   }
 

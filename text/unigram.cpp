@@ -28,7 +28,7 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores)
     : TokenModel(std::move(vocabulary)), scores_(std::move(scores)), byte_tokens_(this->vocabulary().byte_tokens()) {}
 
 Result<std::shared_ptr<const Unigram>> Unigram::make(const std::vector<std::pair<std::string, double>>& tokens,
-                                                     std::optional<TokenId> unknown, bool byte_fallback) {
+                                                     const Options& options) {
   Vocabulary vocabulary;
   std::vector<double> scores;
   Trie trie;
@@ -36,18 +36,18 @@ Result<std::shared_ptr<const Unigram>> Unigram::make(const std::vector<std::pair
   for (const auto& [token, score] : tokens) {
     const auto id = static_cast<TokenId>(scores.size());
     WEFT_CHECK(vocabulary.add(token, id));
-    if (!token.empty()) trie.add(token, id);
+    if (!token.empty() && (options.is_left_out.empty() || !options.is_left_out[id])) trie.add(token, id);
     scores.push_back(score);
     least = std::min(least, score);
   }
-  if (unknown && *unknown >= tokens.size())
-    return fail(Errc::out_of_range, "unk_id: found " + std::to_string(*unknown) + ", there are " +
+  if (options.unknown && *options.unknown >= tokens.size())
+    return fail(Errc::out_of_range, "unk_id: found " + std::to_string(*options.unknown) + ", there are " +
                                         std::to_string(tokens.size()) + " tokens");
   std::shared_ptr<Unigram> made(new Unigram(std::move(vocabulary), std::move(scores)));
-  made->unknown_score_ = least - kUnknownPenalty;
+  made->unknown_score_ = options.least.value_or(least) - kUnknownPenalty;
   made->trie_ = std::move(trie);
-  made->unknown_ = unknown;
-  made->byte_fallback_ = byte_fallback;
+  made->unknown_ = options.unknown;
+  made->byte_fallback_ = options.byte_fallback;
   return std::shared_ptr<const Unigram>(std::move(made));
 }
 

@@ -21,9 +21,16 @@ namespace weft::text {
 /// @source Kudo 2018, arXiv:1804.10959, section 3
 class Unigram final : public TokenModel {
  public:
+  struct Options {
+    std::optional<TokenId> unknown = std::nullopt;
+    bool byte_fallback = false;
+    std::vector<bool> is_left_out{};  // by id: tokens that no text is split into; empty: none
+    std::optional<double> least =
+        std::nullopt;  // score of a character without a token, plus 10; none: the least of all
+  };
   /// Tokens by id with their log probabilities. @error duplicate_name, too_large, out_of_range: the unknown token's id
   static Result<std::shared_ptr<const Unigram>> make(const std::vector<std::pair<std::string, double>>& tokens,
-                                                     std::optional<TokenId> unknown, bool byte_fallback);
+                                                     const Options& options);
   void encode(std::string_view fragment, std::vector<TokenId>& ids) const override;
 
  private:

@@ -4,7 +4,6 @@
 
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
-#include "mesh/persistence/mesh_load.hpp"
 #include "mesh/weights/weight_store.hpp"
 
 #include "formats/onnx/onnx.hpp"
@@ -16,27 +15,19 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/models/onnx_graph.hpp"
 #include "tests/support/shared_data.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <random>
 #include <string>
 #include <vector>
 
 namespace weft::models::onnx_import_test {
 namespace {
 
-using formats::OnnxModel;
 using formats::OnnxNode;
-using formats::OnnxValue;
-
-Result<mesh::Mesh> imported(const std::string& path, const OnnxImportOptions& options = {}) {
-  WEFT_TRY(const ImportedOnnx model, import_onnx(storage::real_file_system(), path, options));
-  WEFT_TRY(const ByteBuffer bytes, collect(model.content));
-  return mesh::load_mesh(bytes, path);
-}
+using Graph = OnnxTestGraph;
 
 /// The sound of tools/make_onnx_goldens.mjs.
 std::vector<float> sound(std::int64_t count) {
@@ -74,7 +65,7 @@ class SileroVad : public ::testing::Test {
     path_ = shared_data("silero-vad/silero_vad.onnx");
     if (path_.empty()) GTEST_SKIP() << "no ../shared/data";
   }
-  Result<mesh::Mesh> load() const { return imported(path_, {{{"input", {1, 576}}}, {{"sr", 16000}}}); }
+  Result<mesh::Mesh> load() const { return imported_onnx(path_, {{{"input", {1, 576}}}, {{"sr", 16000}}}); }
   /// Holds what a network makes of the sound, in one state, against a golden.
   static void expect_heard(mesh::Mesh& mesh, const char* name) {
     const auto bytes = storage::real_file_system().read(source_path("tests/data/models/silero_golden.json"), 1 << 20);
@@ -140,7 +131,7 @@ TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
   EXPECT_EQ(goldens.size(), 16u);
   for (const auto& [name, golden] : goldens.members()) {
     SCOPED_TRACE(name);
-    auto mesh = imported(source_path("tests/data/fuzz/onnx/" + name));
+    auto mesh = imported_onnx(source_path("tests/data/fuzz/onnx/" + name));
     ASSERT_TRUE(mesh) << mesh.error().text();
     const auto ticks = golden["runs"].get<std::size_t>();
     const auto expected = golden["y"].get<std::vector<double>>();
@@ -155,75 +146,6 @@ TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
       EXPECT_NEAR(static_cast<double>(y[i]), expected[i], 1e-6 * std::max(1.0, std::abs(expected[i]))) << i;
   }
 }
-
-/// A graph from "x" to "y" and its constants.
-struct Graph {
-  OnnxModel model;
-  std::map<std::string, std::vector<float>> held;
-
-  explicit Graph(std::vector<std::int64_t> x, std::int64_t opset = 17) {
-    model.opsets[""] = opset;
-    std::vector<formats::OnnxAxis> axes;
-    for (const std::int64_t extent : x) axes.push_back({extent, ""});
-    model.graph.inputs = {{"x", "float32", axes}};
-    model.graph.outputs = {{"y", "float32", {}}};
-  }
-  Graph& node(std::string type, std::vector<std::string> in, std::vector<std::string> out,
-              std::vector<std::pair<std::string, OnnxValue>> attributes = {}) {
-    OnnxNode node;
-    node.type = std::move(type);
-    node.inputs = std::move(in);
-    node.outputs = std::move(out);
-    node.attributes = std::move(attributes);
-    model.graph.nodes.push_back(std::move(node));
-    return *this;
-  }
-  Graph& floats(const std::string& name, Shape shape, std::vector<float> values) {
-    auto& kept = held[name] = std::move(values);
-    model.graph.initializers.push_back({name, "float32", std::move(shape), std::as_bytes(std::span(kept))});
-    return *this;
-  }
-  Graph& codes(const std::string& name, const std::string& type, Shape shape, std::vector<std::uint8_t> values) {
-    auto& kept = bytes[name] = std::move(values);
-    model.graph.initializers.push_back({name, type, std::move(shape), std::as_bytes(std::span(kept))});
-    return *this;
-  }
-  Graph& integers(const std::string& name, const std::vector<std::int64_t>& values) {
-    auto& kept = wholes[name] = values;
-    model.graph.initializers.push_back({name, "int64", {values.size()}, std::as_bytes(std::span(kept))});
-    return *this;
-  }
-  std::map<std::string, std::vector<std::int64_t>> wholes;
-  std::map<std::string, std::vector<std::uint8_t>> bytes;
-
-  std::string written(const std::string& folder) const {
-    const std::string path = folder + "/g.onnx";
-    const auto source = formats::onnx_source(model);
-    EXPECT_TRUE(source) << source.error().text();
-    EXPECT_TRUE(storage::write_file_durably(storage::real_file_system(), path, *source));
-    return path;
-  }
-  std::vector<float> run(const std::vector<float>& x) const {
-    const storage::TemporaryDirectory folder;
-    const auto mesh = imported(written(folder.path()));
-    EXPECT_TRUE(mesh) << mesh.error().text();
-    if (!mesh) return {};
-    std::vector<float> y(mesh->graph().nodes()[mesh->graph().outputs()[0]].width);
-    const mesh::RunInput input{"x", x};
-    const mesh::RunOutput output{"y", y};
-    const Status ran = mesh->forward({&input, 1}, 1, {&output, 1});
-    EXPECT_TRUE(ran) << ran.error().text();
-    return y;
-  }
-  std::string refusal() const {
-    const storage::TemporaryDirectory folder;
-    const auto mesh = imported(written(folder.path()));
-    return mesh ? "" : mesh.error().text();
-  }
-};
-
-using Floats = std::vector<float>;
-using Integers = std::vector<std::int64_t>;
 
 TEST(OnnxImport, FoldsFactorsAndBiasesIntoTheMatrix) {
   Graph gemm({1, 2});
@@ -253,6 +175,20 @@ TEST(OnnxImport, ComputesShapesBeforeTheNetworkRuns) {
   graph.node("Reshape", {"x", "wanted"}, {"a"}).node("Transpose", {"a"}, {"b"}, {{"perm", Integers{0, 2, 1}}});
   graph.node("Flatten", {"b"}, {"y"});
   EXPECT_EQ(graph.run({1, 2, 3, 4, 5, 6}), (Floats{1, 4, 2, 5, 3, 6}));
+}
+
+TEST(OnnxImport, ReducesKnownNumbersOverTheAxesThatAnInputNames) {
+  const std::int64_t zero = 0, one = 1;
+  // Rows 1, 2, 4 and 3, 1, 2: products 8 and 6, sums 7 and 6.
+  for (const auto& [type, first] :
+       {std::pair("ReduceProd", std::int64_t{8}), std::pair("ReduceSum", std::int64_t{7})}) {
+    Graph graph({1, first * 6}, 18);
+    graph.integers("m", {1, 2, 4, 3, 1, 2}).integers("two", {2, -1}).integers("axis", {1}).integers("none", {});
+    graph.node("Reshape", {"m", "two"}, {"rows"}).node(type, {"rows", "axis"}, {"r"}, {{"keepdims", zero}});
+    graph.node(type, {"r", "none"}, {"n"}, {{"noop_with_empty_axes", one}}).node("Reshape", {"x", "n"}, {"a"});
+    graph.node("Softmax", {"a"}, {"y"});
+    EXPECT_EQ(graph.refusal(), "") << type << " is not [" << first << ", 6]";
+  }
 }
 
 TEST(OnnxImport, TakesTheBranchOfAKnownCondition) {
@@ -316,223 +252,6 @@ TEST(OnnxImport, PutsValuesWhereTheyGo) {
   EXPECT_EQ(same.run({1, 2, 3, 4, 5}), (Floats{21, 32, 43, 54, 5}));
 }
 
-/// Attention of 5 tokens of 6 values with 4 heads of 4 elements, in binary64 and by the words of the operators.
-struct AttentionCase {
-  std::size_t kv_heads = 2;
-  double scale = 0.5, cap = 0;  // 0: none
-  bool is_causal = true, has_bias = false;
-  int turning = 0;  // 1: halves, 2: neighbours
-  static constexpr std::size_t kTokens = 5, kIn = 6, kHeads = 4, kDim = 4;
-
-  static Floats numbers(std::size_t count, unsigned seed) {
-    std::mt19937 random(seed);
-    Floats made(count);
-    for (float& value : made) value = static_cast<float>(random() % 2001) / 1000 - 1;
-    return made;
-  }
-  std::size_t width(int part) const { return (part == 0 ? kHeads : kv_heads) * kDim; }
-  Floats matrix(int part) const { return numbers(kIn * width(part), 10 + static_cast<unsigned>(part)); }
-  Floats bias() const { return numbers(3 * kHeads * kDim, 20); }
-  static Floats input() { return numbers(kTokens * kIn, 1); }
-  static double angle(std::size_t t, std::size_t pair) {
-    return static_cast<double>(t) * std::pow(10000.0, -static_cast<double>(pair) / (kDim / 2));
-  }
-  static Floats table(bool is_sine) {
-    Floats made;
-    for (std::size_t t = 0; t < kTokens + 2; ++t)
-      for (std::size_t i = 0; i < kDim / 2; ++i)
-        made.push_back(static_cast<float>(is_sine ? std::sin(angle(t, i)) : std::cos(angle(t, i))));
-    return made;
-  }
-
-  /// [tokens][width] of queries (0), keys (1) or values (2).
-  std::vector<double> projected(int part) const {
-    const Floats x = input(), w = matrix(part), b = bias();
-    std::vector<double> made(kTokens * width(part));
-    for (std::size_t t = 0; t < kTokens; ++t)
-      for (std::size_t j = 0; j < width(part); ++j) {
-        double sum = has_bias ? static_cast<double>(b[static_cast<std::size_t>(part) * kHeads * kDim + j]) : 0;
-        for (std::size_t k = 0; k < kIn; ++k) sum += double{x[t * kIn + k]} * double{w[k * width(part) + j]};
-        made[t * width(part) + j] = sum;
-      }
-    if (part == 2 || turning == 0) return made;
-    for (std::size_t t = 0; t < kTokens; ++t)
-      for (std::size_t h = 0; h < width(part) / kDim; ++h)
-        for (std::size_t i = 0; i < kDim / 2; ++i) {
-          const std::size_t at = t * width(part) + h * kDim;
-          double &a = made[at + (turning == 1 ? i : 2 * i)], &c = made[at + (turning == 1 ? i + kDim / 2 : 2 * i + 1)];
-          const double cosine = std::cos(angle(t, i)), sine = std::sin(angle(t, i)), before = a;
-          a = before * cosine - c * sine;
-          c = before * sine + c * cosine;
-        }
-    return made;
-  }
-  /// [tokens][heads dim].
-  std::vector<double> expected() const {
-    const auto q = projected(0), k = projected(1), v = projected(2);
-    std::vector<double> y(kTokens * kHeads * kDim);
-    for (std::size_t h = 0; h < kHeads; ++h)
-      for (std::size_t t = 0; t < kTokens; ++t) {
-        const std::size_t kv = h / (kHeads / kv_heads) * kDim, last = is_causal ? t : kTokens - 1;
-        std::vector<double> share(last + 1);
-        double sum = 0;
-        for (std::size_t j = 0; j <= last; ++j) {
-          double score = 0;
-          for (std::size_t d = 0; d < kDim; ++d) score += q[t * width(0) + h * kDim + d] * k[j * width(1) + kv + d];
-          score *= scale;
-          if (cap != 0) score = cap * std::tanh(score / cap);
-          sum += share[j] = std::exp(score);
-        }
-        for (std::size_t j = 0; j <= last; ++j)
-          for (std::size_t d = 0; d < kDim; ++d)
-            y[t * width(0) + h * kDim + d] += share[j] / sum * v[j * width(2) + kv + d];
-      }
-    return y;
-  }
-  /// Matrices and the products "q", "k", "v".
-  Graph graph(std::int64_t opset = 23) const {
-    Graph made({1, kTokens, kIn}, opset);
-    for (const auto& [part, name] : {std::pair(0, "q"), std::pair(1, "k"), std::pair(2, "v")})
-      made.floats(std::string("w") + name, {kIn, width(part)}, matrix(part))
-          .node("MatMul", {"x", std::string("w") + name}, {name});
-    return made;
-  }
-  void expect(const Graph& graph, const char* what) const {
-    const Floats y = graph.run(input());
-    const std::vector<double> wanted = expected();
-    ASSERT_EQ(y.size(), wanted.size()) << what;
-    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(double{y[i]}, wanted[i], 2e-6) << what << " " << i;
-  }
-};
-using Attributes = std::vector<std::pair<std::string, OnnxValue>>;
-Graph& foreign_node(Graph& graph, const char* type, std::vector<std::string> inputs, Attributes attributes,
-                    std::vector<std::string> outputs = {"y"}) {
-  graph.node(type, std::move(inputs), std::move(outputs), std::move(attributes));
-  graph.model.graph.nodes.back().domain = "com.microsoft";
-  return graph;
-}
-
-TEST(OnnxImport, TakesAttentionThatIsOneOperator) {
-  const std::int64_t four = 4, two = 2, one = 1;
-  const AttentionCase grouped;
-  grouped.expect(grouped.graph().node("Attention", {"q", "k", "v"}, {"y"},
-                                      {{"q_num_heads", four}, {"kv_num_heads", two}, {"is_causal", one}}),
-                 "causal");
-  Graph masked = grouped.graph();
-  std::vector<std::uint8_t> seen;
-  for (std::size_t i = 0; i < 25; ++i) seen.push_back(i % 5 <= i / 5);
-  masked.codes("mask", "BOOL", {5, 5}, seen);
-  grouped.expect(
-      masked.node("Attention", {"q", "k", "v", "mask"}, {"y"}, {{"q_num_heads", four}, {"kv_num_heads", two}}),
-      "a mask");
-  const AttentionCase whole{.kv_heads = 4, .scale = 0.3, .cap = 0.7, .is_causal = false};
-  whole.expect(whole.graph().node("Attention", {"q", "k", "v"}, {"y"},
-                                  {{"q_num_heads", four}, {"kv_num_heads", four}, {"scale", 0.3f}, {"softcap", 0.7f}}),
-               "without a mask, with a cap");
-  Graph split = grouped.graph();  // heads first, as PyTorch has them
-  split.integers("heads", {0, 0, -1, 4});
-  for (const std::string name : {"q", "k", "v"})
-    split.node("Reshape", {name, "heads"}, {name + "r"})
-        .node("Transpose", {name + "r"}, {name + "t"}, {{"perm", Integers{0, 2, 1, 3}}});
-  split.node("Attention", {"qt", "kt", "vt"}, {"a"}, {{"is_causal", one}});
-  split.integers("flat", {0, 0, -1}).node("Transpose", {"a"}, {"b"}, {{"perm", Integers{0, 2, 1, 3}}});
-  grouped.expect(split.node("Reshape", {"b", "flat"}, {"y"}), "heads first");
-  const AttentionCase biased{.kv_heads = 4, .has_bias = true};
-  Graph multi = biased.graph(17);
-  multi.floats("bias", {48}, biased.bias());
-  biased.expect(foreign_node(multi, "MultiHeadAttention", {"q", "k", "v", "bias"},
-                             {{"num_heads", four}, {"unidirectional", one}}),
-                "MultiHeadAttention");
-  for (const int turning : {0, 1, 2}) {
-    const AttentionCase turned{.cap = 1.5, .turning = turning};
-    Graph query = turned.graph(17);
-    query.integers("before", {4}).integers("all", {5});
-    query.floats("cos", {7, 2}, AttentionCase::table(false)).floats("sin", {7, 2}, AttentionCase::table(true));
-    Attributes attributes{{"num_heads", four}, {"kv_num_heads", two}, {"softcap", 1.5f}};
-    if (turning != 0) attributes.push_back({"do_rotary", one});
-    if (turning == 2) attributes.push_back({"rotary_interleaved", one});
-    turned.expect(
-        foreign_node(query, "GroupQueryAttention", {"q", "k", "v", "", "", "before", "all", "cos", "sin"}, attributes),
-        "GroupQueryAttention");
-    Graph packed = turned.graph(17);
-    packed.integers("before", {4}).integers("all", {5});
-    packed.floats("cos", {7, 2}, AttentionCase::table(false)).floats("sin", {7, 2}, AttentionCase::table(true));
-    packed.model.graph.nodes.clear();
-    packed.model.graph.initializers.erase(packed.model.graph.initializers.begin(),
-                                          packed.model.graph.initializers.begin() + 3);
-    Floats together;
-    for (std::size_t k = 0; k < AttentionCase::kIn; ++k)
-      for (const int part : {0, 1, 2}) {
-        const Floats w = turned.matrix(part);
-        const auto row = w.begin() + static_cast<std::ptrdiff_t>(k * turned.width(part));
-        together.insert(together.end(), row, row + static_cast<std::ptrdiff_t>(turned.width(part)));
-      }
-    packed.floats("w", {6, 32}, together).node("MatMul", {"x", "w"}, {"qkv"});
-    turned.expect(
-        foreign_node(packed, "GroupQueryAttention", {"qkv", "", "", "", "", "before", "all", "cos", "sin"}, attributes),
-        "packed");
-  }
-}
-
-TEST(OnnxImport, RefusesAttentionOfTwoValuesAndCachesByName) {
-  const std::int64_t four = 4, two = 2, one = 1;
-  const AttentionCase grouped;
-  const auto expect = [](const Graph& graph, const std::vector<std::string>& parts) {
-    const std::string text = graph.refusal();
-    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
-  };
-  const Attributes heads{{"q_num_heads", four}, {"kv_num_heads", two}};
-  expect(grouped.graph().node("Attention", {"q", "k", "v", "", "x", "x"}, {"y", "pk"}, heads).node("Foo", {"x"}, {"z"}),
-         {"(Attention): Attention with past_key, past_value, present_key", "(Foo): no layer does it"});
-  Graph cross = grouped.graph();
-  cross.node("Relu", {"x"}, {"other"}).node("MatMul", {"other", "wk"}, {"ok"});
-  expect(cross.node("Attention", {"q", "ok", "v"}, {"y"}, heads), {"across two values"});
-  expect(grouped.graph().node("Attention", {"q", "k", "v"}, {"y"},
-                              {{"q_num_heads", four}, {"kv_num_heads", two}, {"is_causal", one}, {"softcap", 1.0f}}),
-         {"softcap and a mask"});
-  expect(grouped.graph().node("Attention", {"x", "x", "x"}, {"y"}, {{"q_num_heads", two}, {"kv_num_heads", two}}),
-         {"no heads of a projection"});
-  Graph query = grouped.graph(17);
-  query.integers("before", {3}).integers("all", {5});
-  expect(foreign_node(query, "GroupQueryAttention", {"q", "k", "v", "", "", "before", "all"},
-                      {{"num_heads", four}, {"kv_num_heads", two}}),
-         {"input 5 (a length) is not that of one sample, 4"});
-  expect(grouped.graph(17).node("GroupQueryAttention", {"q", "k", "v"}, {"y"}), {"com.microsoft has one of this name"});
-}
-
-TEST(OnnxImport, RefusesAttributesAndMasksThatNoAttentionHas) {
-  const std::int64_t four = 4, two = 2;
-  const AttentionCase grouped;
-  const auto expect = [](const Graph& graph, const std::string& part) {
-    const std::string text = graph.refusal();
-    EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
-  };
-  const Attributes heads{{"q_num_heads", four}, {"kv_num_heads", two}};
-  const auto with = [&](const char* name, OnnxValue value) {
-    Attributes attributes = heads;
-    attributes.emplace_back(name, std::move(value));
-    Graph made = grouped.graph();
-    made.node("Attention", {"q", "k", "v"}, {"y"}, attributes);
-    return made;
-  };
-  Graph blind = grouped.graph();
-  blind.codes("mask", "BOOL", {5, 5}, std::vector<std::uint8_t>(25));
-  expect(blind.node("Attention", {"q", "k", "v", "mask"}, {"y"}, heads),
-         "node 3 (Attention): attention with a mask that hides every key");
-  expect(with("frobnicate", std::int64_t{3}), "Attention with attribute 'frobnicate'");
-  expect(with("scale", -0.3f), "'scale' is -0.3");
-  expect(with("scale", NAN), "'scale' is nan");
-  expect(with("softcap", NAN), "'softcap' is nan");
-  expect(with("softcap", INFINITY), "'softcap' is inf");
-  expect(grouped.graph().node("Attention", {"q", "k", "v", "", "", "", "", "x"}, {"y"}, heads), "input 7");
-  Graph query = grouped.graph(17);
-  query.integers("before", {4}).integers("all", {5});
-  expect(
-      foreign_node(query, "GroupQueryAttention", {"q", "k", "v", "", "", "before", "all", "", "", "", "", "", "before"},
-                   {{"num_heads", four}, {"kv_num_heads", two}, {"k_quant_type", std::string("PER_TENSOR")}}),
-      "GroupQueryAttention with input 12, attribute 'k_quant_type'");
-}
-
 TEST(OnnxImport, RefusesNumbersThatAreNotFiniteAndInputsTooMany) {
   const auto expect = [](const Graph& graph, const std::string& part) {
     const std::string text = graph.refusal();
@@ -543,6 +262,59 @@ TEST(OnnxImport, RefusesNumbersThatAreNotFiniteAndInputsTooMany) {
   expect(Graph({1, 4}).floats("w", {4, 1}, Floats(4)).node("Gemm", {"x", "w"}, {"y"}, {{"alpha", INFINITY}}),
          "attribute 'alpha' is inf");
   expect(Graph({1, 4}).node("Relu", {"x", "x"}, {"y"}), "(Relu): 2 inputs, at most 1");
+}
+
+TEST(OnnxImport, RefusesAttributesThatNoReaderKnowsByValue) {
+  Graph graph({1, 4});
+  graph.floats("g", {4}, Floats(4, 1.0f)).floats("w", {1, 1, 1}, {1});
+  graph.node("LayerNormalization", {"x", "g"}, {"a"}, {{"stash_type", std::int64_t{10}}, {"frob", 0.5f}});
+  graph.node("Foo", {"a"}, {"b"}).node("Relu", {"b"}, {"c"}, {{"axis", Integers{1, 2}}});
+  graph.node("Transpose", {"c"}, {"d"}, {{"perm", Integers{0, 1}}, {"order", std::string("CW")}});
+  graph.node("Constant", {}, {"e"}, {{"value_int", std::int64_t{1}}, {"values", std::vector<std::string>{"a"}}});
+  graph.node("Conv", {"x", "w"}, {"y"}, {{"groups", std::int64_t{2}}});
+  EXPECT_EQ(graph.refusal().substr(graph.refusal().find(": ") + 2),
+            "graph: node 0 (LayerNormalization): attribute 'stash_type' is 10, expected 1, attribute 'frob' is "
+            "0.500000 and not known; node 1 (Foo): no layer does it; node 2 (Relu): attribute 'axis' is [1, 2] and not "
+            "known; node 3 (Transpose): attribute 'order' is 'CW' and not known; node 4 (Constant): attribute 'values' "
+            "is ['a'] and not known; node 5 (Conv): [1, 4] with weights [1, 1, 1]; one to three axes; node 5 (Conv): "
+            "attribute 'groups' is 2 and not known");
+}
+
+// As exporters write them: defaults that are not read, and what says a second time how large something is.
+TEST(OnnxImport, TakesAttributesThatChangeNothing) {
+  const std::int64_t zero = 0, one = 1, two = 2;
+  Graph graph({1, 4}, 19);
+  graph.floats("g", {4}, Floats(4, 2.0f)).integers("shape", {1, 2, 2}).floats("w", {2, 2, 1}, {1, 0, 0, 1});
+  graph.codes("trains", "BOOL", {}, {0}).floats("ratio", {}, {0.5f}).integers("none", {}).integers("last", {2});
+  graph.node("Cast", {"x"}, {"a"}, {{"to", one}, {"saturate", one}});
+  graph.node("LayerNormalization", {"a", "g"}, {"b"}, {{"axis", -one}, {"epsilon", 1e-10f}, {"stash_type", one}});
+  graph.node("Dropout", {"b", "ratio", "trains"}, {"c"}, {{"seed", two}});
+  graph.node("Reshape", {"c", "shape"}, {"d"}, {{"allowzero", zero}});
+  graph.node("Conv", {"d", "w"}, {"e"}, {{"kernel_shape", Integers{1}}, {"group", one}, {"dilations", Integers{1}}});
+  graph.node("MaxPool", {"e"}, {"f"}, {{"kernel_shape", Integers{1}}, {"storage_order", zero}, {"ceil_mode", zero}});
+  graph.node("ReduceMean", {"f", "none"}, {"h"}, {{"noop_with_empty_axes", one}});
+  graph.node("ReduceMax", {"h", "last"}, {"y"}, {{"noop_with_empty_axes", zero}, {"keepdims", zero}});
+  EXPECT_EQ(graph.run({1, 1, 3, 3}), (Floats{-2, 2}));
+}
+
+TEST(OnnxImport, RefusesNumbersThatContradictTheWeights) {
+  const auto expect = [](const Graph& graph, const std::string& part) {
+    const std::string text = graph.refusal();
+    EXPECT_NE(text.find(part), std::string::npos) << part << " not in\n" << text;
+  };
+  expect(Graph({1, 1, 5})
+             .floats("w", {1, 1, 2}, Floats(2))
+             .node("Conv", {"x", "w"}, {"y"}, {{"kernel_shape", Integers{3}}}),
+         "another kernel_shape than that of weights [1, 1, 2]");
+  expect(Graph({1, 1, 2})
+             .floats("w", {1, 1, 2}, Floats(2))
+             .floats("r", {1, 1, 1}, Floats(1))
+             .node("RNN", {"x", "w", "r"}, {"y"}, {{"hidden_size", std::int64_t{3}}}),
+         "hidden_size is 3, of weights [1, 1, 1]");
+  expect(Graph({1, 4}).node("Split", {"x"}, {"y", "z"}, {{"axis", std::int64_t{1}}, {"num_outputs", std::int64_t{3}}}),
+         "num_outputs is 3, of 2 outputs");
+  expect(Graph({1, 4}).codes("trains", "BOOL", {}, {1}).node("Dropout", {"x", "", "trains"}, {"y"}),
+         "training_mode, in which values are dropped");
 }
 
 TEST(OnnxImport, TellsAllThatHasNoLayerAtOnce) {
@@ -606,14 +378,14 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
              .floats("w", {1, 4, 2}, Floats(8))
              .floats("r", {1, 4, 1}, Floats(4))
              .node("LSTM", {"x", "w", "r"}, {"", "", "y"}),
-         "the cell state");
+         "a state that a layer keeps");
   Graph state({1, 1, 2});
   state.model.graph.inputs.push_back({"h", "float32", std::vector<formats::OnnxAxis>{{1, ""}, {1, ""}, {1, ""}}});
   state.floats("w", {1, 1, 2}, Floats(2))
       .floats("r", {1, 1, 1}, Floats(1))
       .node("RNN", {"x", "w", "r", "", "", "h"}, {"a"})
       .node("Relu", {"a"}, {"y"});
-  expect(state, "input 'h' is the first state of recurrent layers, and no output");
+  expect(state, "input 'h' is the first state of layers, and no output");
   Graph unknown({1, 4});
   (*unknown.model.graph.inputs[0].axes) = {{std::nullopt, "n"}, {std::nullopt, "width"}};
   expect(unknown.node("Relu", {"x"}, {"y"}), "axis 1 is not said; say it with --shape");
@@ -629,7 +401,7 @@ TEST(OnnxImport, RefusesWhatItWouldGetWrong) {
 /// The type of the only layer's matrix.
 Encoding encoding_of(const Graph& graph) {
   const storage::TemporaryDirectory folder;
-  const auto mesh = imported(graph.written(folder.path()));
+  const auto mesh = imported_onnx(graph.written(folder.path()));
   EXPECT_TRUE(mesh) << mesh.error().text();
   if (!mesh) return Encoding();
   const mesh::LayerSpec& layer = mesh->graph().spec().layers[0].layers[0];
@@ -689,7 +461,7 @@ TEST(OnnxImport, KeepsTheStateOfRecurrentLayersInside) {
   graph.node("RNN", {"x", "w", "r", "", "", "h"}, {"all", "next"}, {{"activations", std::vector<std::string>{"Relu"}}});
   graph.node("Flatten", {"all"}, {"y"});
   const storage::TemporaryDirectory folder;
-  auto mesh = imported(graph.written(folder.path()));
+  auto mesh = imported_onnx(graph.written(folder.path()));
   ASSERT_TRUE(mesh) << mesh.error().text();
   const Floats x{4, 0, 0, 1};
   Floats y(4);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "server/internal/base64.hpp"
 #include "server/values.hpp"
+
+#include "core/base64.hpp"
 
 #include <gtest/gtest.h>
 
@@ -21,18 +22,6 @@ double length_of(const std::vector<float>& values) {
   return std::sqrt(sum);
 }
 
-TEST(Base64, HasTheValuesOfItsStandard) {
-  // RFC 4648, section 10.
-  const std::pair<const char*, const char*> pairs[] = {{"", ""},
-                                                       {"f", "Zg=="},
-                                                       {"fo", "Zm8="},
-                                                       {"foo", "Zm9v"},
-                                                       {"foob", "Zm9vYg=="},
-                                                       {"fooba", "Zm9vYmE="},
-                                                       {"foobar", "Zm9vYmFy"}};
-  for (const auto& [bytes, text] : pairs) EXPECT_EQ(server::internal::base64(bytes), text);
-}
-
 TEST(Embeddings, AreOfLengthOneInTheOrderOfTheInputs) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
@@ -49,7 +38,7 @@ TEST(Embeddings, AreOfLengthOneInTheOrderOfTheInputs) {
     EXPECT_NEAR(length_of(values), 1, 1e-6);
     const Json coded =
         stories.ask("/v1/embeddings", {{"input", i == 0 ? "The cat" : "One day"}, {"encoding_format", "base64"}});
-    EXPECT_EQ(coded["data"][0]["embedding"].text(), server::internal::base64(server::raw_of(values)));
+    EXPECT_EQ(coded["data"][0]["embedding"].text(), base64(server::raw_of(values)));
   }
   const Json llama = stories.ask("/embedding", {{"content", "The cat"}});
   ASSERT_EQ(llama.size(), 1u);

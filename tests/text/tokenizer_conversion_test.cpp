@@ -106,9 +106,11 @@ TEST(ConversionOfJson, RefusesWhatTheKeysCannotSay) {
     EXPECT_EQ(keys.size(), 0u) << "nothing is half written";
     return added ? "" : added.error().text();
   };
-  const std::string unigram =
-      R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -2]]}})";
-  EXPECT_NE(refusal(unigram).find("BPE, WordPiece"), std::string::npos) << refusal(unigram);
+  const std::string words = R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}}})";
+  EXPECT_NE(refusal(words).find("BPE, Unigram, WordPiece"), std::string::npos) << refusal(words);
+  const std::string unigram = R"({"normalizer": {"type": "Lowercase"},
+      "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1], ["b", -2]]}})";
+  EXPECT_NE(refusal(unigram).find("Lowercase"), std::string::npos) << refusal(unigram);
   const std::string bpe = R"("model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})";
   EXPECT_NE(refusal("{" + bpe).find("U+2581"), std::string::npos) << refusal("{" + bpe);
   const std::string lower = R"({"normalizer": {"type": "Lowercase"}, )" + bpe;

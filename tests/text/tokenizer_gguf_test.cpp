@@ -168,7 +168,7 @@ TEST(TokenizerGguf, RefusesKeysThatAreNotAsDocumented) {
   };
   const Refused rows[] = {
       {{}, Errc::not_found, "tokenizer.ggml.model"},
-      {small(set("model", std::string("t5"))), Errc::unsupported, "found \"t5\""},
+      {small(set("model", std::string("rwkv"))), Errc::unsupported, "found \"rwkv\""},
       {small(set("model", std::string("no_vocab"))), Errc::unsupported, "no_vocab"},
       {small(set("model", std::string("\x1b[31m"))), Errc::unsupported, "\\x1b[31m"},
       {small(set("model", std::uint32_t{1})), Errc::parse_failed, "tokenizer.ggml.model"},

@@ -64,7 +64,8 @@ TEST(Tokenizer, RefusesFilesThatAreNotAsDocumented) {
       {model(R"("type":"Unigram","vocab":[["a",-1],["a",-2]])"), Errc::duplicate_name, "\"a\""},
       {model(R"("type":"WordPiece","vocab":{"a":0})"), Errc::not_found, "[UNK]"},
       // Steps.
-      {file(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":""})"), Errc::unsupported, "Precompiled"},
+      {file(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":""})"), Errc::corrupt, "precompiled_charsmap"},
+      {file(R"("normalizer":{"type":"Nmt"})"), Errc::unsupported, "Nmt"},
       {file(R"("normalizer":{"type":"Nmt"})"), Errc::unsupported, "Nmt"},
       {file(R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Up"}]})"), Errc::unsupported,
        "normalizer.normalizers[1]: normalizer \"Up\""},

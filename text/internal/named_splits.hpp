@@ -23,6 +23,9 @@ std::span<const NamedSplit> named_splits() noexcept;
 /// The pre-tokenizer that a split stands for, as a tokenizer.json has it.
 Json pre_tokenizer_json(const NamedSplit& split);
 
+/// Spaces around a text.
+inline constexpr std::string_view kOuterSpaces = R"(\A +| +\z)";
+
 /// Steps of SentencePiece's tokenizers as a tokenizer.json has them: white space as U+2581, one before the text where
 /// `adds_space`; and back.
 Json metaspace_normalizer_json(bool adds_space);

@@ -92,12 +92,12 @@ MadeModel make_unigram(JsonReader& reader) {
                                           printable(row.dump()) + ", expected a token and its score");
     tokens.emplace_back(row[0].text(), row[1].get<double>());
   }
-  std::optional<TokenId> unknown;
+  Unigram::Options options;
   if (const auto id = reader.find("unk_id"); id && !id->is_null()) {
-    WEFT_TRY(unknown, id->u32());
+    WEFT_TRY(options.unknown, id->u32());
   }
-  WEFT_TRY(const bool byte_fallback, reader.boolean_or("byte_fallback", false));
-  WEFT_TRY(auto unigram, Unigram::make(tokens, unknown, byte_fallback));
+  WEFT_TRY(options.byte_fallback, reader.boolean_or("byte_fallback", false));
+  WEFT_TRY(auto unigram, Unigram::make(tokens, options));
   return MadeModel(std::move(unigram));
 }
 

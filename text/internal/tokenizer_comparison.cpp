@@ -13,8 +13,9 @@
 namespace weft::text {
 namespace {
 
-constexpr std::array<std::string_view, 12> kSamples{
+constexpr std::array<std::string_view, 13> kSamples{
     "",
+    "   ",
     "The quick brown fox didn't jump over the lazy dog; it's 1,024.50 metres away!",
     "  leading and   inner  spaces, a tab\tand two\n\nnew lines \r\n at the end  ",
     "if (x[0] != y && !z) { return \"a\\n\"; } // 0xFF, 3.14e-10",

@@ -35,24 +35,27 @@ Constant part_of_bias(const Constant& bias, std::size_t first, std::size_t count
   return moved(move, {&operand, 1}, 1);
 }
 
-/// True where key j is seen by query i, of [tokens, tokens] values.
+/// True where key j is seen by query i, of [queries, keys] values; keys of earlier runs come first.
 struct Sight {
   bool is_causal = false;
   std::size_t window = 0;
 };
-std::optional<Sight> sight_of(const std::vector<bool>& seen, std::size_t tokens) {
+std::optional<Sight> sight_of(const std::vector<bool>& seen, std::size_t queries, std::size_t keys) {
   if (std::all_of(seen.begin(), seen.end(), [](bool one) { return one; })) return Sight{};
   std::size_t window = 0;  // what the last query sees
-  for (std::size_t j = 0; j < tokens; ++j) window += seen[(tokens - 1) * tokens + j];
-  for (std::size_t i = 0; i < tokens; ++i)
-    for (std::size_t j = 0; j < tokens; ++j)
-      if (seen[i * tokens + j] != (j <= i && i - j < window)) return std::nullopt;
-  return Sight{true, window == tokens ? 0 : window};
+  for (std::size_t j = 0; j < keys; ++j) window += seen[(queries - 1) * keys + j];
+  for (std::size_t i = 0; i < queries; ++i)
+    for (std::size_t j = 0; j < keys; ++j) {
+      const std::size_t own = keys - queries + i;
+      if (seen[i * keys + j] != (j <= own && own - j < window)) return std::nullopt;
+    }
+  return Sight{true, window == keys ? 0 : window};
 }
 
-/// Scores [.., tokens, tokens] that a constant beside them leaves, one by one; nothing: it does something else to one.
-Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size_t tokens, bool is_condition) {
-  if (mask.count() != tokens * tokens || mask.shape.size() < 2 || mask.shape.back() != tokens)
+/// Scores [.., queries, keys] that a constant beside them leaves, one by one; nothing: it does something else to one.
+Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, const AttentionParts& parts, bool is_condition) {
+  const std::size_t keys = parts.keys();
+  if (mask.count() != parts.tokens * keys || mask.shape.size() < 2 || mask.shape.back() != keys)
     return std::optional<std::vector<bool>>();
   std::vector<bool> seen;
   if (is_condition) {
@@ -71,7 +74,7 @@ Result<std::optional<std::vector<bool>>> seen_by(const Constant& mask, std::size
 Result<AttentionParts> seen_where(AttentionParts parts, const std::vector<bool>& seen) {
   if (std::find(seen.begin(), seen.end(), true) == seen.end())
     return fail(Errc::unsupported, "attention with a mask that hides every key from every query");
-  const auto sight = sight_of(seen, parts.tokens);
+  const auto sight = sight_of(seen, parts.tokens, parts.keys());
   if (!sight) return fail(Errc::unsupported, "attention with a mask that is neither causal nor a window");
   parts.is_causal = parts.is_causal || sight->is_causal;
   if (sight->window != 0) parts.window = sight->window;
@@ -119,7 +122,7 @@ std::optional<HeadPlaces> head_places(const LayerList& layers, const Stream& str
 }  // namespace
 
 Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition) {
-  WEFT_TRY(const auto seen, seen_by(mask, parts.tokens, is_condition));
+  WEFT_TRY(const auto seen, seen_by(mask, parts, is_condition));
   if (!seen)
     return fail(Errc::unsupported,
                 "attention with a mask " + to_string(mask.shape) + " of other numbers than 0 and -1e4 or less");
@@ -204,15 +207,20 @@ Result<Operators::Values> Operators::attention(const Node& n, const AttentionPar
       value.gain)
     return fail(Errc::unsupported,
                 "attention whose values are of another source, number of heads or scale than its keys");
+  const std::size_t past = parts.past.value_or(0);
+  if (past != 0 && tokens > 1 && !parts.is_causal)
+    return fail(Errc::unsupported, "attention with keys of earlier runs in which tokens see later ones");
+  if (parts.turns && parts.turns->first.value_or(past) != past)
+    return fail(Errc::unsupported, "rotary positions from " + std::to_string(parts.turns->first.value_or(past)) +
+                                       " on, behind " + std::to_string(past) + " keys of earlier runs");
+  if (parts.turns && !parts.turns->first && past == 0)
+    return fail(Errc::unsupported, "rotary positions that an input says, without keys of earlier runs");
   FoundLayer layer;
   layer.spec.type = "attention";
   layer.spec.out = width;
-  layer.spec.options = {{"heads", static_cast<double>(parts.heads)},
-                        {"kv_heads", static_cast<double>(parts.kv_heads)},
-                        {"head_dim", static_cast<double>(dim)},
-                        {"scale", parts.is_bent ? parts.scale : scale},
-                        {"causal", parts.is_causal},
-                        {"out_bias", false}};
+  layer.spec.options = {{"heads", static_cast<double>(parts.heads)}, {"kv_heads", static_cast<double>(parts.kv_heads)},
+                        {"head_dim", static_cast<double>(dim)},      {"scale", parts.is_bent ? parts.scale : scale},
+                        {"causal", parts.is_causal || past != 0},    {"out_bias", false}};
   if (parts.is_bent && !(std::fabs(parts.last * parts.cap - 1) <= 1e-5))
     return fail(Errc::unsupported, "attention with a cap of scores whose two factors are not each other's inverse");
   if (parts.is_bent) layer.spec.options["score_cap"] = parts.cap;
@@ -223,6 +231,7 @@ Result<Operators::Values> Operators::attention(const Node& n, const AttentionPar
     layer.weights["query_gain"] = {*parts.query.gain};
     layer.weights["key_gain"] = {*parts.key.gain};
   }
+  if (past != 0) layer.spec.options["context"] = static_cast<double>(parts.keys());
   if (parts.window != 0) layer.spec.options["window"] = static_cast<double>(parts.window);
   layer.in = tokens == 1 ? Shape{in} : Shape{tokens, in};
   layer.out = tokens == 1 ? Shape{width} : Shape{tokens, width};
@@ -309,7 +318,7 @@ Result<std::optional<Operators::Values>> Operators::attention_part(const Node& n
       const auto* const hidden = std::get_if<Constant>(&n.inputs[is_first ? 2 : 1]);
       if (!condition || !of || of->kind != Kind::scores || !hidden) continue;
       const auto number = scalar_of(*hidden);
-      WEFT_TRY(auto seen, seen_by(*condition, of->attention->tokens, true));
+      WEFT_TRY(auto seen, seen_by(*condition, *of->attention, true));
       if (!seen || !number || !(*number <= kHidden))
         return fail(Errc::unsupported, "attention with a mask that is not known");
       if (!is_first) seen->flip();

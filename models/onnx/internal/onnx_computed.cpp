@@ -219,7 +219,9 @@ Result<Constant> filled(const OnnxNode& node, const Constant& wanted) {
     if (extent != 0 && count > kMostFolded / shape.back()) return fail(Errc::too_large, "a value " + to_string(shape));
     count *= shape.back();
   }
-  const auto* const tensor = node.find("value") ? std::get_if<formats::Tensor>(node.find("value")) : nullptr;
+  const formats::OnnxValue* const given = node.find("value");
+  const auto* const tensor = given ? std::get_if<formats::Tensor>(given) : nullptr;
+  if (given && !tensor) return fail(Errc::corrupt, "attribute 'value' is no tensor");
   if (!tensor) return reals("float32", shape, Reals(count, 0));
   const Constant value{tensor->type, tensor->shape, tensor->bytes};
   if (value.count() != 1) return fail(Errc::corrupt, "a value of " + std::to_string(value.count()) + " numbers");
@@ -362,15 +364,35 @@ Result<Constant> dequantized(const OnnxNode& node, std::span<const Operand> oper
   return made;
 }
 
-Result<Constant> product_of_axes(const OnnxNode& node, const Constant& a) {
-  WEFT_TRY(const auto axes, integers_of(node, "axes"));
+/// A sum or product of whole numbers over axes.
+Result<Constant> reduced(const OnnxNode& node, const Constant& a, const Constant* given) {
+  WEFT_TRY(auto axes, integers_of(node, "axes"));
   WEFT_TRY(const std::int64_t keeps, integer_of(node, "keepdims", 1));
-  if (axes && !(axes->size() == 1 && a.shape.size() == 1)) return cannot(node);
+  WEFT_TRY(const std::int64_t stays, integer_of(node, "noop_with_empty_axes", 0));
+  if (given) {
+    WEFT_TRY(axes, integers_of(*given));
+  }
+  const bool is_without = !axes || axes->empty();
+  if (is_without && stays != 0) return a;
+  std::vector<bool> goes(a.shape.size(), is_without);
+  for (const std::int64_t named : axes.value_or(Integers())) {
+    WEFT_TRY(const std::size_t axis, axis_of(named, a.shape.size()));
+    goes[axis] = true;
+  }
+  Shape left, after;
+  for (std::size_t i = 0; i < goes.size(); ++i) {
+    left.push_back(goes[i] ? 1 : a.shape[i]);
+    if (!goes[i] || keeps != 0) after.push_back(left.back());
+  }
+  const bool is_sum = node.type == "ReduceSum";
   WEFT_TRY(const Integers values, integers_of(a));
-  std::int64_t product = 1;
-  for (const std::int64_t value : values)
-    product = wrapped(static_cast<std::uint64_t>(product) * static_cast<std::uint64_t>(value));
-  return integers(a.type, keeps != 0 ? Shape(a.shape.size(), 1) : Shape{}, Integers{product});
+  const auto places = spread_places(left, a.shape);
+  Integers made(elements_of(left), is_sum ? 0 : 1);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto one = static_cast<std::uint64_t>(made[places[i]]), other = static_cast<std::uint64_t>(values[i]);
+    made[places[i]] = wrapped(is_sum ? one + other : one * other);
+  }
+  return integers(a.type, after, made);
 }
 
 }  // namespace
@@ -401,6 +423,7 @@ bool is_computed(std::string_view type) noexcept {
                                          "Range",
                                          "Reciprocal",
                                          "ReduceProd",
+                                         "ReduceSum",
                                          "Shape",
                                          "Sin",
                                          "Size",
@@ -422,7 +445,8 @@ Result<Constant> computed(const OnnxNode& node, std::span<const Operand> operand
   }
   if (node.type == "Cast") return cast(node, *given[0]);
   if (node.type == "ConstantOfShape") return filled(node, *given[0]);
-  if (node.type == "ReduceProd") return product_of_axes(node, *given[0]);
+  if (node.type == "ReduceProd" || node.type == "ReduceSum")
+    return reduced(node, *given[0], count > 1 ? given[1] : nullptr);
   if (node.type == "DequantizeLinear" && count >= 2) return dequantized(node, operands);
   if (count == 2 && node.type == "MatMul") return product(*given[0], *given[1]);
   if (node.type == "Trilu") {

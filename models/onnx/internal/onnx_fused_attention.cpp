@@ -4,8 +4,6 @@
 
 #include "models/onnx/internal/onnx_operators.hpp"
 
-#include "core/printable.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -16,7 +14,7 @@ namespace {
 
 constexpr std::size_t kNoInput = SIZE_MAX;
 
-/// An input or output that is there for keys and values of earlier runs, or for something else that no layer does.
+/// An input or output for something that no layer does.
 struct RefusedPort {
   std::size_t number;
   std::string_view name;
@@ -24,27 +22,21 @@ struct RefusedPort {
 struct FusedOperator {
   std::string_view type, heads, kv_heads, causal;  // names of attributes
   std::size_t mask, bias, first_table;             // inputs; tables of rotary positions: cosines, then sines
+  std::size_t past;                                // the first of two inputs, keys and values of earlier runs
   std::span<const RefusedPort> inputs, outputs;    // the last of each is the operator's last
-  std::span<const std::string_view> attributes;
 };
-constexpr RefusedPort kAttentionInputs[] = {{4, "past_key"}, {5, "past_value"}, {6, "nonpad_kv_seqlen"}};
-constexpr RefusedPort kAttentionOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "qk_matmul_output"}};
+constexpr RefusedPort kAttentionInputs[] = {{6, "nonpad_kv_seqlen"}};
+constexpr RefusedPort kAttentionOutputs[] = {{3, "qk_matmul_output"}};
 constexpr RefusedPort kMultiHeadInputs[] = {
-    {4, "key_padding_mask"}, {6, "past_key"}, {7, "past_value"}, {8, "past_sequence_length"}, {9, "cache_indirection"}};
-constexpr RefusedPort kGroupedInputs[] = {{3, "past_key"}, {4, "past_value"}, {9, "position_ids"}, {11, "head_sink"}};
-constexpr RefusedPort kForeignOutputs[] = {{1, "present_key"}, {2, "present_value"}, {3, "output_qk"}};
-constexpr std::string_view kAttentionAttributes[] = {
-    "is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap", "softmax_precision"};
-constexpr std::string_view kMultiHeadAttributes[] = {"mask_filter_value", "num_heads", "scale", "unidirectional"};
-constexpr std::string_view kGroupedAttributes[] = {"do_rotary", "kv_num_heads",   "local_window_size",
-                                                   "num_heads", "qk_output",      "rotary_interleaved",
-                                                   "scale",     "smooth_softmax", "softcap"};
-constexpr FusedOperator kFusedOperators[] = {{"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput,
-                                              kNoInput, kAttentionInputs, kAttentionOutputs, kAttentionAttributes},
-                                             {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3,
-                                              kNoInput, kMultiHeadInputs, kForeignOutputs, kMultiHeadAttributes},
-                                             {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7,
-                                              kGroupedInputs, kForeignOutputs, kGroupedAttributes}};
+    {4, "key_padding_mask"}, {8, "past_sequence_length"}, {9, "cache_indirection"}};
+constexpr RefusedPort kGroupedInputs[] = {{9, "position_ids"}, {11, "head_sink"}};
+constexpr RefusedPort kForeignOutputs[] = {{3, "output_qk"}};
+constexpr FusedOperator kFusedOperators[] = {
+    {"Attention", "q_num_heads", "kv_num_heads", "is_causal", 3, kNoInput, kNoInput, 4, kAttentionInputs,
+     kAttentionOutputs},
+    {"MultiHeadAttention", "num_heads", "num_heads", "unidirectional", 5, 3, kNoInput, 6, kMultiHeadInputs,
+     kForeignOutputs},
+    {"GroupQueryAttention", "num_heads", "kv_num_heads", "", 10, kNoInput, 7, 3, kGroupedInputs, kForeignOutputs}};
 
 const FusedOperator& fused_operator(std::string_view type) {
   return *std::find_if(std::begin(kFusedOperators), std::end(kFusedOperators),
@@ -63,13 +55,9 @@ Status check_ports(const OperatorNode& n, const FusedOperator& known) {
     if (n.has(i)) add("input " + std::to_string(i));
   for (std::size_t i = known.outputs.back().number + 1; i < n.node.outputs.size(); ++i)
     if (n.makes(i)) add("output " + std::to_string(i));
-  for (const auto& [name, value] : n.node.attributes)
-    if (std::find(known.attributes.begin(), known.attributes.end(), name) == known.attributes.end())
-      add("attribute '" + printable(name) + "'");
   if (names.empty()) return {};
-  return fail(Errc::unsupported,
-              std::string(known.type) + " with " + names +
-                  "; attention is imported of one value, without keys of earlier runs and what is not known");
+  return fail(Errc::unsupported, std::string(known.type) + " with " + names +
+                                     "; attention is imported of one value, and without what is not known");
 }
 
 /// Columns [first, first + heads dim) of [1, tokens, width] as [1, tokens, heads, dim].
@@ -120,10 +108,16 @@ class FusedAttention {
   Result<Heads> heads_in(const Stream& x, const HeadColumns& at);
   Result<AttentionParts> scores(Heads query, Heads key) const;
   Result<std::optional<HeadTables>> tables(std::size_t tokens) const;
+  /// Finds the inputs with keys and values of earlier runs.
+  Status find_past(std::size_t kv_heads, std::size_t dim);
+  /// Adds what the layer leaves for the next run to the values of the node.
+  void add_present(std::size_t tokens, std::vector<Value>& made);
 
   Operators& operators_;
   const OperatorNode& n_;
   const FusedOperator& known_;
+  std::optional<Shape> past_;  // of keys, and of values
+  std::int32_t past_ports_[2] = {};
 };
 
 Result<FusedAttention::Heads> FusedAttention::heads_in(const Stream& x, const HeadColumns& at) {
@@ -156,6 +150,7 @@ Result<AttentionParts> FusedAttention::scores(Heads query, Heads key) const {
   parts.heads = query.heads, parts.kv_heads = key.heads;
   parts.head_dim = query.head_dim, parts.tokens = query.tokens;
   parts.turns = query.turns;
+  if (past_) parts.past = (*past_)[2];
   parts.query = std::move(query.rows), parts.key = std::move(key.rows);
   WEFT_TRY(const std::int64_t causal, integer_of(n_.node, known_.causal, known_.causal.empty() ? 1 : 0));
   parts.is_causal = causal != 0;
@@ -165,9 +160,7 @@ Result<AttentionParts> FusedAttention::scores(Heads query, Heads key) const {
   }
   WEFT_TRY(const double cap, real_of(n_.node, "softcap", 0));
   if (cap < 0) return fail(Errc::corrupt, "attribute 'softcap' is " + std::to_string(cap) + "; a cap is positive");
-  if (cap != 0 && known_.type == "Attention" && (parts.is_causal || parts.window != 0))
-    return fail(Errc::unsupported,
-                "Attention with softcap and a mask: versions differ in whether the cap comes before the mask");
+  // Before the mask, as ONNX 1.22 corrects the operator's first text (onnx/onnx#7867): else hidden keys would be seen.
   if (cap != 0) parts.is_bent = true, parts.cap = cap, parts.last = 1 / cap;
   return parts;
 }
@@ -202,6 +195,7 @@ Result<std::vector<Value>> FusedAttention::make() {
     if (!is_packed && each->shape != expected)
       return fail(Errc::unsupported, n_.node.type + " of keys or values " + to_string(each->shape) + ", expected " +
                                          to_string(expected) + "; attention across two values is not imported");
+  WEFT_CHECK(find_past(kv_heads, dim));
   WEFT_TRY(const std::optional<HeadTables> by, tables(tokens));
   const HeadTables* const turning = by ? &*by : nullptr;
   const std::size_t from = is_packed ? heads * dim : 0;
@@ -222,13 +216,54 @@ Result<std::vector<Value>> FusedAttention::make() {
   WEFT_TRY(std::vector<Value> made, operators_.attention(n_, parts, values.rows, kv_heads, {1, heads, tokens, dim}));
   Stream& y = std::get<Stream>(made[0]);
   if (!is_split) y = operators_.layers_.all_of(y.chunks[0].base, {1, tokens, heads * dim});
+  if (past_) add_present(tokens, made);
   return made;
 }
 
-/// Tables of an operator that turns its heads itself, at the positions 0 on.
+Status FusedAttention::find_past(std::size_t kv_heads, std::size_t dim) {
+  const auto is_empty = [&](std::size_t input) {
+    const auto* const known = n_.has(input) ? std::get_if<Constant>(&n_.inputs[input]) : nullptr;
+    return !n_.has(input) || (known && known->count() == 0);
+  };
+  if (is_empty(known_.past) && is_empty(known_.past + 1)) {
+    if (!n_.makes(1) && !n_.makes(2)) return {};
+    return fail(Errc::unsupported, n_.node.type + " with present_key or present_value, and without past_key");
+  }
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::string name = i == 0 ? "past_key" : "past_value";
+    const auto port =
+        n_.has(known_.past + i) ? whole_port(operators_.layers_, n_.inputs[known_.past + i]) : std::nullopt;
+    if (!port) return fail(Errc::unsupported, n_.node.type + " whose " + name + " is no input of the graph");
+    const Shape& shape = std::get<Stream>(n_.inputs[known_.past + i]).shape;
+    if (shape.size() != 4 || shape != Shape{1, kv_heads, shape[2], dim} || (past_ && *past_ != shape))
+      return fail(Errc::unsupported, n_.node.type + " with " + name + " " + to_string(shape) + ", expected [1, " +
+                                         std::to_string(kv_heads) + ", tokens, " + std::to_string(dim) + "]");
+    past_ = shape;
+    past_ports_[i] = *port;
+  }
+  if (past_ports_[0] == past_ports_[1]) return fail(Errc::corrupt, "the same input as past_key and past_value");
+  return {};
+}
+
+void FusedAttention::add_present(std::size_t tokens, std::vector<Value>& made) {
+  Shape shape = *past_;
+  shape[2] += tokens;
+  for (const std::int32_t port : past_ports_) {
+    const std::size_t before = elements_of(*past_), count = elements_of(shape);
+    const std::int32_t base = operators_.layers_.add_port("", {count});
+    operators_.hidden_.push_back(base);
+    operators_.states_.push_back({port, 0, before, {base, 0, count}});
+    made.emplace_back(Stream{shape, {{base, 0, count}}});
+  }
+}
+
+/// Tables of an operator that turns its heads itself, at the positions behind those of earlier runs.
 Result<std::optional<HeadTables>> FusedAttention::tables(std::size_t tokens) const {
   if (known_.first_table == kNoInput) return std::optional<HeadTables>();
-  for (const auto& [input, wanted] : {std::pair(std::size_t{5}, tokens - 1), std::pair(std::size_t{6}, tokens)}) {
+  const std::size_t keys = tokens + (past_ ? (*past_)[2] : 0);
+  for (const auto& [input, wanted] : {std::pair(std::size_t{5}, keys - 1), std::pair(std::size_t{6}, keys)}) {
+    // Of a state these are its own.
+    if (past_ && n_.has(input) && whole_port(operators_.layers_, n_.inputs[input])) continue;
     WEFT_TRY(const Constant* const length, operators_.constant(n_, input));
     WEFT_TRY(const auto numbers, integers_of(*length));
     if (numbers.size() != 1 || numbers[0] != static_cast<std::int64_t>(wanted))
@@ -248,7 +283,7 @@ Result<std::optional<HeadTables>> FusedAttention::tables(std::size_t tokens) con
   WEFT_TRY(made.sines, operators_.constant(n_, known_.first_table + 1));
   WEFT_TRY(const std::int64_t interleaves, integer_of(n_.node, "rotary_interleaved", 0));
   made.is_half = interleaves == 0;
-  for (std::size_t t = 0; t < tokens; ++t) made.positions.push_back(static_cast<std::int64_t>(t));
+  for (std::size_t t = 0; t < tokens && !past_; ++t) made.positions.push_back(static_cast<std::int64_t>(t));
   return std::optional(std::move(made));
 }
 

@@ -289,6 +289,10 @@ class Mover {
     WEFT_TRY(const std::size_t axis, axis_of(named, in_.size()));
     WEFT_TRY(auto sizes, numbers(1, "split"));
     const std::size_t parts = node_.outputs.size(), extent = in_[axis];
+    WEFT_TRY(const std::int64_t told, integer_of(node_, "num_outputs", static_cast<std::int64_t>(parts)));
+    if (told != static_cast<std::int64_t>(parts))
+      return fail(Errc::corrupt,
+                  "num_outputs is " + std::to_string(told) + ", of " + std::to_string(parts) + " outputs");
     if (!sizes) {
       const std::size_t each = parts == 0 ? 0 : (extent + parts - 1) / parts;
       sizes.emplace();

@@ -70,6 +70,14 @@ class NetworkMaker {
                                        std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
   }
 
+  /// An axis of an input that the file says, or its name stands for.
+  std::optional<std::int64_t> extent_of(const formats::OnnxAxis& axis) const {
+    if (axis.extent || axis.name.empty()) return axis.extent;
+    const auto pin = options_.pins.find(axis.name);
+    if (pin == options_.pins.end()) return std::nullopt;
+    return static_cast<std::int64_t>(std::clamp(pin->second, 0.0, 1e9));
+  }
+
   /// An input as a constant that it is pinned to, or as a port.
   Value value_of(const OnnxPort& input) {
     const std::string what = "input '" + printable(input.name) + "'";
@@ -85,10 +93,11 @@ class NetworkMaker {
     } else {
       std::size_t unknown = 0;
       for (std::size_t i = 0; i < input.axes->size(); ++i) {
-        const auto& extent = (*input.axes)[i].extent;
+        const auto extent = extent_of((*input.axes)[i]);
         // The first axis that is not said is that of samples. A network takes one: sessions are Weft's.
         if (!extent && unknown++ > 0 && pin == options_.pins.end())
-          problems_.add(what + ": axis " + std::to_string(i) + " is not said; say it with --shape");
+          problems_.add(what + ": axis " + std::to_string(i) + " is not said; say it with --shape" +
+                        ((*input.axes)[i].name.empty() ? "" : ", or --pin " + printable((*input.axes)[i].name)));
         shape.push_back(extent && *extent > 0 && *extent <= (1 << 24) ? static_cast<std::size_t>(*extent) : 1);
       }
     }
@@ -124,10 +133,17 @@ class NetworkMaker {
       return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(),
                          [&](const OnnxPort& input) { return input.name == name; });
     };
+    const auto is_axis = [&](const std::string& name) {
+      return std::any_of(model_.graph.inputs.begin(), model_.graph.inputs.end(), [&](const OnnxPort& input) {
+        return input.axes && std::any_of(input.axes->begin(), input.axes->end(),
+                                         [&](const formats::OnnxAxis& axis) { return axis.name == name; });
+      });
+    };
     for (const auto& [name, shape] : options_.shapes)
       if (!is_input(name)) problems_.add("--shape: no input is named '" + printable(name) + "'");
     for (const auto& [name, pin] : options_.pins)
-      if (!is_input(name)) problems_.add("--pin: no input is named '" + printable(name) + "'");
+      if (!is_input(name) && !is_axis(name))
+        problems_.add("--pin: no input and no axis of one is named '" + printable(name) + "'");
   }
 
   void run(const OnnxGraph& graph, GraphNames& scope) {
@@ -153,6 +169,8 @@ class NetworkMaker {
       } else if (const Status known = check_operator(node); !known) {
         add_problem(label, known.error());
       }
+      if (const Status known = check_attributes(node); !known && check_operator(node))
+        add_problem(label, known.error());
       for (std::size_t o = 0; o < made.size(); ++o)
         if (!node.outputs[o].empty()) scope.values[node.outputs[o]] = std::move(made[o]);
     }
@@ -183,6 +201,7 @@ class NetworkMaker {
                                      const GraphNames& scope) {
     WEFT_CHECK(check_operator(node));
     if (node.type == "If") return branch(node, inputs, scope);
+    if (node.type == "Dropout" && inputs.size() > 2 && !node.inputs[2].empty()) WEFT_CHECK(check_dropout(inputs[2]));
     if (node.type == "Shape" || node.type == "Size") return shape_of(node, inputs);
     std::vector<Operand> operands;
     bool is_known = true;
@@ -210,6 +229,15 @@ class NetworkMaker {
       return fail(Errc::too_large, "constants that are computed take more memory than the file's");
     if (made.owned) budget_ -= made.bytes.size();
     return made;
+  }
+
+  /// @error unsupported: values are dropped when the network runs, or may be
+  static Status check_dropout(const Value& trains) {
+    const auto* const known = std::get_if<Constant>(&trains);
+    if (!known) return fail(Errc::unsupported, "a training_mode that is not known before the network runs");
+    WEFT_TRY(const std::vector<std::int64_t> values, integers_of(*known));
+    if (std::count(values.begin(), values.end(), 0) == static_cast<std::ptrdiff_t>(values.size())) return {};
+    return fail(Errc::unsupported, "training_mode, in which values are dropped");
   }
 
   Result<std::vector<Value>> shape_of(const OnnxNode& node, const std::vector<Value>& inputs) {
@@ -278,6 +306,7 @@ class NetworkMaker {
   void link_states() {
     std::set<std::int32_t> ports;
     for (const StateLink& link : operators_.states()) ports.insert(link.port);
+    std::vector<std::string> links_told;
     for (const std::int32_t port : ports) {
       const std::size_t size = layers_.size_of(port);
       // The next state, place by place.
@@ -306,16 +335,21 @@ class NetworkMaker {
             (found == outputs_.end() || found->name.find(name) == std::string::npos))
           found = output;
       if (found == outputs_.end()) {
-        problems_.add(
-            "input '" + printable(name) +
-            "' is the first state of recurrent layers, and no output is what all of them leave in its places");
+        problems_.add("input '" + printable(name) +
+                      "' is the first state of layers, and no output is what all of them leave in its places");
         continue;
       }
       found->is_state = true;
       states_.insert(port);
-      notes_.push_back("input '" + name + "' and output '" + found->name +
-                       "' are the network's own state: it begins at 0 and goes from tick to tick");
+      links_told.push_back("input '" + name + "' and output '" + found->name + "'");
     }
+    // Of a language model they are two for each block.
+    constexpr std::size_t kMostTold = 4;
+    for (std::size_t i = 0; i < std::min(links_told.size(), kMostTold); ++i)
+      notes_.push_back(links_told[i] +
+                       " are the network's own state: it begins at 0, or empty, and goes from tick to tick");
+    if (links_told.size() > kMostTold)
+      notes_.push_back("so are " + std::to_string(links_told.size() - kMostTold) + " other inputs and outputs");
     // Of a lone cell the state is the output too.
     const bool has_others =
         std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return !output.is_state; });
@@ -329,8 +363,7 @@ class NetworkMaker {
     for (const Output& output : outputs_) {
       for (const Chunk& chunk : output.stream.chunks)
         if (operators_.is_hidden(chunk.base)) {
-          problems_.add("output '" + printable(output.name) +
-                        "' has the cell state of a recurrent layer, which is no output");
+          problems_.add("output '" + printable(output.name) + "' has a state that a layer keeps, which is no output");
           return;
         }
       auto base = layers_.whole(output.stream, "output '" + output.name + "'");

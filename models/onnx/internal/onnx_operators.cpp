@@ -118,7 +118,7 @@ Result<const Constant*> Operators::constant(const Node& n, std::size_t input) co
 Result<Stream> Operators::stream_of(const Node& n, const Value& value) {
   if (const auto* found = std::get_if<Stream>(&value)) {
     for (const Chunk& chunk : found->chunks)
-      if (is_hidden(chunk.base)) return fail(Errc::unsupported, "the cell state of a recurrent layer");
+      if (is_hidden(chunk.base)) return fail(Errc::unsupported, "a state that a layer keeps");
     if (elements_of(found->shape) == 0) return fail(Errc::unsupported, "a value without elements");
     return *found;
   }
@@ -183,6 +183,17 @@ Result<Operators::Values> Operators::add(const Node& n, const char* type, mesh::
   layer.weights = std::move(weights);
   layer.node = n.label;
   return one(layers_.add(std::move(layer), {std::move(x)}, std::move(after)));
+}
+
+std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value) {
+  const auto* const stream = std::get_if<Stream>(&value);
+  if (!stream || stream->chunks.size() != 1) return std::nullopt;
+  const Chunk& chunk = stream->chunks[0];
+  if (chunk.base >= 0 || chunk.base == Chunk::kZeros || chunk.offset != 0 || chunk.count != layers.size_of(chunk.base))
+    return std::nullopt;
+  // A state that a layer keeps has no name.
+  if (layers.ports()[static_cast<std::size_t>(~chunk.base)].name.empty()) return std::nullopt;
+  return chunk.base;
 }
 
 const FoundLayer* Operators::maker(const Stream& stream, std::string_view type) const {

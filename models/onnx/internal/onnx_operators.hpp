@@ -42,7 +42,8 @@ struct Turns {
   bool is_half = true;  // pairs of i and i + dims / 2; else 2i and 2i + 1
   std::size_t dims = 0;
   double theta = 10000, gain = 1;
-  std::vector<double> divisors{};  // empty: all 1
+  std::vector<double> divisors{};        // empty: all 1
+  std::optional<std::size_t> first = 0;  // position of the first token; none: those behind the keys of earlier runs
   bool operator==(const Turns&) const = default;
 };
 /// Cosines and sines of positions 0 on, [positions][pairs].
@@ -57,7 +58,7 @@ std::optional<Turns> turns_of(const TurnTables& tables, bool is_half);
 /// Tables of cosines and sines of a graph, and the rows that heads turn by.
 struct HeadTables {
   const Constant *cosines = nullptr, *sines = nullptr;
-  std::vector<std::int64_t> positions;  // of each token
+  std::vector<std::int64_t> positions;  // of each token, in a row; empty: as an input says when the network runs
   bool is_half = true;
 };
 
@@ -77,10 +78,13 @@ struct AttentionParts {
   bool is_bent = false;        // tanh was taken, and its factor is to come
   std::optional<Turns> turns = std::nullopt;
   bool is_causal = false;
-  std::size_t window = 0;  // 0: without bound
+  std::size_t window = 0;           // 0: without bound
+  std::optional<std::size_t> past;  // tokens of earlier runs whose keys and values are seen too
+
+  std::size_t keys() const noexcept { return past.value_or(0) + tokens; }
 };
 
-/// Scores behind a mask [.., tokens, tokens]: a condition, true where a key is seen, or summands.
+/// Scores behind a mask [.., tokens, keys]: a condition, true where a key is seen, or summands.
 /// @error unsupported: a mask that is neither causal nor a window
 Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition);
 
@@ -125,6 +129,9 @@ std::vector<std::size_t> places_within(const Shape& from, const Shape& to);
 
 /// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
+
+/// The input of the graph that a value is as a whole; nothing: of none.
+std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value);
 
 /// Place of an input that a recurrent layer begins with, and what it leaves for the next run.
 struct StateLink {
@@ -177,6 +184,9 @@ class TableParts {
 class Operators;
 /// True for an operator that some layer does, or that values which are known may go through.
 bool is_known_operator(std::string_view type) noexcept;
+/// Looks for attributes that no reader of the operator knows, whatever its inputs are. One that is documented and not
+/// read may have the value that computes the same. @error unsupported: all of them, with their values
+Status check_attributes(const formats::OnnxNode& node);
 /// Attention as one operator. @error unsupported, corrupt
 Result<std::vector<Value>> fused_attention(Operators& operators, const OperatorNode& node);
 
@@ -189,7 +199,7 @@ class Operators {
   Result<std::vector<Value>> make(const formats::OnnxNode& node, const std::string& label,
                                   const std::vector<Value>& inputs);
   const std::vector<StateLink>& states() const noexcept { return states_; }
-  /// True for a base that no layer makes: the cell state that a layer keeps.
+  /// True for a base that no layer makes: a state that a layer keeps and does not give.
   bool is_hidden(std::int32_t base) const noexcept;
 
  private:

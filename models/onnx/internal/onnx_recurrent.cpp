@@ -31,7 +31,7 @@ Constant in_order(const Constant& from, const std::vector<std::size_t>& blocks, 
   return moved(move, {&operand, 1}, 1);
 }
 
-Status check_attributes(const OnnxNode& node, std::string_view type, std::string& activation) {
+Status check_function(const OnnxNode& node, std::string_view type, std::string& activation) {
   WEFT_TRY(const std::int64_t forgets, integer_of(node, "input_forget", 0));
   WEFT_TRY(const std::int64_t resets_late, integer_of(node, "linear_before_reset", 0));
   if (node.find("clip") || forgets != 0) return fail(Errc::unsupported, "clip or input_forget");
@@ -109,7 +109,7 @@ Result<std::int32_t> Operators::run_direction(const Node& n, const RecurrentRun&
 
 Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view type, std::size_t gates) {
   RecurrentRun run{.type = type, .gates = gates, .activation = "tanh"};
-  WEFT_CHECK(check_attributes(n.node, type, run.activation));
+  WEFT_CHECK(check_function(n.node, type, run.activation));
   WEFT_TRY(const std::string direction, text_of(n.node, "direction", "forward"));
   const bool is_both = direction == "bidirectional";
   if (!is_both && direction != "forward" && direction != "reverse")
@@ -126,6 +126,9 @@ Result<std::vector<Value>> Operators::recurrent(const Node& n, std::string_view 
   const std::size_t hidden = r.shape[2], in = w.shape[2], batch = x.shape[layout == 0 ? 1 : 0],
                     tokens = x.shape[layout == 0 ? 0 : 1];
   run.hidden = hidden, run.in = in, run.tokens = tokens;
+  WEFT_TRY(const std::int64_t told, integer_of(n.node, "hidden_size", static_cast<std::int64_t>(hidden)));
+  if (told != static_cast<std::int64_t>(hidden))
+    return fail(Errc::corrupt, "hidden_size is " + std::to_string(told) + ", of weights " + to_string(r.shape));
   if (batch != 1)
     return fail(Errc::unsupported, "a batch of " + std::to_string(batch) + "; a network takes one sample");
   if (hidden == 0 || x.shape[2] != in || w.shape[1] != gates * hidden ||

@@ -256,22 +256,34 @@ Result<Stream> TableParts::turned_by(const OperatorNode& n, const Stream& x, std
     return fail(Errc::corrupt, "tables of other shapes");
   const std::size_t pairs = by.cosines->shape.back(), rows = by.cosines->count() / std::max<std::size_t>(pairs, 1);
   WEFT_TRY(const std::int64_t turning, integer_of(n.node, "rotary_embedding_dim", 0));
-  if (by.positions.size() != tokens || pairs == 0 || 2 * pairs > x.shape.back() ||
+  const bool is_open = by.positions.empty();
+  if ((!is_open && by.positions.size() != tokens) || pairs == 0 || 2 * pairs > x.shape.back() ||
       (turning != 0 && static_cast<std::size_t>(turning) != 2 * pairs))
     return fail(Errc::unsupported, "tables " + to_string(by.cosines->shape) + " for " + to_string(x.shape) + " at " +
                                        std::to_string(by.positions.size()) + " positions");
   WEFT_TRY(const std::vector<double> c, reals_of(*by.cosines));
   WEFT_TRY(const std::vector<double> s, reals_of(*by.sines));
-  TurnTables tables{tokens, pairs, {}, {}};
-  for (const std::int64_t position : by.positions) {
+  const std::int64_t first = is_open ? 0 : by.positions[0];
+  for (std::size_t t = 0; t < by.positions.size(); ++t) {
+    const std::int64_t position = by.positions[t];
     if (position < 0 || static_cast<std::size_t>(position) >= rows)
       return fail(Errc::corrupt, "position " + std::to_string(position) + " of tables " + to_string(by.cosines->shape));
-    const auto row = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(position) * pairs);
+    if (position != first + static_cast<std::int64_t>(t))
+      return fail(Errc::unsupported, "positions that are not in a row");
+  }
+  // Of positions further on, those before them say more of the turns.
+  constexpr std::size_t kMostLookedAt = 1024;
+  const std::size_t looked_at =
+      std::min(rows, is_open ? kMostLookedAt : std::min(static_cast<std::size_t>(first) + tokens, kMostLookedAt));
+  TurnTables tables{looked_at, pairs, {}, {}};
+  for (std::size_t position = 0; position < looked_at; ++position) {
+    const auto row = static_cast<std::ptrdiff_t>(position * pairs);
     tables.cosines.insert(tables.cosines.end(), c.begin() + row, c.begin() + row + static_cast<std::ptrdiff_t>(pairs));
     tables.sines.insert(tables.sines.end(), s.begin() + row, s.begin() + row + static_cast<std::ptrdiff_t>(pairs));
   }
-  const auto turns = find_turns(tables, by.is_half);
+  auto turns = find_turns(tables, by.is_half);
   if (!turns) return fail(Errc::unsupported, "tables that are no cosines and sines of the positions 0 on");
+  turns->first = is_open ? std::nullopt : std::optional(static_cast<std::size_t>(first));
   if (places_of(x).empty() || layers_.at(x.chunks[0].base).rotary)
     return fail(Errc::unsupported, "of values that are no heads of one projection");
   return turned(x, axis, *turns, n.label);
@@ -295,11 +307,13 @@ Result<Operators::Values> Operators::rotary_embedding(const Node& n) {
     return fail(Errc::unsupported, "of " + to_string(whole) + "; expected one sample of heads, or num_heads");
   const std::size_t axis = whole.size() == 3 ? 1 : 2, tokens = x.shape[axis];
   std::vector<std::int64_t>& positions = tables.positions;
-  if (const std::size_t at = is_foreign ? 1 : 3; n.has(at)) {
+  const std::size_t at = is_foreign ? 1 : 3;
+  const bool is_open = n.has(at) && whole_port(layers_, n.inputs[at]);
+  if (n.has(at) && !is_open) {
     WEFT_TRY(const Constant* const given, constant(n, at));
     WEFT_TRY(positions, integers_of(*given));
   }
-  if (positions.empty()) positions = {0};
+  if (positions.empty() && !is_open) positions = {0};
   if (positions.size() == 1)
     for (std::size_t t = 1; t < tokens; ++t) positions.push_back(positions[0] + static_cast<std::int64_t>(t));
   WEFT_TRY(Stream y, tables_.turned_by(n, x, axis, tables));

@@ -88,6 +88,10 @@ Result<Operators::Values> Operators::conv(const Node& n, bool is_transposed) {
     return fail(Errc::unsupported, "a batch of " + std::to_string(x.shape[0]) + "; a network takes one sample");
   const std::size_t axes = rank - 2;
   const std::vector<std::size_t> kernel(w->shape.begin() + 2, w->shape.end());
+  WEFT_TRY(const auto told, integers_of(n.node, "kernel_shape"));
+  if (told && !std::equal(told->begin(), told->end(), kernel.begin(), kernel.end(),
+                          [](std::int64_t a, std::size_t b) { return a == static_cast<std::int64_t>(b); }))
+    return fail(Errc::corrupt, "another kernel_shape than that of weights " + to_string(w->shape));
   WEFT_TRY(const auto stride, spatial(n, "strides", axes, 1));
   WEFT_TRY(const auto dilation, spatial(n, "dilations", axes, 1));
   WEFT_TRY(const auto extra, spatial(n, "output_padding", axes, 0));
@@ -197,7 +201,10 @@ Result<Operators::Values> Operators::reduce(const Node& n, bool is_max) {
     WEFT_TRY(axes, integers_of(*given));
   }
   WEFT_TRY(const std::int64_t keeps, integer_of(n.node, "keepdims", 1));
-  std::vector<bool> goes(x.shape.size(), !axes);
+  WEFT_TRY(const std::int64_t stays, integer_of(n.node, "noop_with_empty_axes", 0));
+  const bool is_without = !axes || axes->empty();
+  if (is_without && stays != 0) return Values{std::move(x)};
+  std::vector<bool> goes(x.shape.size(), is_without);
   for (const std::int64_t axis : axes.value_or(std::vector<std::int64_t>())) {
     WEFT_TRY(const std::size_t at, axis_of(axis, x.shape.size()));
     goes[at] = true;
