@@ -28,8 +28,9 @@ using kernels::MatrixView;
 enum class QkNorm { none, rms, layer };
 
 constexpr std::size_t kMostTokens = 16777216, kMostState = size_limit(32);
-/// From which on threads share the packing of a product's rows (kernels/ops/linear.cpp).
-constexpr std::size_t kManyTokens = 16;
+/// From which on queries, keys and values are products for themselves, for which threads share the packing of rows.
+/// Of 16 a product of keys alone takes twice what its weights need.
+constexpr std::size_t kManyTokens = 32;
 
 struct Settings {
   kernels::AttentionShape shape;
