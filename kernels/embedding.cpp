@@ -12,13 +12,40 @@ namespace weft::kernels {
 
 namespace {
 
+/// True of codes that stand for scale * number, whose numbers are integers of words: signed ones of 8 bits or fewer.
+bool has_signed_words(const ConstWeight& w) noexcept {
+  return code_layout(w.dtype) == CodeLayout::words && has_integer_kernel(w.dtype) && !has_zero_point(w.dtype) &&
+         w.dtype != Dtype::binary;
+}
+
+/// Output o of such a weight, as code_value has its elements: a scale for each block.
+void signed_row(const ConstWeight& w, std::size_t o, float* to) noexcept {
+  const int width = bits(w.dtype);
+  const std::size_t n = codes_per_word(width), words = (w.in + n - 1) / n;
+  const auto* word = static_cast<const std::uint32_t*>(w.codes) + panel_index(words, o, 0);
+  for (std::size_t block = 0; block < w.in; block += kScaleBlock) {
+    const float scale = w.scale(scale_index(w.granularity, w.in, o, block));
+    const std::size_t end = std::min(w.in, block + kScaleBlock);
+    for (std::size_t k = block; k < end; word += kPanelWidth) {
+      std::uint32_t codes = *word;
+      for (const std::size_t last = std::min(end, k + n); k < last; ++k, codes >>= width)
+        to[k] = scale * static_cast<float>(static_cast<std::int32_t>(codes << (32 - width)) >> (32 - width));
+    }
+  }
+}
+
 void embedding_of_rows(const ConstWeight& w, const ConstMatrixView& x, const MatrixView& y) noexcept {
   const bool moves = w.dtype == Dtype::float32;
+  const bool is_signed = has_signed_words(w);
   const float* const codes = static_cast<const float*>(w.codes);
   for (std::size_t b = 0; b < x.rows; ++b)
     for (std::size_t t = 0; t < x.cols; ++t) {
       const std::size_t o = column_of(x.row(b)[t], w.out);
       float* const to = y.row(b) + t * w.in;
+      if (is_signed) {
+        signed_row(w, o, to);
+        continue;
+      }
       for (std::size_t k = 0; k < w.in; ++k)
         to[k] = moves ? codes[panel_index(w.in, o, k)] : detail::code_value(w, o, k);
     }

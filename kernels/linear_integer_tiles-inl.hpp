@@ -22,8 +22,6 @@ using detail::TileWeights;
 // Blocks of kTilePanels panels unpacked at once, at most: their codes stay in a first-level cache while all rows pass.
 // Of fewer panels there are more.
 inline constexpr std::size_t kTileBlocks = WEFT_ISA_IS_VNNI ? 24 : 8;
-// Of stored ones: those that will be read next, which are asked for meanwhile, want room there too.
-inline constexpr std::size_t kStoredBlocks = 16;
 // Parts of rows up to which a tile flips stored codes itself: unpacking them for all parts takes as long as three or
 // four of these, since it goes through memory.
 inline constexpr std::size_t kStoredParts = 8;
@@ -124,6 +122,22 @@ class LinesAhead {
     panel_lines_ = std::min(count, blocks - block) * kBits;
     stride_ = words * kPanelWidth;
     from_ = static_cast<const std::uint32_t*>(w.codes) + (panel * words + block * kBits) * kPanelWidth;
+    if (!is_block(w.granularity)) return;
+    const detail::ScaleArray scales = detail::scale_array(w);
+    scale_stride_ = blocks * kPanelWidth * scales.bytes();
+    scale_bytes_ = std::min(count, blocks - block) * kPanelWidth * scales.bytes();
+    scales_ = static_cast<const char*>(scales.from((panel * blocks + block) * kPanelWidth).data);
+  }
+  void ask_scales() const noexcept {
+    for (std::size_t p = 0; p < panels_; ++p)
+      for (std::size_t at = 0; at < scale_bytes_; at += 64) __builtin_prefetch(scales_ + p * scale_stride_ + at);
+  }
+  /// Share `i` of `shares`, spread over the chunks of `count` blocks.
+  detail::StoredWeights::Ahead spread(std::size_t i, std::size_t shares, std::size_t count) const noexcept {
+    const std::size_t chunks = (count + 1) / 2, lines = panels_ * panel_lines_;
+    const std::size_t first = lines * i / shares, last = lines * (i + 1) / shares;
+    return {from_, panel_lines_, stride_ - panel_lines_ * kPanelWidth,
+            first, last,         (last - first + chunks - 1) / chunks};
   }
   /// Share `i` of `shares`.
   void ask(std::size_t i, std::size_t shares) const noexcept {
@@ -134,7 +148,8 @@ class LinesAhead {
 
  private:
   const std::uint32_t* from_ = nullptr;
-  std::size_t panels_ = 0, panel_lines_ = 0, stride_ = 0;
+  const char* scales_ = nullptr;
+  std::size_t panels_ = 0, panel_lines_ = 0, stride_ = 0, scale_stride_ = 0, scale_bytes_ = 0;
 };
 
 /// Parts [begin, end) against panels first .. first + P - 1.
@@ -148,14 +163,18 @@ void run_panels(const ConstWeight& w, const CodeForm& form, const PackedRows& x,
   const detail::StoredTile* const stored =
       reads_stored<kBits, kLaneZero>(w, end - begin) ? detail::stored_tiles(kBits, P) : nullptr;
   const std::size_t most = kTileBlocks * kTilePanels / P, times = (x.blocks + most - 1) / most;
-  // Unpacked ones: about as many each time, whole chunks of two.
-  const std::size_t blocks = stored ? kStoredBlocks : times == 0 ? most : (x.blocks + 2 * times - 1) / (2 * times) * 2;
+  // About as many each time, whole chunks of two.
+  const std::size_t blocks = times == 0 ? most : (x.blocks + 2 * times - 1) / (2 * times) * 2;
   std::memset(totals, 0, (x.first_row(end) - first_row) * lanes * sizeof(float));
-  const auto pass = [&](const auto* tiles, const auto& weights, std::size_t t, std::size_t count) {
+  const auto pass = [&](const auto* tiles, auto weights, std::size_t t, std::size_t count) {
     const LinesAhead<kBits> ahead(w, first, P, t, count, x.blocks);
+    ahead.ask_scales();
     for (std::size_t part = begin; part < end; ++part) {
       const std::size_t R = x.rows_of(part), at = t * R;
-      ahead.ask(part - begin, end - begin);
+      if constexpr (requires { weights.ahead; })
+        weights.ahead = ahead.spread(part - begin, end - begin, count);
+      else
+        ahead.ask(part - begin, end - begin);
       tiles[R - 1](weights, count, x.codes_of(part) + at * x.block_bytes, x.scales_of(part) + at,
                    x.zero_terms_of(part) + at, totals_of(x.first_row(part)));
     }

@@ -10,6 +10,7 @@
 #include "kernels/linear_integer_parts-inl.hpp"
 #endif
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 #include <utility>
@@ -50,6 +51,7 @@ class UnpackedBlocks {
   HWY_INLINE V scale(std::size_t block, std::size_t p) const {
     return hn::Load(PanelTag(), scales_ + block * kLanes + p * kPanelWidth);
   }
+  static HWY_INLINE void ask_ahead(const TileWeights&, std::size_t) {}
   HWY_INLINE Ints zero_points(std::size_t block, std::size_t p) const {
     return hn::Load(IntTag(), zero_points_ + block * kLanes + p * kPanelWidth);
   }
@@ -82,6 +84,15 @@ class StoredBlocks {
   }
   HWY_INLINE V scale(std::size_t block, std::size_t p) const {
     return hn::Load(PanelTag(), scales_ + (p * scale_blocks_ + block) * kPanelWidth);
+  }
+  /// Share of the chunk of block t.
+  static HWY_INLINE void ask_ahead(const StoredWeights& w, std::size_t t) {
+    const StoredWeights::Ahead& ahead = w.ahead;
+    const std::size_t first = ahead.first + t / 2 * ahead.step, last = std::min(first + ahead.step, ahead.last);
+    std::size_t line = first;
+    for (const std::size_t end = std::min(last, ahead.panel_lines); line < end; ++line)
+      __builtin_prefetch(ahead.words + line * kPanelWidth);
+    for (; line < last; ++line) __builtin_prefetch(ahead.words + ahead.jump + line * kPanelWidth);
   }
 
  private:
@@ -142,6 +153,7 @@ template <class Blocks, bool kBlockScale, std::size_t P, std::size_t R>
 HWY_INLINE void tile_chunks(const auto& w, std::size_t count, const std::int8_t* q, const float* xs,
                             const std::int32_t* zero_terms, float* totals) {
   const auto chunk = [&](auto blocks, std::size_t t) HWY_ATTR {
+    Blocks::ask_ahead(w, t);
     tile_chunk<kBlockScale, P, R, decltype(blocks)::value>(Blocks(w, t), q + t * R * kScaleBlock, xs + t * R,
                                                            zero_terms + t * R, totals);
   };

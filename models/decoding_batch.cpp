@@ -21,9 +21,9 @@ using internal::DecodingPass;
 
 namespace {
 
-/// Bytes of keys and values up to which they lie in huge pages, where the caller lets them have all of that. For 16
-/// texts of 256 tokens, 188 MB, steps take as long with small ones.
-constexpr std::uint64_t kMostHugeStates = std::uint64_t{64} << 20;
+/// Bytes of a sequence's keys and values, and of all sequences', up to which they lie in huge pages, where the caller
+/// lets them have all of that. With small ones each 16 tokens of each head, key and value, are a fault.
+constexpr std::uint64_t kMostHugeEach = std::uint64_t{64} << 20, kMostHugeStates = std::uint64_t{256} << 20;
 
 }  // namespace
 
@@ -50,7 +50,8 @@ Result<DecodingBatch> DecodingBatch::begin(const mesh::Mesh& mesh, std::size_t s
   estimate.add("keys and values of " + std::to_string(context) + " tokens" + of,
                most_states == 0 ? states : std::min(states, most_states));
   WEFT_CHECK(mesh::check_memory("the context", estimate, max_memory));
-  const bool is_small = states <= kMostHugeStates && (most_states == 0 || states <= most_states);
+  const bool is_small =
+      states <= kMostHugeStates && states / sequences <= kMostHugeEach && (most_states == 0 || states <= most_states);
   auto parts = std::make_unique<Parts>(mesh, std::move(passes), context, sequences,
                                        is_small ? internal::PageSize::huge : internal::PageSize::small);
   WEFT_CHECK(parts->find_device());

@@ -60,10 +60,17 @@ const IntegerTile* integer_tiles(bool bytes, bool lane_zero, std::size_t panels)
 /// Weights of P panels as they are stored, codes of 8 or 4 bits and whole blocks: `panel_blocks` of a panel's from
 /// `codes` on, words to be flipped by `flip`; scales (null: none) [scale_blocks][16] of each panel.
 struct StoredWeights {
+  /// Lines of memory that are read next, [first, last) of those of two panels one after the other, asked for in order,
+  /// `step` of them for each chunk. From line `panel_lines` on they stand `jump` words further on.
+  struct Ahead {
+    const std::uint32_t* words = nullptr;
+    std::size_t panel_lines = 0, jump = 0, first = 0, last = 0, step = 0;
+  };
   const std::uint32_t* codes;
   const float* scales;
   std::size_t panel_blocks, scale_blocks;
   std::uint32_t flip;
+  Ahead ahead{};
 };
 using StoredTile = void (*)(const StoredWeights&, std::size_t count, const std::int8_t* codes, const float* scales,
                             const std::int32_t* zero_terms, float* totals) noexcept;

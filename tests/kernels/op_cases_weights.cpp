@@ -84,7 +84,7 @@ static std::vector<Size> stored_sizes(bool is_broad, bool is_integer, bool is_sp
   // Around tiles of rows and panels, pairs of blocks and their odd tails; many panels of one row, for tables.
   for (std::size_t i = 0; is_integer && i < 13; ++i)
     all.push_back({1 + (is_special ? i : 12 - i), 16 * (1 + i % 5) - i % 3, 32 + i * 42 + i / 12 * 8});
-  if (is_integer) all.insert(all.end(), {{1, 128, 32}, {1, 177, 544}, {1, 205, 2113}, {17, 33, 544}});
+  if (is_integer) all.insert(all.end(), {{1, 128, 32}, {1, 177, 544}, {1, 205, 2113}, {17, 33, 544}, {17, 65, 992}});
   return all;
 }
 static std::vector<Size> every_fourth(const std::vector<Size>& sizes) {
@@ -328,8 +328,9 @@ void embedding(Table& t) {
   };
   stored(t, of_type, false);
   const auto of_rows = [](Operands& o, const Encoding& encoding, Activations activations, const Size&, std::size_t) {
-    const ConstWeight w = o.weight(encoding, 21, 12, activations);
-    return o.make(" of rows", ops::Embedding{w, columns(o, 9, 21), o.matrix(2, 9 * 12), TableEntries::rows});
+    constexpr std::size_t kIn = 70;  // two blocks and a part of one
+    const ConstWeight w = o.weight(encoding, 21, kIn, activations);
+    return o.make(" of rows", ops::Embedding{w, columns(o, 9, 21), o.matrix(2, 9 * kIn), TableEntries::rows});
   };
   stored(t, of_rows, false);
 }
