@@ -128,7 +128,7 @@ void attend(Call c, uint job, uint first) {
     rows.t[i] = at / group, rows.head[i] = rows.kv * group + at % group;
     rows.seen[i] = visible(c, keys, rows.t[i]);
   }
-  // What any row sees, and what all see.
+  // Bounds of what any row sees, and of what all see.
   uvec2 of_first = visible(c, keys, first / group),
         of_last = visible(c, keys, (min(first + kRows, rows.count) - 1) / group);
   uint begin = of_first.x / 64, end = (of_last.y + 63) / 64;

@@ -19,8 +19,9 @@ using kernels::Activation;
 using kernels::ConstMatrixView;
 using kernels::MatrixView;
 
-/// From which on threads share the packing of a product's rows (kernels/ops/linear.cpp).
-constexpr std::size_t kManyTokens = 16;
+/// From which on queries, keys and values are products for themselves, for which threads share the packing of rows.
+/// Of 16 a product of keys alone takes twice what its weights need.
+constexpr std::size_t kManyTokens = 32;
 
 class Attention final : public Layer, public TokenwiseState {
  public:
