@@ -42,7 +42,7 @@ void fetch_queries(Call c, uint session, uint kv, uint first, uint rows, uint sl
 
 void fetch_keys(Call c, Keys keys, uint session, uint kv, uint chunk, uint slice) {
   uint id = gl_LocalInvocationID.x;
-  // What stands by key is read by eight neighbours at once, what stands in a ring by sixteen.
+  // Eight neighbours read at once what stands by key, sixteen what stands in a ring.
   bool is_fresh = ALIGNED && chunk * 64 >= keys.fresh;
   vec4 quads[4];
   uint places[4];
