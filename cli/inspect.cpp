@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "cli/inspect_text.hpp"
+#include "cli/inspect_tokenizer.hpp"
 #include "cli/inspect_weights.hpp"
 #include "cli/json_line.hpp"
 #include "cli/progress.hpp"
@@ -473,14 +474,17 @@ Status look_at(const Model& model, const InspectRequest& request, ProgressLine& 
 Verb add_inspect(CLI::App& program) {
   CLI::App* app = add_verb(program, "inspect", "Show a network: layers, weights, latencies, feedback loops, memory");
   auto request = std::make_shared<InspectRequest>();
-  add_argument(*app, "FILE", request->file,
-               "A network file, an .entity file, or a model of others: GGUF, ONNX, safetensors, a Hugging Face folder")
+  add_argument(
+      *app, "FILE", request->file,
+      "A network file, an .entity file, a model of others (GGUF, ONNX, safetensors, a Hugging Face folder), or a "
+      "tokenizer.json")
       .required();
   add_flag(*app, "weights", request->weights,
            "Of an .entity file: read its weights and state too, for scales, errors of types and the state hash");
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request]() -> Status {
+            if (is_tokenizer_file(request->file)) return inspect_tokenizer(request->file, request->json);
             if (is_foreign_model(request->file)) return inspect_foreign_model(request->file, request->json);
             ProgressLine progress;
             progress.show("reading " + request->file);

@@ -152,7 +152,7 @@ TEST(BadFile, IsCalledWhatItIs) {
            {"tokenizer.json", R"({"added_tokens": []})", "is no network but a tokenizer; give it to weft tokenize"}}) {
     write_file(folder / name, text);
     expect_refused({"hash", folder / name}, 3, words);
-    if (!name.ends_with("gguf")) expect_refused({"inspect", folder / name}, 3, words);
+    if (!name.ends_with("gguf") && name != "tokenizer.json") expect_refused({"inspect", folder / name}, 3, words);
   }
   expect_refused({"import", folder / "config.json", "-o", folder / "x.entity"}, 2, "give the folder that it is in");
   write_file(folder / "model.safetensors", "");

@@ -62,6 +62,59 @@ TEST(Tokenize, MakesATableOfSequences) {
     EXPECT_EQ(weft({"tokenize", file, "abaa", "--samples", "2", other}).exit, 2) << other;
 }
 
+TEST(InspectTokenizer, SaysWhatItsStepsAre) {
+  Folder folder;
+  const std::string file = folder / "t.json";
+  write_file(file, R"({"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Lowercase"}]},)"
+                   R"("pre_tokenizer":{"type":"Digits","individual_digits":true},)" +
+                       kTokenizer.substr(1));
+  const Json told = weft({"inspect", file, "--json"}).last();
+  EXPECT_EQ(told["kind"], "tokenizer");
+  EXPECT_EQ(told["model"], "BPE");
+  EXPECT_EQ(told["vocabulary"], Json(5));
+  EXPECT_EQ(told["merges"], Json(1));
+  EXPECT_EQ(told["tokens"], Json(6)) << "one more than the highest id";
+  EXPECT_EQ(told["normalizer"], Json::parse(R"([{"type":"NFC"},{"type":"Lowercase"}])"));
+  EXPECT_EQ(told["pre_tokenizer"], Json::parse(R"([{"type":"Digits","individual_digits":true}])"));
+  EXPECT_EQ(told["decoder"], Json::parse(R"([{"type":"Fuse"}])"));
+  EXPECT_EQ(told["post_processor"][0]["type"], "TemplateProcessing");
+  EXPECT_EQ(told["added_tokens"][0]["content"], "<s>");
+  EXPECT_EQ(told["adds"], Json::parse(R"(["<s>"])"));
+  EXPECT_TRUE(told["template"].is_null());
+  EXPECT_TRUE(told["warnings"].empty());
+  write_file(folder / "chat_template.jinja", "{{ messages[0].content }}");
+  EXPECT_EQ(weft({"inspect", file, "--json"}).last()["template"],
+            Json::parse(R"({"file":"chat_template.jinja","tools":false,"refused":null})"));
+  const std::string text = weft({"inspect", file}).out;
+  for (const char* const wanted :
+       {"BPE, 5 in the vocabulary, 1 merges", "normalizer     NFC\n               Lowercase",
+        "Digits: individual_digits", "adds to a text <s>", "template       chat_template.jinja", "special"})
+    EXPECT_NE(text.find(wanted), text.npos) << wanted << " in:\n" << text;
+}
+
+TEST(InspectTokenizer, WarnsOfWhatIsNotReadAndRefusesWhatIsNone) {
+  Folder folder;
+  const std::string file = folder / "tokenizer.json";
+  write_file(file, R"({"normalizer":{"type":"Nm\u001bt"},"model":{"type":"Unigram","unk_id":0,"vocab":[["a",-1]],)"
+                   R"("secret":")" +
+                       std::string(5000, 'x') + R"("}})");
+  const Json told = weft({"inspect", file, "--json"}).last();
+  EXPECT_EQ(told["model"], "Unigram");
+  EXPECT_EQ(told["vocabulary"], Json(1));
+  EXPECT_TRUE(told["tokens"].is_null());
+  EXPECT_EQ(told["options"]["secret"], Json::parse(R"({"characters":5000})"));
+  ASSERT_EQ(told["warnings"].size(), 1u);
+  EXPECT_NE(told["warnings"][0].get<std::string>().find("weft tokenize: "), std::string::npos);
+  EXPECT_FALSE(has_controls(weft({"inspect", file}).out));
+  for (const char* const wrong : {"", "[]", "{", R"({"added_tokens": []})", R"({"model": 1})"}) {
+    write_file(file, wrong);
+    const auto done = weft({"inspect", file});
+    EXPECT_EQ(done.exit, 3) << wrong;
+    EXPECT_NE(done.err.find("tokenizer.json"), done.err.npos) << done.err;
+    EXPECT_EQ(done.out, "") << wrong;
+  }
+}
+
 TEST(Tokenize, DecodesNumbers) {
   Folder folder;
   const std::string file = folder / "t.json";
