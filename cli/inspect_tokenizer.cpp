@@ -64,7 +64,7 @@ void add_steps(const Json& step, const char* inside, Json& to) {
     to.push_back(shortened(step));
 }
 
-/// Where conversations' template is, and whether it is understood; null: there is none.
+/// Place of the conversations' template beside a file, and whether it is understood; null: there is none.
 Json template_of(const std::string& path, const std::optional<text::Tokenizer>& tokenizer) {
   const auto own = beside(path, "chat_template.jinja"), config = beside(path, "tokenizer_config.json");
   const auto format = models::read_chat_format({own ? *own : std::string_view(), config ? *config : std::string_view()},
