@@ -138,6 +138,10 @@ function(weft_compile_fast target)
   endif()
 endfunction()
 
+# Tests of a program wait for it: they are not optimised at all (CPU seconds: docs/building.md). Those of the mesh and of
+# learning compute much themselves, and take longer so than they save.
+set(WEFT_TESTS_WAIT "^(cli)$")
+
 # Reads tools/layers.txt: WEFT_ROOMS, in order, those that have a folder; WEFT_LINKS_<room>, its rooms and packages.
 macro(weft_read_rooms)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/layers.txt)
@@ -288,8 +292,13 @@ function(weft_add_test_program target module sources libraries)
   endif()
   add_executable(${target} ${sources})
   target_link_libraries(${target} PRIVATE ${libraries} weft_test_main)
-  weft_compile_fast(${target})
-  weft_precompile(${target} test <gtest/gtest.h>)
+  if(module MATCHES "${WEFT_TESTS_WAIT}" AND NOT WEFT_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+    weft_precompile(${target} waiting_test <gtest/gtest.h>)
+  else()
+    weft_compile_fast(${target})
+    weft_precompile(${target} test <gtest/gtest.h>)
+  endif()
   weft_unite(${target} 6)
 endfunction()
 
