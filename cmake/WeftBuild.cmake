@@ -62,7 +62,7 @@ set(WEFT_NOT_FUZZED "^(topology|kernels|gpu|scheduler|actors)$")
 # comparison that is seen is a call, and the tests of these rooms run in the same build.
 set(WEFT_FUZZED_BY_VALUES "^(core|storage|formats|text|server)$")
 # Rooms that are compiled for size, to half or less: they read files, keep books, hand on calls and ask the system.
-set(WEFT_COMPILED_SMALL "^(topology|text|models|agent|bridge|server|capi)$")
+set(WEFT_COMPILED_SMALL "^(topology|text|models|gpu|agent|bridge|server|capi)$")
 # Files of those that walk over all cells of a mesh.
 set_source_files_properties(server/cell_frames.cpp server/heat_map.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON
                             COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
