@@ -12,10 +12,10 @@ namespace weft::kernels {
 
 namespace {
 
-/// True of codes that stand for scale * number, whose numbers are integers of words: signed ones of 8 bits or fewer.
+/// True of codes that stand for scale * number, whose numbers are integers of words: signed ones of 2 to 8 bits.
 bool has_signed_words(const ConstWeight& w) noexcept {
   return code_layout(w.dtype) == CodeLayout::words && has_integer_kernel(w.dtype) && !has_zero_point(w.dtype) &&
-         w.dtype != Dtype::binary;
+         bits(w.dtype) > 1;
 }
 
 /// Output o of such a weight, as code_value has its elements: a scale for each block.
