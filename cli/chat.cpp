@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -73,6 +74,11 @@ class Lines {
   std::size_t looked_at_ = 0;
 };
 
+/// Place of the template, for errors.
+std::string template_name(const ChatRequest& request) {
+  return request.chat_template.empty() ? request.flags.model : request.chat_template;
+}
+
 /// A conversation with a model: its messages, and what the model has taken of them.
 class Chat {
  public:
@@ -93,15 +99,20 @@ class Chat {
     messages.push_back({{"role", "user"}, {"content", line}});
     text::ChatInput input;
     input.messages = messages;
-    WEFT_TRY(std::vector<text::TokenId> ids, models::encode_chat(format_, *model_.tokenizer, std::move(input)));
+    auto encoded = models::encode_chat(format_, *model_.tokenizer, std::move(input));
+    if (!encoded) return fail(std::move(encoded).error().within(template_name(request_)));
+    std::vector<text::TokenId> ids = *std::move(encoded);
     models::GenerateOptions options = request_.flags.options;
     options.is_stopped = is_interrupted;
     forget_interrupt();
     const bool json = request_.flags.json;
-    WEFT_TRY(const models::Generated made, writer_.write(std::move(ids), options, [&](std::string_view text) -> Status {
+    auto written = writer_.write(std::move(ids), options, [&](std::string_view text) -> Status {
       if (!json) print_written(text);
       return {};
-    }));
+    });
+    if (!written)
+      return fail(context_error(std::move(written).error(), "/reset begins anew, a larger --context holds more"));
+    const models::Generated made = *std::move(written);
     // A message that was stopped before its answer began was not said.
     if (!made.ids.empty() || made.end != "interrupted") {
       messages.push_back({{"role", "assistant"}, {"content", made.text}});
@@ -156,10 +167,16 @@ Result<models::ChatFormat> format_of(const ChatRequest& request, const models::L
   return format;
 }
 
-/// Messages line by line, to the end of the input. On a terminal a message that fails is told, and the next one read.
+/// True for a message that cannot be answered, after which others can: bad usage or input.
+bool is_of_message(const Error& error) { return exit_code(error.code()) == 2 || exit_code(error.code()) == 3; }
+
+/// Messages line by line, to the end of the input. A message that fails is told, and the next one read. Where the input
+/// is no terminal its end is a failure of the first one's kind then.
 Status talk(Chat& chat, bool is_interactive) {
   Lines lines;
   std::string line;
+  std::optional<Error> first;
+  std::size_t messages = 0, failed = 0;
   for (;;) {
     if (is_interactive) {
       std::fputs("> ", stdout);
@@ -177,26 +194,35 @@ Status talk(Chat& chat, bool is_interactive) {
       chat.reset();
       continue;
     }
+    ++messages;
     const Status answered = chat.answer(line);
     if (answered) continue;
-    if (!is_interactive) return answered;
-    std::fprintf(stderr, "weft: %s\n", escaped(answered.error().text()).c_str());
+    if (!is_interactive && !is_of_message(answered.error())) return answered;
+    ++failed;
+    if (!first) first = answered.error();
+    std::fprintf(stderr, "weft: %s%s\n", is_interactive ? "" : ("message " + std::to_string(messages) + ": ").c_str(),
+                 escaped(answered.error().text()).c_str());
   }
   if (is_interactive) std::putchar('\n');
   std::fflush(stdout);
-  return {};
+  if (!first || is_interactive) return {};
+  return fail(first->code(), "chat: " + std::to_string(failed) + " of " + std::to_string(messages) +
+                                 " messages have no answer, the first of them: " + first->text());
 }
 
 Status chat_with(ChatRequest& request) {
   WritingFlags& flags = request.flags;
   WEFT_CHECK(read_writing_flags(flags));
   WEFT_TRY(const models::LanguageModel model, load_model(flags));
+  WEFT_CHECK(take_draw(flags, model));
   WEFT_TRY(models::ChatFormat format, format_of(request, model));
   // A model without a template is told before its memory is taken.
   text::ChatInput first;
   if (!format.chat) return fail(models::encode_chat(format, *model.tokenizer, first).error().within("--template"));
   WEFT_TRY(const auto draft, load_draft(flags));
-  WEFT_TRY(models::TextWriter writer, models::TextWriter::begin(model, flags.options));
+  auto begun = models::TextWriter::begin(model, flags.options);
+  if (!begun) return fail(context_error(std::move(begun).error(), "give a smaller --context"));
+  models::TextWriter writer = *std::move(begun);
   watch_interrupts();
   Chat chat(request, model, std::move(writer), std::move(format));
   const bool is_interactive =

@@ -8,6 +8,7 @@
 #include "cli/text_format.hpp"
 
 #include "models/chat_format.hpp"
+#include "models/generation_config.hpp"
 
 #include "storage/file_system.hpp"
 #include "text/tokenizer.hpp"
@@ -114,6 +115,9 @@ Result<Json> describe_tokenizer(const std::string& path) {
         if (const std::string* const token = tokenizer->token(id)) around.push_back(*token);
   d["adds"] = std::move(around);
   d["template"] = template_of(path, tokenizer);
+  const auto sampling = beside(path, "generation_config.json");
+  const auto draw = parse_json(sampling ? *sampling : "null", "generation_config.json");
+  d["sampling"] = draw ? models::described_sampling(*draw) : draw.error().text();
   d["warnings"] = Json::array();
   if (!made) d["warnings"].push_back("weft tokenize: " + made.error().text());
   return d;
@@ -155,6 +159,7 @@ void print_tokenizer(const Json& d) {
                 d["template"]["tools"] == Json(true) ? ", and one for tools" : "",
                 d["template"]["refused"].is_null() ? "" : ", not understood: ",
                 d["template"]["refused"].is_null() ? "" : escaped(d["template"]["refused"].text()).c_str());
+  if (!d["sampling"].text().empty()) std::printf("%-14s %s\n", "sampling", escaped(d["sampling"].text()).c_str());
   std::printf("\n");
   using Align = Table::Align;
   Table table({{"id", Align::right}, {"added token"}, {"kind"}});

@@ -5,6 +5,7 @@
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
+#include "cli/writing_flags.hpp"
 
 #include "storage/file_system.hpp"
 #include "text/tokenizer_file.hpp"
@@ -18,6 +19,7 @@
 #include <charconv>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,24 +28,12 @@
 namespace weft::cli {
 namespace {
 
-constexpr std::size_t kMostInput = std::size_t{64} << 20;
-
 struct TokenizeRequest {
-  std::string model, text;
+  std::string model;
+  std::optional<std::string> text;
   bool ids = false, json = false, decode = false, no_special = false, literal = false, batch = false;
   std::size_t samples = 0;  // tokens of a row; 0: no rows
 };
-
-Result<std::string> read_standard_input() {
-  std::string text;
-  std::string part(std::size_t{1} << 16, '\0');
-  while (const std::size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
-    if (text.size() + size > kMostInput) return fail(Errc::too_large, "standard input: more than 64 MiB");
-    text.append(part, 0, size);
-  }
-  if (std::ferror(stdin) != 0) return fail(Errc::storage, "standard input could not be read");
-  return text;
-}
 
 /// Numbers with spaces, line ends or commas between them.
 Result<std::vector<text::TokenId>> parse_ids(std::string_view text) {
@@ -136,23 +126,28 @@ Status tokenize(const TokenizeRequest& request) {
   auto tokenizer = text::load_tokenizer(storage::real_file_system(), request.model);
   if (!tokenizer) return fail(std::move(tokenizer).error());
   const text::EncodeOptions options{.add_special = !request.no_special, .parse_special = !request.literal};
-  if (request.batch && (request.decode || request.json || request.samples != 0 || !request.text.empty()))
+  if (request.batch && (request.decode || request.json || request.samples != 0 || request.text))
     return fail(Errc::invalid_argument,
                 "--batch: takes texts from standard input and prints their tokens' numbers; without TEXT, --decode, "
                 "--json and --samples");
   if (request.batch) return tokenize_lines(*tokenizer, options);
-  std::string text = request.text;
-  if (text.empty() || text == "-") {
+  std::string text = request.text.value_or("-");
+  if (text == "-") {
     WEFT_TRY(text, read_standard_input());
   }
   if (request.decode) {
     WEFT_TRY(const auto ids, parse_ids(text));
+    for (const text::TokenId id : ids)
+      if (!request.json && !tokenizer->token(id))
+        return fail(Errc::out_of_range, "--decode: there is no token " + std::to_string(id) + " in " + request.model +
+                                            "; its numbers are below " + std::to_string(tokenizer->size()));
     if (request.json)
       print_json(described(*tokenizer, ids, text.size()));
     else
       print_text(tokenizer->decode(ids, request.no_special));
     return {};
   }
+  warn_of_bytes(text, request.text.value_or("-") == "-" ? "standard input" : "TEXT");
   WEFT_TRY(const auto ids, tokenizer->encode(text, options));
   if (request.samples != 0) return print_samples(ids, request.samples);
   if (request.json) return print_json(described(*tokenizer, ids, text.size())), Status();

@@ -170,11 +170,14 @@ Status check_environment(std::span<const Verb> verbs, Arguments arguments) {
   return {};
 }
 
+/// Texts that may be empty: a prompt, what is tokenized.
+bool may_be_empty(const CLI::Option& option) { return option.get_name() == "--prompt" || option.get_name() == "TEXT"; }
+
 Status check_values(const CLI::App& verb) {
   for (const CLI::App* app : levels(verb))
     for (const CLI::Option* option : app->get_options())
       for (const std::string& value : option->results())
-        if (value.empty() && !is_flag(*option))
+        if (value.empty() && !is_flag(*option) && !may_be_empty(*option))
           return fail(Errc::invalid_argument,
                       option->get_name() + ": the value is empty (see weft " + verb.get_name() + " --help)");
   return {};

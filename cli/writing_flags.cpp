@@ -7,8 +7,12 @@
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 
-#include "storage/file_system.hpp"
+#include "models/generation_config.hpp"
 
+#include "storage/file_system.hpp"
+#include "text/unicode.hpp"
+
+#include "core/log.hpp"
 #include "core/printable.hpp"
 
 #include <sys/resource.h>
@@ -32,39 +36,42 @@ using models::SamplerOptions;
 std::string or_else(const std::string& help, double value) { return help + "; " + shown(value); }
 std::string or_number(const std::string& help, std::uint64_t value) { return help + "; " + std::to_string(value); }
 
-void add_candidate_flags(CLI::App& verb, SamplerOptions& draw) {
+void add_candidate_flags(CLI::App& verb, WritingFlags& flags) {
+  const SamplerOptions draw;
+  WritingFlags::Draw& to = flags.draw;
   constexpr double kMostShare = SamplerOptions::kMostShare;
-  add_option(verb, "temperature", draw.temperature,
+  add_option(verb, "temperature", to.temperature,
              or_else("Spread of the draw; 0: always the likeliest token", draw.temperature))
       .within(0.0, SamplerOptions::kMostTemperature);
-  add_option(verb, "top-k", draw.top_k, or_number("Tokens that are drawn from, at most; 0: all", draw.top_k))
+  add_option(verb, "top-k", to.top_k, or_number("Tokens that are drawn from, at most; 0: all", draw.top_k))
       .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
-  add_option(verb, "typical-p", draw.typical_p,
+  add_option(verb, "typical-p", to.typical_p,
              or_else("Tokens of the usual surprise that are kept until their shares exceed this", draw.typical_p))
       .within(0.0, kMostShare);
-  add_option(verb, "top-p", draw.top_p,
+  add_option(verb, "top-p", to.top_p,
              or_else("Likeliest tokens that are kept until their shares reach this", draw.top_p))
       .within(0.0, kMostShare);
-  add_option(verb, "min-p", draw.min_p, or_else("Least share of a token, in parts of the likeliest one's", draw.min_p))
+  add_option(verb, "min-p", to.min_p, or_else("Least share of a token, in parts of the likeliest one's", draw.min_p))
       .within(0.0, kMostShare);
-  add_option(verb, "seed", draw.seed, or_number("Number that the draws follow from", draw.seed));
+  add_option(verb, "seed", flags.options.sampler.seed, or_number("Number that the draws follow from", draw.seed));
 }
 
-void add_repetition_flags(CLI::App& verb, SamplerOptions& draw, std::vector<std::string>& biases) {
+void add_repetition_flags(CLI::App& verb, WritingFlags::Draw& to, std::vector<std::string>& biases) {
+  const SamplerOptions draw;
   constexpr double kMost = SamplerOptions::kMostPenalty;
-  add_option(verb, "repetition-penalty", draw.repetition_penalty,
+  add_option(verb, "repetition-penalty", to.repetition,
              or_else("Divides logits of tokens that were there (multiplies those below 0)", draw.repetition_penalty))
       .within(SamplerOptions::kLeastRepetition, kMost);
-  add_option(verb, "presence-penalty", draw.presence_penalty,
+  add_option(verb, "presence-penalty", to.presence,
              or_else("Taken off logits of tokens that were there", draw.presence_penalty))
       .within(-kMost, kMost);
-  add_option(verb, "frequency-penalty", draw.frequency_penalty,
+  add_option(verb, "frequency-penalty", to.frequency,
              or_else("Taken off logits of tokens for each time that they were there", draw.frequency_penalty))
       .within(-kMost, kMost);
-  add_option(verb, "penalty-window", draw.penalty_window,
+  add_option(verb, "penalty-window", to.window,
              or_number("Tokens that penalties look back; 0: all", draw.penalty_window))
       .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
-  add_option(verb, "no-repeat-ngram", draw.no_repeat_ngram,
+  add_option(verb, "no-repeat-ngram", to.no_repeat,
              or_number("Tokens of an n-gram that must not come twice; 0: none", draw.no_repeat_ngram))
       .within(std::uint64_t{0}, GenerateOptions::kMostTokens);
   add_option(verb, "logit-bias", biases, "A token's number, = and what is added to its logit (-inf: never); several")
@@ -118,8 +125,11 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
       .required();
   add_option(verb, "tokens", to.most_tokens, or_number("Tokens to write, at most", to.most_tokens))
       .within(std::uint64_t{1}, GenerateOptions::kMostTokens);
-  add_candidate_flags(verb, to.sampler);
-  add_repetition_flags(verb, to.sampler, flags.biases);
+  add_option(verb, "preset", flags.preset,
+             "Values that are not given, and the order: llama.cpp's, or hf: the model's generation_config.json")
+      .member_of({"llama.cpp", "hf"});
+  add_candidate_flags(verb, flags);
+  add_repetition_flags(verb, flags.draw, flags.biases);
   add_option(verb, "stop", to.stops, "A text that ends what is written; it may be given several times").one_a_flag();
   add_option(verb, "grammar", flags.grammar, "A GBNF file that the text follows").type_name("FILE");
   add_option(verb, "json-schema", flags.schema, "A JSON schema's file; the text is JSON that it takes")
@@ -135,6 +145,10 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
 Status read_writing_flags(WritingFlags& flags) {
   for (const std::string& text : flags.biases) {
     WEFT_TRY(const auto bias, read_bias(text));
+    for (const auto& [id, other] : flags.options.sampler.logit_bias)
+      if (id == bias.first)
+        return fail(Errc::invalid_argument,
+                    "--logit-bias " + text + ": token " + std::to_string(id) + " has one already");
     flags.options.sampler.logit_bias.push_back(bias);
   }
   if (flags.grammar.empty() && flags.schema.empty()) return {};
@@ -147,7 +161,7 @@ Status read_writing_flags(WritingFlags& flags) {
     return {};
   }
   WEFT_TRY(const Json schema, parse_json(as_text(bytes), path));
-  auto grammar = text::Grammar::from_json_schema(schema);
+  auto grammar = text::Grammar::from_json_schema(schema, path);
   if (!grammar) return fail(std::move(grammar).error().within(path));
   flags.options.grammar = *std::move(grammar);
   return {};
@@ -160,6 +174,57 @@ Result<models::LanguageModel> load_model(const WritingFlags& flags) {
   mesh.max_memory = flags.options.max_memory;
   mesh.device = flags.device;
   return models::load_language_model(storage::real_file_system(), flags.model, flags.tokenizer, mesh);
+}
+
+Status take_draw(WritingFlags& flags, const models::LanguageModel& model) {
+  SamplerOptions draw;
+  if (flags.preset == "hf") {
+    auto made = models::read_generation_config(model.generation);
+    if (!made) return fail(std::move(made).error().within("--preset hf"));
+    draw = *std::move(made);
+  } else if (const std::string other = models::described_sampling(model.generation); !other.empty() && !flags.json) {
+    std::fprintf(stderr, "weft: generation_config.json has %s; --preset hf takes them\n", escaped(other).c_str());
+  }
+  draw.seed = flags.options.sampler.seed;
+  draw.logit_bias = flags.options.sampler.logit_bias;
+  const WritingFlags::Draw& given = flags.draw;
+  const auto take = [](auto& value, const auto& asked) {
+    if (asked) value = *asked;
+  };
+  take(draw.temperature, given.temperature);
+  take(draw.top_k, given.top_k);
+  take(draw.top_p, given.top_p);
+  take(draw.min_p, given.min_p);
+  take(draw.typical_p, given.typical_p);
+  take(draw.repetition_penalty, given.repetition);
+  take(draw.presence_penalty, given.presence);
+  take(draw.frequency_penalty, given.frequency);
+  take(draw.penalty_window, given.window);
+  take(draw.no_repeat_ngram, given.no_repeat);
+  flags.options.sampler = std::move(draw);
+  return {};
+}
+
+Error context_error(Error error, std::string_view advice) {
+  if (error.code() != Errc::full) return error;
+  return Error(Errc::too_large, error.text() + "; " + std::string(advice));
+}
+
+Result<std::string> read_standard_input() {
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  std::string text;
+  std::string part(std::size_t{1} << 16, '\0');
+  while (const std::size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
+    if (text.size() + size > kMost) return fail(Errc::too_large, "standard input: more than 64 MiB");
+    text.append(part, 0, size);
+  }
+  if (std::ferror(stdin) != 0) return fail(Errc::storage, "standard input could not be read");
+  return text;
+}
+
+void warn_of_bytes(std::string_view text, const std::string& object) {
+  if (const std::size_t at = text::valid_prefix(text); at != text.size())
+    log_warn(object + ": byte " + std::to_string(at) + " is not UTF-8; such bytes are read as U+FFFD");
 }
 
 Result<std::unique_ptr<models::LanguageModel>> load_draft(WritingFlags& flags) {

@@ -10,7 +10,9 @@
 #include "core/result.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +21,14 @@ namespace weft::cli {
 
 /// Options of the verbs that write texts with a language model.
 struct WritingFlags {
+  /// Parts of the draw that were given; all others are the preset's.
+  struct Draw {
+    std::optional<double> temperature, top_p, min_p, typical_p, repetition, presence, frequency;
+    std::optional<std::uint64_t> top_k, window, no_repeat;
+  };
   std::string model, tokenizer;
+  std::string preset = "llama.cpp";
+  Draw draw;
   models::GenerateOptions options;
   std::vector<std::string> biases;
   std::string grammar, schema;
@@ -38,8 +47,19 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags);
 Status read_writing_flags(WritingFlags& flags);
 /// The model, to be computed on as many threads.
 Result<models::LanguageModel> load_model(const WritingFlags& flags);
+/// Makes the draw that flags and preset say, and tells of one that the model's file names and nobody asked for.
+/// @error as models::read_generation_config
+Status take_draw(WritingFlags& flags, const models::LanguageModel& model);
 /// The draft model, which `options` then names; null: there is none. @error as load_model
 Result<std::unique_ptr<models::LanguageModel>> load_draft(WritingFlags& flags);
+
+/// A context that is too small is input that does not fit, and told with advice; other failures stay as they are.
+Error context_error(Error error, std::string_view advice);
+
+/// Standard input to its end. @error too_large: more than 64 MiB; storage
+Result<std::string> read_standard_input();
+/// Warns where a text is not UTF-8.
+void warn_of_bytes(std::string_view text, const std::string& object);
 
 /// Text as it is into a file or a pipe; on a terminal without what it would obey, line ends and tabs aside.
 void print_written(std::string_view text);

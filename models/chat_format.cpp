@@ -6,8 +6,13 @@
 
 #include "formats/gguf/gguf_metadata.hpp"
 
+#include "core/log.hpp"
+#include "core/printable.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <span>
 #include <utility>
 
 namespace weft::models {
@@ -89,6 +94,26 @@ Result<ChatFormat> read_chat_format(const ChatFiles& files, const text::Tokenize
   return format;
 }
 
+std::vector<text::TokenId> known_ends(const text::Tokenizer& tokenizer) {
+  std::vector<text::TokenId> ends;
+  for (const char* const text : {"<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<end_of_turn>", "<|endoftext|>",
+                                 "<|end_of_text|>", "<|eom_id|>", "<EOT>", "<eos>", "</s>"})
+    if (const auto id = tokenizer.find(text); id && tokenizer.is_special(*id)) ends.push_back(*id);
+  return ends;
+}
+
+namespace {
+
+/// Tells once in a process of a template that begins a text twice, which models were not taught.
+void warn_of_two_begins(std::span<const text::TokenId> ids, const text::Tokenizer& tokenizer, const std::string& bos) {
+  static std::atomic<bool> is_told = false;
+  const auto begin = bos.empty() ? std::nullopt : tokenizer.find(bos);
+  if (!begin || ids.size() < 2 || ids[0] != *begin || ids[1] != *begin || is_told.exchange(true)) return;
+  log_warn("chat template: a conversation begins with two tokens " + in_quotes(bos) + "; one is usual");
+}
+
+}  // namespace
+
 Result<std::vector<text::TokenId>> encode_chat(const ChatFormat& format, const text::Tokenizer& tokenizer,
                                                text::ChatInput input) {
   if (!format.chat) {
@@ -105,7 +130,10 @@ Result<std::vector<text::TokenId>> encode_chat(const ChatFormat& format, const t
   WEFT_TRY(const text::RenderedChat rendered,
            (has_tools && format.tools ? *format.tools : *format.chat).render_marked(input));
   // The template spells the tokens around a text.
-  return tokenizer.encode(rendered.text, {.add_special = false, .parse_special = true, .plain = rendered.given});
+  WEFT_TRY(auto ids,
+           tokenizer.encode(rendered.text, {.add_special = false, .parse_special = true, .plain = rendered.given}));
+  warn_of_two_begins(ids, tokenizer, input.bos);
+  return ids;
 }
 
 }  // namespace weft::models

@@ -40,6 +40,9 @@ struct ChatFiles {
 /// @error parse_failed: keys of a GGUF file of another kind
 Result<ChatFormat> read_chat_format(const ChatFiles& files, const text::Tokenizer* tokenizer);
 
+/// Special tokens whose text says that they end a text or a turn, as llama.cpp knows them: <|im_end|>, <|eot_id|>, ...
+std::vector<text::TokenId> known_ends(const text::Tokenizer& tokenizer);
+
 /// A conversation as the model's tokens. Special tokens are those that the template spells; the same characters within
 /// messages, tools, documents or extra variables stay text.
 /// @error not_found: no template, with those that are built in; unsupported: one that is not understood;

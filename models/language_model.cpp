@@ -27,11 +27,15 @@ namespace {
 
 constexpr std::size_t kLargestModel = std::size_t{1} << 44;
 
+void add_end(text::TokenId id, std::vector<text::TokenId>& ends) {
+  if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+}
+
 void add_ends(const Json& config, std::vector<text::TokenId>& ends) {
   const Json* const found = config.is_object() ? config.find("eos_token_id") : nullptr;
   if (!found) return;
   const auto add = [&](const Json& id) {
-    if (id.is_natural()) ends.push_back(id.get<text::TokenId>());
+    if (id.is_natural()) add_end(id.get<text::TokenId>(), ends);
   };
   add(*found);
   for (const Json& id : *found) add(id);
@@ -50,7 +54,7 @@ Status read_kept_chat(const formats::EntityFile& file, const formats::GgufMetada
   WEFT_TRY(model.chat, read_chat_format({source, config, gguf}, &*model.tokenizer));
   // A model that was taught to chat ends its turns with it, whatever its description says.
   const auto end = model.chat.eos.empty() ? std::nullopt : model.tokenizer->find(model.chat.eos);
-  if (end && std::find(model.ends.begin(), model.ends.end(), *end) == model.ends.end()) model.ends.push_back(*end);
+  if (end) add_end(*end, model.ends);
   return {};
 }
 
@@ -77,8 +81,9 @@ Status read_kept(const formats::EntityFile& file, LanguageModel& model) {
       model.context = most->get<std::size_t>();
   if (file.contains("model/generation_config.json")) {
     WEFT_TRY(const formats::Tensor kept, file.find("model/generation_config.json"));
-    WEFT_TRY(const Json defaults, parse_json(as_text(kept.bytes), "generation_config.json"));
+    WEFT_TRY(Json defaults, parse_json(as_text(kept.bytes), "generation_config.json"));
     add_ends(defaults, model.ends);
+    model.generation = std::move(defaults);
   }
   if (model.tokenizer) return {};
   if (file.contains("model/tokenizer.json")) {
@@ -92,10 +97,11 @@ Status read_kept(const formats::EntityFile& file, LanguageModel& model) {
     WEFT_TRY(const formats::GgufFile keys, formats::decode_gguf(storage::MappedFile(std::move(bytes)), "tokenizer"));
     WEFT_TRY(model.tokenizer, text::Tokenizer::from_gguf(keys.metadata()));
     WEFT_CHECK(read_kept_chat(file, &keys.metadata(), model));
-    for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
+    for (const char* key :
+         {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
       if (!keys.metadata().contains(key)) continue;
       WEFT_TRY(const std::uint64_t id, keys.metadata().natural(key, UINT32_MAX));
-      model.ends.push_back(static_cast<text::TokenId>(id));
+      add_end(static_cast<text::TokenId>(id), model.ends);
     }
   }
   return {};
@@ -148,6 +154,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   WEFT_TRY(const formats::EntityFile file, open_entity(files, path, options.max_memory));
   if (auto kept = read_kept(file, model); !kept) return fail(std::move(kept).error().within(path));
   if (!model.tokenizer) return fail(Errc::not_found, path + ": holds no tokenizer; say where a tokenizer is");
+  for (const text::TokenId id : known_ends(*model.tokenizer)) add_end(id, model.ends);
   auto spec = mesh::network_of(file);
   if (!spec) return fail(std::move(spec).error().within(path));
   // One token at a time: what ticks would keep is not needed here.

@@ -13,6 +13,7 @@
 #include "text/grammar.hpp"
 #include "text/tokenizer.hpp"
 
+#include "core/json.hpp"
 #include "core/result.hpp"
 
 #include <cstddef>
@@ -31,8 +32,9 @@ struct LanguageModel {
   std::unique_ptr<mesh::Mesh> mesh;
   std::optional<text::Tokenizer> tokenizer;
   ChatFormat chat;
-  std::vector<text::TokenId> ends;
-  std::size_t context = 0;  // positions that it was made for; 0: not known
+  std::vector<text::TokenId> ends;  // of a text, each once
+  Json generation;                  // generation_config.json; null: none
+  std::size_t context = 0;          // positions that it was made for; 0: not known
 };
 
 /// A file that weft import made, or a folder or GGUF file that it would take. `tokenizer`: a file or folder with the

@@ -27,6 +27,15 @@ double uniform(std::uint64_t seed, std::uint64_t position) {
 
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
+/// No draw: the largest logit is taken. So it is where the factor of logits is above all of binary32.
+bool is_greedy(const SamplerOptions& options) {
+  return options.temperature <= 0 || std::isinf(static_cast<float>(1 / options.temperature));
+}
+
+Failure not_finite(const std::string& what, std::uint64_t position) {
+  return fail(Errc::not_finite, what + " of token " + std::to_string(position) + " is infinite or not a number");
+}
+
 /// Times that each token is among the last `window` of some.
 std::unordered_map<text::TokenId, std::size_t> counts_of(std::span<const text::TokenId> ids, std::size_t window) {
   std::unordered_map<text::TokenId, std::size_t> counts;
@@ -40,9 +49,7 @@ Result<text::TokenId> Sampler::pick(std::span<const float> logits, const TokenHi
                                     const Mask& allows) {
   candidates_.clear();
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (std::isnan(logits[i]))
-      return fail(Errc::not_finite,
-                  "logit " + std::to_string(i) + " of token " + std::to_string(position) + " is not a number");
+    if (!std::isfinite(logits[i])) return not_finite("logit " + std::to_string(i), position);
     candidates_.push_back({logits[i], 0, static_cast<text::TokenId>(i)});
   }
   const kernels::FlushSubnormals exact;
@@ -52,10 +59,21 @@ Result<text::TokenId> Sampler::pick(std::span<const float> logits, const TokenHi
   take_largest(allows);
   if (candidates_.empty())
     return fail(Errc::not_found, "token " + std::to_string(position) + ": no token of the vocabulary may come here");
-  if (options_.temperature <= 0) return candidates_.front().id;
-  keep_typical();
-  keep_likely();
-  const double wanted = uniform(options_.seed, position) * weigh(static_cast<float>(1 / options_.temperature));
+  if (std::isinf(candidates_.front().logit))
+    return not_finite("logit " + std::to_string(candidates_.front().id) + " with its bias and penalties", position);
+  if (is_greedy(options_)) return candidates_.front().id;
+  const auto by = static_cast<float>(1 / options_.temperature);
+  if (options_.temperature_first) {
+    scale(by);
+    keep_likely();
+    keep_typical();
+  } else {
+    keep_typical();
+    keep_likely();
+  }
+  const double total = weigh(options_.temperature_first ? 1 : by);
+  if (!std::isfinite(total)) return not_finite("the sum of shares", position);
+  const double wanted = uniform(options_.seed, position) * total;
   double sum = 0;
   for (const Candidate& each : candidates_) {
     sum += static_cast<double>(each.share);
@@ -101,7 +119,7 @@ void Sampler::take_largest(const Mask& allows) {
   const auto comes_later = [](const Candidate& a, const Candidate& b) {
     return a.logit != b.logit ? a.logit < b.logit : a.id > b.id;
   };
-  const std::size_t most = options_.temperature <= 0 ? 1 : options_.top_k == 0 ? candidates_.size() : options_.top_k;
+  const std::size_t most = is_greedy(options_) ? 1 : options_.top_k == 0 ? candidates_.size() : options_.top_k;
   if (!allows) {
     std::vector<Candidate> kept(std::min(most, candidates_.size()));
     std::partial_sort_copy(candidates_.begin(), candidates_.end(), kept.begin(), kept.end(),
@@ -129,6 +147,12 @@ double Sampler::weigh(float by) {
     total += static_cast<double>(each.share);
   }
   return total;
+}
+
+/// Logits less the largest one, in parts of the temperature.
+void Sampler::scale(float by) {
+  const float largest = candidates_.front().logit;
+  for (Candidate& each : candidates_) each.logit = (each.logit - largest) * by;
 }
 
 /// Those whose information is nearest to the entropy, until their shares exceed `typical_p`.

@@ -43,6 +43,7 @@ Json json_of(const SamplerOptions& sampler) {
   const auto set = [&](const char* name, const auto& value, auto...) { out[name] = value; };
   const auto set_natural = [&](const char* name, std::size_t value) { out[name] = value; };
   visit_sampler(sampler, set, set_natural, set);
+  if (sampler.temperature_first) out["temperature_first"] = true;
   out["seed"] = sampler.seed;
   Json biases = Json::array();
   for (const auto& [id, bias] : sampler.logit_bias)
@@ -65,6 +66,7 @@ Status read(JsonReader& reader, SamplerOptions& to) {
       [&](const char* name, double& value, double least, double most) { take(value, reader.f64(name, least, most)); },
       [&](const char* name, std::size_t& value) { take(value, reader.u64(name)); },
       [&](const char* name, bool& value) { take(value, reader.boolean(name)); });
+  take(to.temperature_first, reader.boolean_or("temperature_first", false));
   take(to.seed, reader.u64("seed"));
   WEFT_CHECK(done);
   WEFT_TRY(const auto biases, reader.array("logit_bias"));

@@ -24,4 +24,10 @@ Sampler::Mask TokenConstraint::mask(std::function<bool(text::TokenId)> ends) {
   };
 }
 
+std::string TokenConstraint::described() const {
+  if (!state_) return {};
+  return "; grammar '" + name_ + "'" +
+         (state_->met_limit() ? " has more than 2^14 ways to go on at once, which are not followed" : "");
+}
+
 }  // namespace weft::models

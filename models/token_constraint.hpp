@@ -33,19 +33,23 @@ class TokenBytes {
 class TokenConstraint {
  public:
   TokenConstraint(const std::optional<text::Grammar>& grammar, TokenBytes& bytes) : bytes_(bytes) {
-    if (grammar) state_.emplace(*grammar);
+    if (grammar) state_.emplace(*grammar), name_ = grammar->name();
   }
   bool is_on() const noexcept { return state_.has_value(); }
   /// `ends`: tokens that end a text, which come where it is whole. Null without a grammar. @pre this stays where it is
   Sampler::Mask mask(std::function<bool(text::TokenId)> ends);
   /// @error as GrammarState::take
   Status take(text::TokenId id) { return state_ ? state_->take(bytes_.of(id)) : Status(); }
+  /// Reasons that keep tokens out, to be told where none is left: the grammar's name, and its limit where it was met.
+  /// Empty without a grammar.
+  std::string described() const;
   /// Nothing may follow.
   bool is_closed() const { return state_ && state_->is_closed(); }
 
  private:
   TokenBytes& bytes_;
   std::optional<text::GrammarState> state_;
+  std::string name_;
 };
 
 }  // namespace weft::models

@@ -325,13 +325,19 @@ Result<Grammar> Grammar::parse(std::string_view source, std::string_view source_
     return fail(Errc::parse_failed,
                 std::string(source_name) + ": byte " + std::to_string(valid_prefix(source)) + " is not UTF-8");
   WEFT_TRY(Rules rules, GbnfReader(source, source_name).read());
-  return Grammar(std::make_shared<const Rules>(std::move(rules)));
+  rules.name = source_name;
+  Grammar made(std::make_shared<const Rules>(std::move(rules)));
+  if (GrammarState(made).met_limit())
+    return fail(Errc::too_large, std::string(source_name) + ": has more than 2^14 ways to begin");
+  return made;
 }
 
-Result<Grammar> Grammar::from_json_schema(const Json& schema) {
+Result<Grammar> Grammar::from_json_schema(const Json& schema, std::string_view source_name) {
   WEFT_TRY(const std::string source, grammar_of_schema(schema));
-  return parse(source, "grammar of a JSON schema");
+  return parse(source, source_name);
 }
+
+const std::string& Grammar::name() const noexcept { return rules_->name; }
 
 const std::string& Grammar::source() const noexcept { return rules_->source; }
 

@@ -21,14 +21,16 @@ namespace weft::text {
 class Grammar {
  public:
   /// @error parse_failed, unknown_name: a rule that is not there; unsupported: left recursion, tokens by name;
-  ///        too_large: 1 MiB of source, 2^18 parts, 100 levels
+  ///        too_large: 1 MiB of source, 2^18 parts, 100 levels, 2^14 ways to begin
   static Result<Grammar> parse(std::string_view source, std::string_view source_name = "grammar");
   /// Texts of JSON that a schema takes; not all of them: members stand in the schema's order (docs/grammars.md).
   /// @error unsupported: a keyword that is not known, naming its place; parse_failed, out_of_range: a schema that is
   /// none
-  static Result<Grammar> from_json_schema(const Json& schema);
+  static Result<Grammar> from_json_schema(const Json& schema, std::string_view source_name = "JSON schema");
   /// The rules, as `parse` takes them.
   const std::string& source() const noexcept;
+  /// The name that it was read under.
+  const std::string& name() const noexcept;
 
   struct Rules;
 
@@ -55,6 +57,8 @@ class GrammarState {
   /// Goes on with bytes. @error invalid_argument: bytes that may not come; too_large: more than 2^14 ways to go on at
   /// once
   Status take(std::string_view bytes);
+  /// True where bytes were refused because there are more than 2^14 ways to go on at once.
+  bool met_limit() const noexcept;
   /// The text so far is whole; is_closed: nothing may follow.
   bool is_complete() const noexcept;
   bool is_closed() const noexcept;

@@ -34,12 +34,14 @@ class Ways {
  public:
   explicit Ways(const Rules& rules) : rules_(rules) { forget(); }
 
-  StateId start() {
+  /// The state of the empty text. Nothing: too many ways.
+  std::optional<StateId> start() {
     std::vector<NodeId> ways;
     Open open;
     enter_rule(rules_.root, kDone, open);
     settle(open, ways);
-    return ways.size() > kMostWays ? kNowhere : state_of(std::move(ways));
+    if (ways.size() > kMostWays) return std::nullopt;
+    return state_of(std::move(ways));
   }
   const std::vector<NodeId>& ways(StateId state) const { return *sets_[state]; }
 
@@ -170,12 +172,19 @@ struct Partial {
 }  // namespace
 
 struct GrammarState::Parts {
-  explicit Parts(const Grammar& of) : rules(of.rules_), ways(*rules) { state = ways.start(); }
+  explicit Parts(const Grammar& of) : rules(of.rules_), ways(*rules) {
+    const auto begin = ways.start();
+    if (begin)
+      state = *begin;
+    else
+      met_limit = true;
+  }
 
   std::shared_ptr<const Rules> rules;
   Ways ways;
   StateId state = kNowhere;
   Partial partial;
+  bool met_limit = false;
 
   enum class Outcome { on, nowhere, too_many };
 
@@ -197,7 +206,10 @@ struct GrammarState::Parts {
   }
   Outcome advance(StateId& at, char32_t c) {
     const auto next = ways.after(at, c);
-    if (!next) return Outcome::too_many;
+    if (!next) {
+      met_limit = true;
+      return Outcome::too_many;
+    }
     at = *next;
     return at == kNowhere ? Outcome::nowhere : Outcome::on;
   }
@@ -239,6 +251,8 @@ Status GrammarState::take(std::string_view bytes) {
   parts_->partial = partial;
   return {};
 }
+
+bool GrammarState::met_limit() const noexcept { return parts_->met_limit; }
 
 bool GrammarState::is_complete() const noexcept {
   const auto& ways = parts_->ways.ways(parts_->state);

@@ -34,6 +34,23 @@ MadeNormalizer rewrite_text(RewriteText::Function function) {
   return MadeNormalizer(std::make_shared<const RewriteText>(std::move(function)));
 }
 
+/// A step that a file names: what it makes has a bound, and what it fails with names it.
+class NamedStep final : public Normalizer {
+ public:
+  NamedStep(std::shared_ptr<const Normalizer> step, std::string path)
+      : step_(std::move(step)), path_(std::move(path)) {}
+  Result<std::string> apply(std::string_view fragment) const override {
+    auto made = step_->apply(fragment);
+    if (!made) return fail(std::move(made).error().within(path_));
+    if (auto bounded = check_made_text(made->size()); !bounded) return fail(Error(bounded.error()).within(path_));
+    return made;
+  }
+
+ private:
+  std::shared_ptr<const Normalizer> step_;
+  std::string path_;
+};
+
 class NormalizerSteps final : public Normalizer {
  public:
   explicit NormalizerSteps(std::vector<std::shared_ptr<const Normalizer>> steps) : steps_(std::move(steps)) {}
@@ -57,9 +74,10 @@ class ReplaceMatches final : public Normalizer {
     std::size_t end = 0;
     WEFT_CHECK(pattern_.each_match(fragment, [&](std::size_t begin, std::size_t after) {
       text += fragment.substr(end, begin - end);
-      text += content_;
+      if (text.size() <= kMostText) text += content_;
       end = after;
     }));
+    WEFT_CHECK(check_made_text(text.size()));
     text += fragment.substr(end);
     return text;
   }
@@ -194,7 +212,13 @@ Result<std::shared_ptr<const Normalizer>> make_normalizer(const Json& json, cons
   WEFT_TRY(const std::string type, reader.string("type"));
   WEFT_TRY(auto made, make_normalizer_of_type(type, reader));
   WEFT_CHECK(reader.finish());
+  if (type != "Sequence") made = std::make_shared<const NamedStep>(std::move(made), path);
   return made;
+}
+
+Status check_made_text(std::size_t made, std::size_t most) {
+  if (made <= most) return {};
+  return fail(Errc::too_large, "makes more than " + std::to_string(most >> 20) + " MiB of a text");
 }
 
 }  // namespace weft::text

@@ -5,11 +5,13 @@
 #include "text/internal/byte_letters.hpp"
 #include "text/internal/metaspace.hpp"
 #include "text/internal/pattern.hpp"
+#include "text/normalizer.hpp"
 #include "text/unicode.hpp"
 
 #include "core/json_reader.hpp"
 #include "core/printable.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -93,13 +95,23 @@ class Split final : public PreTokenizer {
 
 class SplitSteps final : public PreTokenizer {
  public:
-  explicit SplitSteps(std::vector<std::shared_ptr<const PreTokenizer>> steps) : steps_(std::move(steps)) {}
+  explicit SplitSteps(std::vector<std::shared_ptr<const PreTokenizer>> steps, std::string path = "pre_tokenizer")
+      : steps_(std::move(steps)), path_(std::move(path)) {}
   Status split(Fragment fragment, std::vector<Fragment>& fragments) const override {
+    // Letters for bytes and U+2581 before pieces take some times the bytes of a text; steps in a row multiply.
+    const std::size_t most = std::min(4 * kMostText, 16 * std::max(fragment.text.size(), std::size_t{1} << 16));
     std::vector<Fragment> now, next;
     now.push_back(std::move(fragment));
-    for (const auto& step : steps_) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
       next.clear();
-      for (Fragment& one : now) WEFT_CHECK(step->split(std::move(one), next));
+      std::size_t made = 0;
+      for (Fragment& one : now) {
+        std::size_t counted = next.size();
+        WEFT_CHECK(steps_[i]->split(std::move(one), next));
+        for (; counted < next.size(); ++counted) made += next[counted].text.size();
+        if (const Status bounded = check_made_text(made, most); !bounded)
+          return fail(Error(bounded.error()).within(path_ + "[" + std::to_string(i) + "]"));
+      }
       now.swap(next);
     }
     for (Fragment& one : now) fragments.push_back(std::move(one));
@@ -108,6 +120,7 @@ class SplitSteps final : public PreTokenizer {
 
  private:
   std::vector<std::shared_ptr<const PreTokenizer>> steps_;
+  std::string path_;
 };
 
 class ByteLevel final : public PreTokenizer {
@@ -191,7 +204,7 @@ MadePreTokenizer make_split_steps(JsonReader& reader) {
     WEFT_TRY(auto step, make_pre_tokenizer(one.raw(), one.path()));
     if (step) steps.push_back(std::move(step));
   }
-  return made<SplitSteps>(std::move(steps));
+  return made<SplitSteps>(std::move(steps), reader.path_of("pretokenizers"));
 }
 
 MadePreTokenizer make_byte_level(JsonReader& reader) {

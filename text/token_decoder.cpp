@@ -10,9 +10,12 @@
 #include "core/json_reader.hpp"
 #include "core/printable.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -24,14 +27,17 @@ using MadeDecoder = Result<std::shared_ptr<const TokenDecoder>>;
 
 class RewriteTokens final : public TokenDecoder {
  public:
-  explicit RewriteTokens(std::function<void(Tokens&)> function) : function_(std::move(function)) {}
+  explicit RewriteTokens(std::function<void(Tokens&)> function, std::size_t growth)
+      : function_(std::move(function)), growth_(growth) {}
   void apply(Tokens& tokens) const override { function_(tokens); }
+  std::size_t growth() const noexcept override { return growth_; }
 
  private:
   std::function<void(Tokens&)> function_;
+  std::size_t growth_;
 };
-MadeDecoder rewrite_tokens(std::function<void(Tokens&)> function) {
-  return MadeDecoder(std::make_shared<const RewriteTokens>(std::move(function)));
+MadeDecoder rewrite_tokens(std::function<void(Tokens&)> function, std::size_t growth = 1) {
+  return MadeDecoder(std::make_shared<const RewriteTokens>(std::move(function), growth));
 }
 
 void fuse(Tokens& tokens) {
@@ -130,33 +136,52 @@ void from_word_piece(Tokens& tokens, std::string_view prefix, bool cleans) {
   }
 }
 
+/// Bytes that a step makes of one, at most, where that may be many.
+constexpr std::size_t kMostGrowth = 256;
+Status check_growth(std::size_t growth, const std::string& path) {
+  if (growth <= kMostGrowth) return {};
+  return fail(Errc::too_large, path + ": makes " + std::to_string(growth) +
+                                   " bytes of one, with the steps before it; " + "at most " +
+                                   std::to_string(kMostGrowth) + " are taken");
+}
+
 MadeDecoder make_decoder_steps(JsonReader& reader) {
   WEFT_TRY(const auto list, reader.array("decoders", 0, 64));
   std::vector<std::shared_ptr<const TokenDecoder>> steps;
+  std::size_t growth = 1;
   for (const JsonValue& one : list) {
     WEFT_TRY(auto step, make_token_decoder(one.raw(), one.path()));
-    if (step) steps.push_back(std::move(step));
+    if (!step) continue;
+    growth *= step->growth();
+    WEFT_CHECK(check_growth(growth, one.path()));
+    steps.push_back(std::move(step));
   }
-  return rewrite_tokens([steps = std::move(steps)](Tokens& tokens) {
-    for (const auto& step : steps) step->apply(tokens);
-  });
+  return rewrite_tokens(
+      [steps = std::move(steps)](Tokens& tokens) {
+        for (const auto& step : steps) step->apply(tokens);
+      },
+      growth);
 }
 
 MadeDecoder make_replace(JsonReader& reader) {
   WEFT_TRY(const JsonValue value, reader.value("pattern"));
   WEFT_TRY(const Pattern pattern, Pattern::read(value));
   WEFT_TRY(const std::string content, reader.string("content"));
-  return rewrite_tokens([pattern, content](Tokens& tokens) {
-    for (std::string& token : tokens) {
-      std::string made;
-      std::size_t end = 0;
-      const Status status = pattern.each_match(token, [&](std::size_t begin, std::size_t after) {
-        made.append(token, end, begin - end).append(content);
-        end = after;
-      });
-      if (status) token = made.append(token, end);  // a token that takes too long stays as it is
-    }
-  });
+  const std::size_t growth = std::max<std::size_t>(1, (content.size() + pattern.least() - 1) / pattern.least());
+  WEFT_CHECK(check_growth(growth, reader.path()));
+  return rewrite_tokens(
+      [pattern, content](Tokens& tokens) {
+        for (std::string& token : tokens) {
+          std::string made;
+          std::size_t end = 0;
+          const Status status = pattern.each_match(token, [&](std::size_t begin, std::size_t after) {
+            made.append(token, end, begin - end).append(content);
+            end = after;
+          });
+          if (status) token = made.append(token, end);  // a token that takes too long stays as it is
+        }
+      },
+      growth);
 }
 
 MadeDecoder make_decoder_of_type(const std::string& type, JsonReader& reader) {

@@ -86,6 +86,8 @@ class Passage {
     std::string text(fragment);
     if (parts_.normalizer) {
       WEFT_TRY(text, parts_.normalizer->apply(fragment));
+      if (const Status bounded = check_made_text(made_ += text.size()); !bounded)
+        return fail(Error(bounded.error()).within("normalizer"));
     }
     WEFT_TRY(const std::vector<Match> matches, find_normalized(text, fragment, at));
     return each_part_of(
@@ -108,14 +110,14 @@ class Passage {
 
   const Tokenizer::Parts& parts_;
   const EncodeOptions& options_;
+  std::size_t made_ = 0;  // bytes of normalized text
 };
 
 }  // namespace
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   // Normal forms may lengthen a text 18 times, and ICU counts with 31 bits.
-  constexpr std::size_t kMost = std::size_t{64} << 20;
-  if (text.size() > kMost)
+  if (text.size() > kMostText)
     return fail(Errc::too_large, "a text of " + std::to_string(text.size()) + " bytes, at most 64 MiB are encoded");
   Passage passage(*parts_, options);
   if (options.add_special) passage.ids = parts_->before;

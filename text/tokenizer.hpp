@@ -44,7 +44,9 @@ class Tokenizer {
   ///        parse_failed, corrupt, duplicate_name, out_of_range, too_large: values that are not as documented
   static Result<Tokenizer> from_gguf(const formats::GgufMetadata& metadata, std::string_view source_name = "gguf");
 
-  /// Bytes that are no UTF-8 are read as U+FFFD. @error too_large: more than 64 MiB; a match that takes too long
+  /// Bytes that are no UTF-8 are read as U+FFFD.
+  /// @error too_large: a text of more than 64 MiB, or that the normalizer makes so long, or that the pre-tokenizer's
+  ///        steps make far longer, naming the step; a match that takes too long
   Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// Always UTF-8. Ids that stand for nothing are passed over.
   std::string decode(std::span<const TokenId> ids, bool skip_special = false) const;

@@ -4,7 +4,9 @@
 #include "models/internal/token_score.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
+#include <string>
 
 namespace weft::models {
 
@@ -60,13 +62,29 @@ std::string TextEngine::Parts::stop_of(const EngineText& text) const {
   return {};
 }
 
+namespace {
+
+/// A failure, with what kept tokens out where none is left.
+Status explained(const EngineText& text, const Error& error) {
+  if (error.code() != Errc::not_found) return fail(error);
+  std::string why = error.text() + text.constraint.described();
+  const auto& biases = text.request.sampler.logit_bias;
+  const auto banned =
+      std::count_if(biases.begin(), biases.end(), [](const auto& each) { return std::isinf(each.second); });
+  if (banned > 0) why += "; the logit bias bans " + std::to_string(banned);
+  if (text.request.sampler.no_repeat_ngram > 0) why += "; those that repeat an n-gram are banned";
+  return fail(error.code(), std::move(why));
+}
+
+}  // namespace
+
 /// The next token of a text, from the logits after all others.
 void TextEngine::Parts::write(std::size_t at, std::span<const float> logits, const Give& give) {
   EngineText& text = *places[at].text;
   const TextRequest& request = text.request;
   const Sampler::Mask mask = text.constraint.mask([this](text::TokenId each) { return is_end(each); });
   const auto id = text.sampler.pick(logits, {places[at].taken, request.prompt.size()}, mask);
-  if (!id) return fail_text(at, fail(id.error()), give);
+  if (!id) return fail_text(at, explained(text, id.error()), give);
   TextChunk part;
   if ((text.constraint.is_on() || !request.ignores_ends) && is_end(*id)) {
     finish(at, part, TextChunk::End::end);

@@ -93,6 +93,62 @@ class Chat(unittest.TestCase):
         self.assertIn("8 answers", told)
         self.assertNotIn(f"+ {8 * 400} tokens", told, "one of them was cut")
 
+    def test_goes_on_where_the_context_is_full(self):
+        done = run("chat", MODEL, "--template", "raw", "--tokens", 2, "--context", 16, "--ignore-end", "--json", code=3,
+                   text="Once upon a time\nThere was a big dog and a cat and a bird who liked to play in the park\nThen\n")
+        self.assertEqual(sum("ids" in json.loads(line) for line in done.stdout.splitlines()), 2, done.stdout + done.stderr)
+        self.assertIn("message 2: the prompt has", done.stderr)
+        self.assertIn("/reset begins anew, a larger --context holds more", done.stderr)
+        self.assertIn("1 of 3 messages have no answer", done.stderr)
+        self.assertIn("above the 512", run("chat", MODEL, "--template", "raw", "--context", 600, text="x", code=3).stderr)
+
+    def test_warns_once_of_two_begins(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "t.jinja"
+            path.write_text("{{ bos_token }}{{ bos_token }}{{ messages[0].content }}")
+            done = run("chat", BYTES, "--template", path, "--tokens", 4, text="Once\nThen\n")
+            self.assertEqual(done.stderr.count("begins with two tokens \"<s>\""), 1, done.stderr)
+            path.write_text("{{ bos_token }}{{ messages[0].content }}")
+            self.assertNotIn("two tokens", run("chat", BYTES, "--template", path, "--tokens", 4, text="Once").stderr)
+
+    def test_refuses_before_it_prints(self):
+        words = "dog " * 600
+        for code, told, flags in ((3, "--context", ("--prompt", words)), (3, "token 99999", ("--prompt", "x", "--logit-bias", "99999=3")),
+                                  (3, "above the 512", ("--prompt", "x", "--context", 600)),
+                                  (3, "another vocabulary", ("--prompt", "x", "--draft", BYTES)),
+                                  (2, "token 3 has one already", ("--prompt", "x", "--logit-bias", "3=1", "--logit-bias", "3=2"))):
+            done = run("generate", MODEL, "--tokens", 3, *flags, code=code)
+            self.assertEqual(done.stdout, "", told)
+            self.assertIn(told, done.stderr)
+        self.assertTrue(run("generate", MODEL, "--tokens", 3, "--prompt", "Once").stdout.startswith("Once"))
+
+    def test_begins_without_a_prompt(self):
+        def made(prompt, text=""):
+            return json.loads(run("generate", BYTES, "--prompt", prompt, "--json", "--tokens", 8, "--seed", 1, text=text).stdout)
+        self.assertEqual(made("")["prompt_ids"], [1])
+        self.assertEqual(made("-")["ids"], made("")["ids"])
+        self.assertEqual(made("-", text="Once")["ids"], made("Once")["ids"])
+
+    def test_draws_as_the_model_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder) / "m"
+            model.mkdir()
+            for each in MODEL.iterdir():
+                (model / each.name).write_bytes(each.read_bytes())
+            own = json.loads((MODEL / "generation_config.json").read_text())
+            flags = ("--tokens", 12, "--seed", 3)
+            greedy = generate(*flags, "--temperature", 0)["ids"]
+            self.assertEqual(generate(*flags, "--preset", "hf")["ids"], greedy, "do_sample is false there")
+            (model / "generation_config.json").write_text(json.dumps(own | {"do_sample": True, "temperature": 1.5, "top_k": 7}))
+            asked = generate(*flags, "--preset", "hf", model=model)["ids"]
+            self.assertNotEqual(asked, generate(*flags, model=model)["ids"])
+            self.assertEqual(generate(*flags, model=model)["ids"], generate(*flags)["ids"], "llama.cpp's values")
+            self.assertEqual(generate(*flags, "--preset", "hf", "--temperature", 0, model=model)["ids"], greedy, "flags win")
+            told = run("generate", model, "--prompt", "x", "--tokens", 1).stderr
+            self.assertIn("generation_config.json has do_sample true, temperature 1.5, top_k 7; --preset hf takes them", told)
+            (model / "generation_config.json").write_text(json.dumps(own | {"num_beams": 4}))
+            self.assertIn("num_beams", run("generate", model, "--prompt", "x", "--preset", "hf", code=3).stderr)
+
     def test_takes_templates_from_files(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "t.jinja"
@@ -117,6 +173,7 @@ class Chat(unittest.TestCase):
             path.write_text('{"type": "array"}')
             told = run("generate", MODEL, "--prompt", "x", "--json-schema", path, code=3).stderr
             self.assertIn("no token of the vocabulary may come here", told, "it has none with [")
+            self.assertIn(f"grammar '{path}'", told)
             path.write_text('{"type": "string", "pattern": "a"}')
             told = run("generate", MODEL, "--prompt", "x", "--json-schema", path, code=3).stderr
             self.assertIn(f"{path}: schema.pattern: this keyword is not known here", told)

@@ -83,6 +83,8 @@ TEST(InspectTokenizer, SaysWhatItsStepsAre) {
   EXPECT_TRUE(told["template"].is_null());
   EXPECT_TRUE(told["warnings"].empty());
   write_file(folder / "chat_template.jinja", "{{ messages[0].content }}");
+  write_file(folder / "generation_config.json", R"({"eos_token_id":1,"do_sample":true,"temperature":0.6})");
+  EXPECT_EQ(weft({"inspect", file, "--json"}).last()["sampling"], Json("do_sample true, temperature 0.6"));
   EXPECT_EQ(weft({"inspect", file, "--json"}).last()["template"],
             Json::parse(R"({"file":"chat_template.jinja","tools":false,"refused":null})"));
   const std::string text = weft({"inspect", file}).out;
@@ -122,6 +124,10 @@ TEST(Tokenize, DecodesNumbers) {
   EXPECT_EQ(weft({"tokenize", file, "5 2,1\n0", "--decode"}).out, "<s>abba");
   EXPECT_EQ(weft({"tokenize", file, "5 2 1 0", "--decode", "--no-special"}).out, "abba");
   EXPECT_EQ(weft({"tokenize", file, "4", "--decode"}).out, "\x1b") << "as it is, where nobody reads a terminal";
+  const auto unknown = weft({"tokenize", file, "5 99 0", "--decode"});
+  EXPECT_EQ(unknown.exit, 3);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_NE(unknown.err.find("no token 99 in " + file), std::string::npos) << unknown.err;
   EXPECT_EQ(weft({"tokenize", file, "99", "--decode", "--json"}).last()["tokens"], Json::parse("[null]"));
   for (const char* const wrong : {"x", "-1", "4294967296", "1.5", "0x1"}) {
     const auto done = weft({"tokenize", file, "--decode", "--", wrong});
@@ -129,6 +135,17 @@ TEST(Tokenize, DecodesNumbers) {
     EXPECT_NE(done.err.find(wrong), done.err.npos) << done.err;
   }
   EXPECT_EQ(weft({"tokenize", file, "1", "--decode", "--ids"}).exit, 2);
+}
+
+TEST(Tokenize, TakesAnEmptyTextAndWarnsOfBytes) {
+  Folder folder;
+  const std::string file = folder / "t.json";
+  write_file(file, kTokenizer);
+  EXPECT_EQ(weft({"tokenize", file, "", "--ids"}).out, "5\n") << "what begins each text";
+  EXPECT_EQ(weft({"tokenize", file, "a", "--ids"}).err, "");
+  const auto odd = weft({"tokenize", file, "a\xff", "--ids"});
+  EXPECT_EQ(odd.exit, 0);
+  EXPECT_NE(odd.err.find("TEXT: byte 1 is not UTF-8"), std::string::npos) << odd.err;
 }
 
 TEST(Tokenize, SaysWhatIsWrongWithAFile) {

@@ -7,7 +7,11 @@
 
 #include "formats/gguf/gguf_metadata.hpp"
 
+#include <unistd.h>
+
 #include "tests/models/imported.hpp"
+#include <cstdio>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -114,6 +118,50 @@ TEST(ChatFormat, TakesSpecialTokensFromTheTemplateAlone) {
     EXPECT_EQ(encode("</{{ messages[0].content }}", "s>").size(), 4u);
     EXPECT_EQ(encode("{{ messages[0].content }}<s>", "<s>"), (std::vector<text::TokenId>{30, 85, 32, 0}));
   }
+}
+
+TEST(ChatFormat, KnowsTokensThatEndATextByTheirText) {
+  const std::string file =
+      R"({"model":{"type":"BPE","vocab":{"a":0,"<|im_end|>":1,"<|eot_id|>":2,"</s>":3},"merges":[]},
+      "added_tokens":[{"id":1,"content":"<|im_end|>","special":true},{"id":2,"content":"<|eot_id|>","special":false}]})";
+  const auto tokenizer = text::Tokenizer::from_json(file);
+  ASSERT_TRUE(tokenizer) << tokenizer.error().text();
+  EXPECT_EQ(known_ends(*tokenizer), std::vector<text::TokenId>{1}) << "a plain token of that text is none";
+}
+
+TEST(LanguageModel, EndsItsTextsByTokensThatAreKnownByTheirText) {
+  const std::string folder = shared_data("language/tinystories-656k");
+  if (folder.empty()) GTEST_SKIP() << "no ../shared/data";
+  auto& files = storage::real_file_system();
+  const auto plain = load_language_model(files, folder);
+  ASSERT_TRUE(plain) << plain.error().text();
+  EXPECT_EQ(plain->ends, std::vector<text::TokenId>{2}) << "each once, though three files name it";
+  std::string tokenizer(as_text(*files.read(folder + "/tokenizer.json", std::size_t{1} << 24)));
+  for (std::size_t at = 0; (at = tokenizer.find("<unk>", at)) != tokenizer.npos;) tokenizer.replace(at, 5, "<EOT>");
+  const std::string path = testing::TempDir() + "known_ends_" + std::to_string(getpid()) + ".json";
+  std::ofstream(path) << tokenizer;
+  const auto other = load_language_model(files, folder, path);
+  std::remove(path.c_str());
+  ASSERT_TRUE(other) << other.error().text();
+  EXPECT_EQ(other->ends, (std::vector<text::TokenId>{2, 0}));
+}
+
+TEST(LanguageModel, EndsItsTextsByEveryIdThatAGgufFileNames) {
+  const std::string path = shared_data("stories260K/derived/stories260K-f32.gguf");
+  if (path.empty()) GTEST_SKIP() << "no ../shared/data";
+  auto& files = storage::real_file_system();
+  std::string bytes(as_text(*files.read(path, std::size_t{1} << 24)));
+  // Two keys of as many letters: what began texts ends turns.
+  const std::string key = "tokenizer.ggml.bos_token_id";
+  const std::size_t at = bytes.find(key);
+  ASSERT_NE(at, bytes.npos);
+  bytes.replace(at, key.size(), "tokenizer.ggml.eom_token_id");
+  const std::string other = testing::TempDir() + "eom_" + std::to_string(getpid()) + ".gguf";
+  std::ofstream(other, std::ios::binary) << bytes;
+  const auto model = load_language_model(files, other);
+  std::remove(other.c_str());
+  ASSERT_TRUE(model) << model.error().text();
+  EXPECT_EQ(model->ends, (std::vector<text::TokenId>{2, 1}));
 }
 
 TEST(ChatFormat, SaysThatThereIsNoTemplate) {

@@ -2,6 +2,8 @@
 
 #include "models/sampler.hpp"
 
+#include "models/generation_config.hpp"
+
 #include "core/philox.hpp"
 
 #include <gtest/gtest.h>
@@ -12,6 +14,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace weft::models::sampler_test {
@@ -51,6 +54,15 @@ TEST(Sampler, KeepsTheCandidatesThatItsOptionsSay) {
 TEST(Sampler, TakesTheFirstLargestWithoutTemperature) {
   Sampler sampler({.temperature = 0});
   EXPECT_EQ(*sampler.pick(std::vector<float>{1, 5, 5, 2}, 7), 1u);
+}
+
+TEST(Sampler, TakesTheLargestAtTemperaturesWhoseReciprocalIsInfinite) {
+  for (const double temperature : {1e-30, 2.9e-39, 2.8e-39, 1e-39, 1e-45, 1e-300, 5e-324}) {
+    Sampler sampler({.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0});
+    for (std::uint64_t i = 0; i < 20; ++i)
+      EXPECT_EQ(*sampler.pick(std::vector<float>{1, 2, 5, 5, 3}, i) & ~1u, 2u) << temperature;
+    EXPECT_EQ(*sampler.pick(std::vector<float>{1, 5, 2}, 7), 1u) << temperature;
+  }
 }
 
 TEST(Sampler, SharpensByTemperature) {
@@ -118,19 +130,23 @@ std::optional<text::TokenId> reference(std::vector<double> logits, const std::ve
     }
     return true;
   };
-  normalize(1);
-  if (o.typical_p < 1) {
+  const double first = o.temperature_first ? o.temperature : 1;
+  normalize(first);
+  const auto keep_typical = [&] {  // false: the answer is too near
+    if (o.typical_p >= 1) return true;
     double entropy = 0;
     for (const Item& each : items) entropy -= each.p > 0 ? each.p * std::log(each.p) : 0;
     const auto distance = [&](const Item& each) { return std::abs(-std::log(each.p) - entropy); };
     std::stable_sort(items.begin(), items.end(),
                      [&](const Item& a, const Item& b) { return distance(a) < distance(b); });
     for (std::size_t i = 0; i + 1 < items.size(); ++i)
-      if (distance(items[i + 1]) - distance(items[i]) < kNear) return std::nullopt;
-    if (!keep_until(o.typical_p, true)) return std::nullopt;
+      if (distance(items[i + 1]) - distance(items[i]) < kNear) return false;
+    if (!keep_until(o.typical_p, true)) return false;
     std::stable_sort(items.begin(), items.end(), falls);
-    normalize(1);
-  }
+    normalize(first);
+    return true;
+  };
+  if (!o.temperature_first && !keep_typical()) return std::nullopt;
   if (o.top_p < 1 && !keep_until(o.top_p, false)) return std::nullopt;
   if (o.min_p > 0)
     for (std::size_t i = 1; i < items.size(); ++i) {
@@ -138,6 +154,8 @@ std::optional<text::TokenId> reference(std::vector<double> logits, const std::ve
       if (std::abs(far) < kNear) return std::nullopt;
       if (far < 0) items.resize(i);
     }
+  normalize(first);
+  if (o.temperature_first && !keep_typical()) return std::nullopt;
   normalize(o.temperature);
   RandomStream stream(o.seed, 0, static_cast<RandomPurpose>(16));
   stream.seek(ids.size());
@@ -175,6 +193,7 @@ TEST(Sampler, DoesWhatAReferenceDoes) {
     sometimes(o.penalty_window, 1 + below(20), std::size_t{0});
     sometimes(o.no_repeat_ngram, 1 + below(3), std::size_t{0});
     o.penalizes_prompt = below(2) == 0;
+    o.temperature_first = i % 2 == 1;
     o.seed = random();
     for (std::size_t b = below(3); b > 0; --b) {
       const auto id = static_cast<text::TokenId>(below(vocabulary));
@@ -207,9 +226,50 @@ TEST(Sampler, LooksForCandidatesThatAMaskAllows) {
   EXPECT_EQ(none.error().code(), Errc::not_found);
 }
 
-TEST(Sampler, RefusesANan) {
+TEST(Sampler, RefusesWhatIsNotFinite) {
   Sampler sampler({});
   EXPECT_EQ(sampler.pick(std::vector<float>{1, NAN}, 3).error().code(), Errc::not_finite);
+  EXPECT_EQ(sampler.pick(std::vector<float>{1, INFINITY}, 3).error().code(), Errc::not_finite);
+  EXPECT_EQ(sampler.pick(std::vector<float>{1, -INFINITY}, 3).error().code(), Errc::not_finite);
+  Sampler biased({.logit_bias = {{1, 3e38f}}});
+  EXPECT_EQ(biased.pick(std::vector<float>{1, 1e38f}, 3).error().code(), Errc::not_finite);
+  Sampler hot({.temperature = 1e300, .top_k = 0, .top_p = 1, .min_p = 0});
+  EXPECT_EQ(hot.pick(std::vector<float>{3e38f, -3e38f}, 3).error().code(), Errc::not_finite) << "0 times infinity";
+}
+
+TEST(GenerationConfig, GivesTheDrawThatAFileNames) {
+  const auto usual = read_generation_config({});
+  ASSERT_TRUE(usual) << usual.error().text();
+  EXPECT_EQ(usual->temperature, 0) << "do_sample is false there";
+  const auto made = read_generation_config({{"do_sample", true},
+                                            {"temperature", 0.6},
+                                            {"top_p", 0.9},
+                                            {"top_k", nullptr},
+                                            {"eos_token_id", 2},
+                                            {"repetition_penalty", 1.1},
+                                            {"typical_p", 0.7},
+                                            {"min_p", 0.02},
+                                            {"no_repeat_ngram_size", 3},
+                                            {"num_beams", 1}});
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_EQ(made->temperature, 0.6);
+  EXPECT_EQ(made->top_k, 50u) << "the usual value there";
+  EXPECT_EQ(made->top_p, 0.9);
+  EXPECT_EQ(made->min_p, 0.02);
+  EXPECT_EQ(made->typical_p, 0.7);
+  EXPECT_EQ(made->repetition_penalty, 1.1);
+  EXPECT_EQ(made->no_repeat_ngram, 3u);
+  EXPECT_EQ(made->penalty_window, 0u);
+  EXPECT_TRUE(made->temperature_first);
+  const auto refused = read_generation_config({{"num_beams", 4}, {"bad_words_ids", {{1}}}, {"eta_cutoff", 0}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::unsupported);
+  EXPECT_NE(refused.error().text().find("num_beams, bad_words_ids:"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(read_generation_config({{"top_p", 2}}).error().code(), Errc::out_of_range);
+  EXPECT_EQ(read_generation_config({{"top_p", "x"}}).error().code(), Errc::parse_failed);
+  EXPECT_EQ(described_sampling({{"top_k", 20}, {"temperature", 0.6}, {"eos_token_id", 2}}),
+            "temperature 0.6, top_k 20");
+  EXPECT_EQ(described_sampling({{"eos_token_id", 2}}), "");
 }
 
 }  // namespace

@@ -86,6 +86,11 @@ TEST(Grammar, RefusesWhatIsNone) {
   EXPECT_EQ(why("root ::= \"a\" )"), "g:1:14: found \")\", expected the end of the line");
   EXPECT_NE(why("root ::= root \"a\" | \"b\"").find("left recursion"), std::string::npos);
   EXPECT_NE(why("root ::= a \"x\"\na ::= \"\"? root \"y\" | \"z\"").find("left recursion"), std::string::npos);
+  EXPECT_NE(why("root ::= root1\nroot1 ::= root2\nroot2 ::= root1").find("left recursion"), std::string::npos);
+  EXPECT_NE(why("root ::= \"a\" | a \"b\"\na ::= \"\"? a").find("\"a\" calls itself"), std::string::npos);
+  EXPECT_EQ(why("root ::= \"a\" root"), "") << "a text without an end";
+  EXPECT_EQ(why("root ::= (\"a\"?)* root2\nroot2 ::= \"b\"? root2 | \"c\""), "");
+  EXPECT_EQ(why("root ::= \"b\" | ((\"a\"?){200}){100} \"c\""), "g: has more than 2^14 ways to begin");
   EXPECT_NE(why("root ::= <think>").find("tokens by name"), std::string::npos);
   std::string parts = "root ::= ";
   for (int i = 0; i < 200; ++i) parts += "\"a\"{2000} ";
@@ -102,6 +107,13 @@ TEST(Grammar, KeepsItsLimits) {
   Status status;
   for (int i = 0; i < 100 && status; ++i) status = state.take("a");
   EXPECT_TRUE(!status && status.error().code() == Errc::too_large);
+  EXPECT_TRUE(state.met_limit());
+  const auto later = Grammar::parse("root ::= \"b\" (\"d\" | \"x\" ((\"a\"?){200}){100} \"c\")");
+  ASSERT_TRUE(later) << later.error().text();
+  GrammarState begun(*later);
+  EXPECT_TRUE(begun.allows("bd") && !begun.met_limit());
+  EXPECT_FALSE(begun.allows("bx"));
+  EXPECT_TRUE(begun.met_limit());
   // A long text under a grammar that is not ambiguous takes no more and more memory.
   const auto list = Grammar::parse("root ::= (\"[\" root \"]\" | \"a\")*");
   GrammarState long_state(*list);

@@ -165,6 +165,56 @@ TEST(Tokenizer, ReadsBytesThatAreNoUtf8AsReplacementCharacters) {
   EXPECT_TRUE(tokenizer->encode("")->empty());
 }
 
+/// Rows of a list of steps that replace "a" with `size` of them.
+std::string growing_steps(std::size_t size, std::size_t count) {
+  std::string rows;
+  for (std::size_t i = 0; i < count; ++i)
+    rows += (i == 0 ? "" : ",") + std::string(R"({"type":"Replace","pattern":{"String":"a"},"content":")") +
+            std::string(size, 'a') + "\"}";
+  return rows;
+}
+
+TEST(Tokenizer, RefusesTextsThatItsNormalizerMakesTooLong) {
+  const auto tokenizer =
+      Tokenizer::from_json(file(R"("normalizer":{"type":"Sequence","normalizers":[)" + growing_steps(512, 12) + "]}"));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().text();
+  EXPECT_TRUE(tokenizer->encode("b"));
+  const auto ids = tokenizer->encode("a");
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.error().code(), Errc::too_large);
+  EXPECT_NE(ids.error().text().find("normalizer.normalizers[2]: makes more than 64 MiB"), std::string::npos)
+      << ids.error().text();
+}
+
+// Letters for bytes are not ASCII: each such step doubles them.
+TEST(Tokenizer, RefusesTextsThatItsPreTokenizerMakesTooLong) {
+  std::string rows;
+  for (std::size_t i = 0; i < 40; ++i)
+    rows += (i == 0 ? "" : ",") + std::string(R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})");
+  const auto tokenizer =
+      Tokenizer::from_json(file(R"("pre_tokenizer":{"type":"Sequence","pretokenizers":[)" + rows + "]}"));
+  ASSERT_TRUE(tokenizer) << tokenizer.error().text();
+  const auto ids = tokenizer->encode("\u00e9");
+  ASSERT_FALSE(ids);
+  EXPECT_EQ(ids.error().code(), Errc::too_large);
+  EXPECT_NE(ids.error().text().find("pre_tokenizer.pretokenizers[19]: makes more than 1 MiB"), std::string::npos)
+      << ids.error().text();
+}
+
+TEST(Tokenizer, RefusesDecodersThatMakeTextsTooLong) {
+  const auto refused =
+      Tokenizer::from_json(file(R"("decoder":{"type":"Sequence","decoders":[)" + growing_steps(10, 12) + "]}"));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::too_large);
+  EXPECT_NE(refused.error().text().find("decoder.decoders[2]: makes 1000 bytes of one"), std::string::npos)
+      << refused.error().text();
+  EXPECT_FALSE(Tokenizer::from_json(file(R"("decoder":)" + growing_steps(257, 1))));
+  const auto usual =
+      Tokenizer::from_json(file(R"("decoder":{"type":"Sequence","decoders":[)" + growing_steps(16, 2) + "]}"));
+  ASSERT_TRUE(usual) << usual.error().text();
+  EXPECT_EQ(usual->decode(std::vector<TokenId>{0, 1}), std::string(256, 'a') + "b");
+}
+
 TEST(Tokenizer, SaysWhichExpressionTakesTooLong) {
   const auto tokenizer = Tokenizer::from_json(
       file(R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"(a+)+$"},"behavior":"Isolated"})"));

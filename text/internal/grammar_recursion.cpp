@@ -40,8 +40,29 @@ std::vector<bool> empty_rules(const Grammar::Rules& rules) {
   return is_empty;
 }
 
-std::vector<std::vector<Call>> calls_of(const Grammar::Rules& rules) {
-  const std::vector<bool> is_empty = empty_rules(rules);
+/// Rules that may be empty or come to a character; all others call one another for ever.
+std::vector<bool> rules_that_begin(const Grammar::Rules& rules, const std::vector<bool>& is_empty) {
+  std::vector<bool> takes(rules.begins.size()), begins = is_empty;  // takes: comes to a character
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (std::size_t rule = 0; rule < rules.begins.size(); ++rule) {
+      bool reached = true;
+      for (std::size_t i = rules.begins[rule]; !takes[rule] && rules.elements[i].part != GrammarPart::end; ++i) {
+        const auto& element = rules.elements[i];
+        const bool is_call = element.part == GrammarPart::rule;
+        if (element.part == GrammarPart::next) {
+          reached = true;
+          continue;
+        }
+        if (reached && (!is_call || takes[element.index])) takes[rule] = begins[rule] = changes = true;
+        reached = reached && is_call && is_empty[element.index];
+      }
+    }
+  }
+  return begins;
+}
+
+std::vector<std::vector<Call>> calls_of(const Grammar::Rules& rules, const std::vector<bool>& is_empty) {
   std::vector<std::vector<Call>> calls(rules.begins.size());
   for (std::size_t rule = 0; rule < rules.begins.size(); ++rule) {
     bool reached = true;
@@ -114,8 +135,14 @@ class Components {
 }  // namespace
 
 Status check_left_recursion(const Grammar::Rules& rules, const std::vector<std::string>& names) {
-  const auto calls = calls_of(rules);
+  const std::vector<bool> is_empty = empty_rules(rules), begins = rules_that_begin(rules, is_empty);
+  const auto calls = calls_of(rules, is_empty);
   const Components components(calls);
+  for (std::size_t rule = 0; rule < calls.size(); ++rule)
+    if (!begins[rule])
+      return fail(Errc::unsupported, "rule " + in_quotes(names[rule]) +
+                                         " calls itself before it takes a character (left recursion), and has no other "
+                                         "way to begin");
   for (std::size_t rule = 0; rule < calls.size(); ++rule)
     for (const Call& call : calls[rule])
       if (!call.is_last && components.numbers[rule] == components.numbers[call.to])

@@ -30,7 +30,7 @@ struct Grammar::Rules {
     Part part = Part::end;
     std::uint32_t index = 0;  // of the set or rule
   };
-  std::string source;
+  std::string source, name;
   std::vector<CharacterSet> sets;
   std::vector<Element> elements;
   std::vector<std::uint32_t> begins;  // of each rule: its first element

@@ -22,6 +22,8 @@ class Pattern {
   explicit Pattern(std::string text) : text_(std::move(text)) {}
   explicit Pattern(Expression expression) : expression_(std::move(expression)) {}
   static Result<Pattern> read(const JsonValue& value);
+  /// Bytes of a match, at least.
+  std::size_t least() const noexcept { return text_.empty() ? 1 : text_.size(); }
   Status each_match(std::string_view text, const std::function<void(std::size_t begin, std::size_t end)>& found) const;
 
  private:

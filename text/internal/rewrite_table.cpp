@@ -48,6 +48,7 @@ class SentenceNormalizer final : public Normalizer {
         at += match.length, take(match.becomes);
       else
         (void)next_code_point(fragment, at), take(fragment.substr(begin, at - begin));
+      WEFT_CHECK(check_made_text(made.size()));
     }
     return made;
   }
@@ -73,6 +74,7 @@ class ClusterNormalizer final : public Normalizer {
       const std::size_t end = wide.offset(static_cast<std::size_t>(unit));
       const std::string_view cluster = fragment.substr(begin, end - begin);
       begin = end;
+      WEFT_CHECK(check_made_text(made.size()));
       if (const auto match = cluster.size() < kWhole ? table_->shortest(cluster) : RewriteTable::Match();
           match.length != 0) {
         made += match.becomes;
