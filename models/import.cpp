@@ -4,6 +4,7 @@
 
 #include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
+#include "models/kept_tokenizer.hpp"
 #include "models/nonfinite.hpp"
 #include "models/weight_plan.hpp"
 
@@ -142,6 +143,8 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   model.family = opened.family;
   Problems problems;
   WEFT_TRY(model.decoder, described(opened, problems));
+  WEFT_CHECK(check_kept_files(opened, options.tokenizer.empty() ? path : options.tokenizer, model.decoder.vocabulary,
+                              model.notes));
   const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
   DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
   std::shared_ptr<const LoraAdapters> adapters;
