@@ -234,6 +234,24 @@ TEST(BadOutput, IsAnyFileOfTheModelThatIsRead) {
   EXPECT_EQ(read_file(described), read_file(entity));
 }
 
+TEST(BadOutput, IsAFileThatNoModelIs) {
+  Folder folder;
+  const std::string graph = folder / "g.onnx", thesis = folder / "thesis.txt";
+  write_file(graph, read_file(source_path("tests/data/fuzz/onnx/gemm")));
+  write_file(thesis, "Chapter 1");
+  expect_refused({"import", graph, "-o", thesis}, 5, thesis + ": is there, and is none of a model");
+  EXPECT_EQ(read_file(thesis), "Chapter 1");
+  EXPECT_EQ(weft({"import", graph, "-o", thesis, "--force"}).exit, 0);
+  const Outcome again = weft({"import", graph, "-o", thesis});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_NE(again.err.find(thesis + " replaces the .entity file that was there"), std::string::npos) << again.err;
+  const std::string out = folder / "out.onnx";
+  write_file(out, "Chapter 2");
+  expect_refused({"export", thesis, "--format", "onnx", "-o", out}, 5, out + ": is there, and is none of a model");
+  EXPECT_EQ(weft({"export", thesis, "--format", "onnx", "-o", out, "--force"}).exit, 0);
+  expect_refused({"export", thesis, "--rank", "4", "-o", folder / "hf"}, 2, "--rank: adapters have one");
+}
+
 TEST(Stdout, IsMissedWhenItCannotBeWritten) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   const Outcome outcome = Process({"hash", kDigits}, {}, "/dev/full").wait();
