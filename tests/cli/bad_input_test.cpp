@@ -147,6 +147,7 @@ TEST(BadFile, IsCalledWhatItIs) {
   Folder folder;
   for (const auto& [name, text, words] : std::initializer_list<std::array<std::string, 3>>{
            {"part.gguf", std::string("GGUF\3\0\0\0", 8), "is no network but a GGUF file; weft import"},
+           {"lfs.gguf", "version https://git-lfs.github.com/spec/v1\n", "is no network but a Git LFS pointer"},
            {"config.json", R"({"model_type": "llama"})", "is no network but a part of a model's folder"},
            {"model.index.json", R"({"weight_map": {}})", "is no network but a part of a model's folder"},
            {"tokenizer.json", R"({"added_tokens": []})", "is no network but a tokenizer; give it to weft tokenize"}}) {

@@ -196,6 +196,12 @@ TEST(Inspect, ShowsHuggingFaceFolders) {
   EXPECT_EQ(told["parameters"], 10);
   const std::string text = weft({"inspect", path}).out;
   EXPECT_NE(text.find("Hugging Face folder, family llama"), text.npos) << text;
+  EXPECT_EQ(told["unread"], Json::parse(R"(["title"])"));
+  EXPECT_NE(text.find("not read    config.json: title"), text.npos) << text;
+  EXPECT_NE(text.find("not supported: config.json.vocab_size: is not there"), text.npos) << text;
+  write_file(folder / "config.json", R"({"model_type":"mamba"})");
+  EXPECT_EQ(weft({"inspect", path, "--json"}).last()["is_supported"], false);
+  EXPECT_NE(weft({"inspect", path}).out.find("family mamba (not supported)"), text.npos);
   EXPECT_FALSE(has_controls(text));
   // Cut short, and with a config that is none.
   write_file(folder / "model.safetensors", safetensors(kHeader, 20));

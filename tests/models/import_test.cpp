@@ -209,6 +209,79 @@ TEST_F(TinyLlama, SaysThatSentencePiecesOwnFileIsNotRead) {
     EXPECT_NE(loaded.error().text().find(part), std::string::npos) << loaded.error().text();
 }
 
+TEST_F(TinyLlama, BlamesTheKeyThatIsWrong) {
+  const auto told = [&](const char* key, const Json& value) {
+    const Json before = config_;
+    config_[key] = value;
+    write();
+    config_ = before;
+    return refusal();
+  };
+  const auto expect = [](const std::string& text, const std::string& has, const std::string& has_not) {
+    EXPECT_NE(text.find(has), text.npos) << text;
+    EXPECT_EQ(text.find(has_not), text.npos) << text;
+  };
+  expect(told("num_attention_heads", 0), "num_attention_heads: found 0", "does not divide");
+  expect(told("head_dim", 7), "config.json.head_dim: 7 is odd", "partial_rotary_factor");
+  expect(told("partial_rotary_factor", 0.25), "partial_rotary_factor: 1 of the 4", "head_dim: ");
+  expect(told("rope_scaling", *parse_json(R"({"rope_type": "longrope", "long_factor": [1, 1, 1], "short_factor": [1, 1],
+                                              "original_max_position_embeddings": 16})",
+                                          "rope")),
+         "rope_scaling.long_factor: 3 factors, expected 2", "divisors");
+  expect(told("rope_scaling", *parse_json(R"({"rope_type": "linear"})", "rope")),
+         "rope_scaling.factor: is not there, and linear needs it", "divisors");
+  // Programs differ in which of the two counts.
+  for (const auto& [factor, notes] : {std::pair(2, 1u), std::pair(4, 2u)}) {
+    config_["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", 16}};
+    write();
+    const auto model = import();
+    ASSERT_TRUE(model) << model.error().text();
+    ASSERT_EQ(model->notes.size(), notes) << factor;
+    EXPECT_EQ(model->notes[0].find("rope_scaling.factor: 4") != std::string::npos, factor == 4) << model->notes[0];
+  }
+}
+
+TEST_F(TinyLlama, SaysWhatAFileIsThatIsNoModel) {
+  const auto expect = [&](const std::string& path, const std::string& told) {
+    const auto model = import_model(storage::real_file_system(), path);
+    ASSERT_FALSE(model) << path;
+    EXPECT_NE(model.error().text().find(told), std::string::npos) << model.error().text();
+  };
+  write();
+  const std::string folder = folder_.path(), weights = folder + "/model.safetensors", entity = folder + "/x.entity";
+  const auto limited = import({.max_memory = 1});
+  ASSERT_FALSE(limited);
+  EXPECT_NE(limited.error().text().find("the largest tensor as the file has it, as float32 and quantized"),
+            std::string::npos)
+      << limited.error().text();
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, import()->content));
+  expect(entity, "x.entity: is an .entity file");
+  std::filesystem::remove(weights);
+  write_text("pytorch_model.bin", "PK\3\4");
+  expect(folder, "its weights are in files of PyTorch (pytorch_model.bin), which are not read");
+  expect(folder + "/pytorch_model.bin", "is a file of PyTorch (pickles), which is not read");
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+  write_text("model.safetensors", pointer);
+  expect(folder, "model.safetensors: is a Git LFS pointer");
+  write_text("w.gguf", pointer);
+  expect(folder + "/w.gguf", "w.gguf: is a Git LFS pointer");
+}
+
+TEST(ReportConfig, TellsFamiliesKeysAndProblems) {
+  const auto of = [](const char* text) { return report_config(*parse_json(text, "config.json")); };
+  const ConfigReport mamba = of(R"({"model_type": "mamba"})");
+  EXPECT_FALSE(mamba.is_supported);
+  ASSERT_EQ(mamba.problems.size(), 1u);
+  EXPECT_NE(mamba.problems[0].find("\"mamba\" is no family"), std::string::npos) << mamba.problems[0];
+  const char* const gpt2 = R"({"model_type": "gpt2", "vocab_size": 8, "n_embd": 4, "n_layer": 1, "n_head": 1,
+      "n_positions": 4, "reorder_and_upcast_attn": true, "summary_type": "cls_index"})";
+  const ConfigReport report = of(gpt2);
+  EXPECT_TRUE(report.is_supported);
+  ASSERT_EQ(report.problems.size(), 1u);
+  EXPECT_NE(report.problems[0].find("reorder_and_upcast_attn: true"), std::string::npos) << report.problems[0];
+  EXPECT_EQ(report.unread, std::vector<std::string>{"summary_type"});
+}
+
 TEST_F(TinyLlama, RefusesAFamilyThatItDoesNotKnow) {
   config_["model_type"] = "mamba";
   write();
@@ -491,6 +564,21 @@ TEST(GgufVocabulary, IsAsLongAsTheEmbedding) {
   }
   const auto taken = described({}, {}, 4);
   EXPECT_TRUE(taken) << taken.error().text();
+}
+
+TEST(GgufVocabulary, AloneIsNoModel) {
+  const storage::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/vocabulary.gguf";
+  formats::GgufMetadata metadata;
+  metadata.set("general.architecture", std::string("llama"));
+  metadata.set("tokenizer.ggml.tokens", formats::GgufArray(std::vector<std::string>{"a", "b"}));
+  const auto source = formats::gguf_source(std::move(metadata), {});
+  ASSERT_TRUE(source) << source.error().text();
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), path, *source));
+  const auto opened = open_model_files(storage::real_file_system(), path);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().text().find("holds a vocabulary and no weights; weft tokenize takes it"), std::string::npos)
+      << opened.error().text();
 }
 
 // Some converters write a count for each block.
