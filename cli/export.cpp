@@ -24,9 +24,9 @@ namespace {
 
 struct ExportRequest {
   std::string file, out, model, type, format = "hf";
-  std::size_t rank = 8;  // of adapters
+  std::size_t rank = 0;  // of adapters; 0: not given
   std::string shard_size;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 Status export_graph(const ExportRequest& request) {
@@ -40,8 +40,8 @@ Status export_graph(const ExportRequest& request) {
                 "--type: weights of an ONNX file are float32, or with 'stored' codes where "
                 "they are int8, uint8, int4 or uint4; found " +
                     in_quotes(request.type));
-  WEFT_TRY(const models::ExportedOnnx made,
-           models::export_onnx(storage::real_file_system(), request.file, request.out, request.type == "stored"));
+  WEFT_TRY(const models::ExportedOnnx made, models::export_onnx(storage::real_file_system(), request.file, request.out,
+                                                                request.type == "stored", request.force));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
@@ -57,6 +57,9 @@ Status export_graph(const ExportRequest& request) {
 }
 
 Status export_language_model(const ExportRequest& request) {
+  if (request.rank != 0 && request.format != "peft")
+    return fail(Errc::invalid_argument,
+                "--rank: adapters have one, which --format peft writes; --format is " + request.format);
   if (request.format == "onnx") return export_graph(request);
   const bool is_gguf = request.format == "gguf", is_peft = request.format == "peft";
   if (is_peft && request.model.empty())
@@ -65,7 +68,7 @@ Status export_language_model(const ExportRequest& request) {
     return fail(Errc::invalid_argument, "--type: adapters are float32; found " + in_quotes(request.type));
   if (is_peft && !request.shard_size.empty())
     return fail(Errc::invalid_argument, "--shard-size: adapters are one file; hf and gguf have parts");
-  models::ExportOptions options{.described = request.model, .type = request.type};
+  models::ExportOptions options{.described = request.model, .type = request.type, .is_forced = request.force};
   if (!request.shard_size.empty()) {
     auto size = parse_byte_size(request.shard_size);
     if (!size) return fail(std::move(size).error().within("--shard-size"));
@@ -77,7 +80,7 @@ Status export_language_model(const ExportRequest& request) {
   }
   WEFT_TRY(const models::Exported made,
            is_peft ? models::export_adapters(storage::real_file_system(), request.file, request.out, request.model,
-                                             request.rank)
+                                             request.rank ? request.rank : 8, request.force)
                    : models::export_model(storage::real_file_system(), request.file,
                                           is_gguf ? models::ExportFormat::gguf : models::ExportFormat::hugging_face,
                                           request.out, options));
@@ -112,7 +115,8 @@ Verb add_export(CLI::App& program) {
           "A folder of config.json and model.safetensors, a GGUF file, a graph, or adapters (LoRA) as PEFT has them"),
       {"hf", "gguf", "onnx", "peft"});
   add_option(*app, "model", request->model, "What weft import made, where FILE has learned since: its description");
-  add_option(*app, "rank", request->rank, "Of adapters").within(std::uint64_t{1}, std::uint64_t{4096});
+  add_option(*app, "rank", request->rank, "Of adapters: the format peft; 8")
+      .within(std::uint64_t{1}, std::uint64_t{4096});
   add_option(*app, "type", request->type,
              "Of all matrices: float32, float16, bfloat16; of GGUF also q8_0, q4_0, q4_K and so on; of ONNX "
              "float32, or stored: codes as they are; their own")
@@ -122,6 +126,7 @@ Verb add_export(CLI::App& program) {
              "NAME-00001-of-00003; one file")
       .type_name("SIZE");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
+  add_flag(*app, "force", request->force, "Replace what is at PATH, whatever it is, and not a model alone");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return export_language_model(*request); }};
 }

@@ -11,6 +11,7 @@
 #include "cli/verb.hpp"
 
 #include "models/onnx/onnx_import.hpp"
+#include "models/replaced_model.hpp"
 #include "models/state_dict/state_dict_import.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
@@ -44,7 +45,7 @@ struct ImportRequest {
   std::vector<std::string> order;         // of modules
   std::string activation, adapter, tokenizer;
   std::size_t heads = 0;
-  bool qat = false, json = false, allow_nonfinite = false;
+  bool qat = false, json = false, allow_nonfinite = false, force = false;
 };
 
 /// NAME=VALUE in two. The last "=" counts: names have some.
@@ -98,9 +99,11 @@ Status check_kept(const ImportRequest& request, const NotedReads& files) {
 template <class Imported>
 Status write(const ImportRequest& request, const NotedReads& files, const Imported& model, const std::string& family) {
   WEFT_CHECK(check_kept(request, files));
-  print_notes(request, model.notes);
+  std::vector<std::string> notes = model.notes;
+  WEFT_CHECK(models::check_replaced_file(storage::real_file_system(), request.out, request.force, notes));
+  print_notes(request, notes);
   WEFT_CHECK(storage::write_file_durably(storage::real_file_system(), request.out, model.content));
-  report(request, family, model.parameters, model.content.size(), model.notes);
+  report(request, family, model.parameters, model.content.size(), notes);
   return {};
 }
 
@@ -239,6 +242,7 @@ Verb add_import(CLI::App& program) {
       *app, "allow-nonfinite", request->allow_nonfinite,
       "Import weights that are not finite as they reach the network: NaN becomes 0, infinities the largest number");
   add_max_memory(*app, request->max_memory);
+  add_flag(*app, "force", request->force, "Replace the file at -o whatever it is, and not a model alone");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return import_foreign_model(*request); }};
 }

@@ -7,6 +7,7 @@
 #include "cli/terminal.hpp"
 #include "cli/text_format.hpp"
 
+#include "models/family.hpp"
 #include "models/model_files.hpp"
 #include "models/onnx/onnx_import.hpp"
 #include "models/state_dict/state_dict_import.hpp"
@@ -287,9 +288,15 @@ Result<Json> describe_folder(const std::string& path) {
   Json metadata = notes_of(model.notes), warnings = Json::array();
   for (const auto& [key, value] : config.members()) metadata["config." + key] = value;
   for (const std::string& warning : model.warnings) warnings.push_back(warning);
+  models::ConfigReport report;
+  if (config.is_object()) report = models::report_config(config);
+  for (const std::string& problem : report.problems) warnings.push_back("not supported: " + problem);
+  for (const std::string& note : report.notes) warnings.push_back(note);
   Json description{{"kind", "hugging_face"},
                    {"file", path},
                    {"family", config["model_type"].is_string() ? config["model_type"] : Json()},
+                   {"is_supported", report.is_supported && report.problems.empty()},
+                   {"unread", report.unread},
                    {"metadata", std::move(metadata)},
                    {"warnings", std::move(warnings)}};
   describe_tensors(*model.tensors, description);
@@ -311,14 +318,17 @@ void print_description(const Json& d) {
   const Terminal terminal = Terminal::of(STDOUT_FILENO);
   std::printf("%s\n", terminal.styled(escaped(d["file"].text()), "1").c_str());
   const std::string& kind = d["kind"].text();
-  std::printf("%s%s%s\n\n",
+  const Json* const supported = d.find("is_supported");
+  const bool is_marked = supported && *supported == Json(false) && d["family"].is_string();
+  std::printf("%s%s%s%s\n\n",
               kind == "gguf"           ? "GGUF"
               : kind == "loom"         ? "language model of Loom"
               : kind == "onnx"         ? "ONNX"
               : kind == "hugging_face" ? "Hugging Face folder"
                                        : "safetensors",
               d["family"].is_string() ? ", family " : "",
-              d["family"].is_string() ? printable(d["family"].text()).c_str() : "");
+              d["family"].is_string() ? printable(d["family"].text()).c_str() : "",
+              is_marked ? " (not supported)" : "");
   Table metadata({{"key"}, {"value"}});
   for (const auto* pair : d["metadata"].members_as_set()) metadata.add({pair->first, value_text(pair->second)});
   if (!d["metadata"].empty()) print_rows(metadata);
@@ -338,6 +348,10 @@ void print_description(const Json& d) {
   print_rows(types);
   std::printf("weights     %s in %s\n", grouped(d["parameters"]).c_str(), byte_size(d["weight_bytes"]).c_str());
   for (const Json& layer : d["layers"]) std::printf("layer       %s\n", escaped(layer.text()).c_str());
+  std::string unread;
+  if (const Json* const keys = d.find("unread"))
+    for (const Json& key : *keys) unread += (unread.empty() ? "" : ", ") + key.text();
+  if (!unread.empty()) std::printf("not read    config.json: %s\n", escaped(unread).c_str());
   for (const Json& warning : d["warnings"]) std::printf("warning     %s\n", escaped(warning.text()).c_str());
 }
 

@@ -58,6 +58,7 @@ bool is_table(std::string_view text) {
 
 /// Words about a file that others' models have, and that is no network; empty: about any other.
 std::string_view words_of_foreign(std::string_view text) {
+  if (text.starts_with("version https://git-lfs")) return "a Git LFS pointer; git lfs pull fetches the file itself";
   if (text.starts_with("GGUF")) return "a GGUF file; weft import makes an .entity file of it";
   if (text.size() > 8 && text[7] == '\0' && text[8] == '{')
     return "a safetensors file; weft import makes an .entity file of it";
@@ -76,8 +77,8 @@ Result<Model> read_model(const std::string& path, bool reads_weights) {
   if (std::filesystem::is_directory(path, unknown))
     return fail(Errc::storage,
                 path +
-                    ": is a directory, and no file; an agent's data directory is for weft replay, weft diff and "
-                    "weft run --state");
+                    ": is a directory, and holds no model (config.json, model.safetensors); an agent's data directory "
+                    "is for weft replay, weft diff and weft run --state");
   WEFT_TRY(storage::MappedFile bytes, files.map(path, kMaxFileBytes));
   Model model;
   model.path = path;

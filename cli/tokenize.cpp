@@ -7,6 +7,9 @@
 #include "cli/verb.hpp"
 #include "cli/writing_flags.hpp"
 
+#include "models/kept_tokenizer.hpp"
+
+#include "formats/entity/entity.hpp"
 #include "storage/file_system.hpp"
 #include "text/tokenizer_file.hpp"
 
@@ -18,10 +21,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -122,8 +127,28 @@ Status tokenize_lines(const text::Tokenizer& tokenizer, const text::EncodeOption
   return {};
 }
 
+/// The tokenizer that an .entity file keeps, or that of another program's file.
+Result<text::Tokenizer> load_any_tokenizer(const std::string& path) {
+  storage::FileSystem& files = storage::real_file_system();
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return text::load_tokenizer(files, path);
+  WEFT_TRY(storage::MappedFile bytes, files.map(path, std::size_t{1} << 44));
+  const std::string_view begin = as_text(bytes.bytes()).substr(0, 9);
+  if (begin.size() == 9 && begin[7] == '\0' && begin[8] == '{')
+    return fail(Errc::parse_failed, path +
+                                        ": a safetensors file has weights and no tokenizer; give its folder, "
+                                        "or the tokenizer.json");
+  if (!formats::is_entity(bytes.bytes())) return text::load_tokenizer(files, path);
+  WEFT_TRY(const formats::EntityFile file, formats::decode_entity(std::move(bytes), path));
+  auto kept = models::kept_tokenizer(file);
+  if (!kept) return fail(std::move(kept).error().within(path));
+  if (!*kept)
+    return fail(Errc::not_found, path + ": holds no tokenizer; only what weft import made of a language model does");
+  return **std::move(kept);
+}
+
 Status tokenize(const TokenizeRequest& request) {
-  auto tokenizer = text::load_tokenizer(storage::real_file_system(), request.model);
+  auto tokenizer = load_any_tokenizer(request.model);
   if (!tokenizer) return fail(std::move(tokenizer).error());
   const text::EncodeOptions options{.add_special = !request.no_special, .parse_special = !request.literal};
   if (request.batch && (request.decode || request.json || request.samples != 0 || request.text))
@@ -160,7 +185,9 @@ Status tokenize(const TokenizeRequest& request) {
 Verb add_tokenize(CLI::App& program) {
   CLI::App* app = add_verb(program, "tokenize", "Show the tokens of a text, or the text of tokens");
   auto request = std::make_shared<TokenizeRequest>();
-  add_argument(*app, "MODEL", request->model, "A model's folder, a tokenizer.json or a GGUF file").required();
+  add_argument(*app, "MODEL", request->model,
+               "A model's folder, a tokenizer.json, a GGUF file, or what weft import made")
+      .required();
   add_argument(*app, "TEXT", request->text, "The text; without it, or for -, standard input");
   add_flag(*app, "ids", request->ids, "The tokens' numbers alone, on one line");
   add_option(*app, "samples", request->samples,

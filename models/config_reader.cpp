@@ -20,6 +20,7 @@ Failure Problems::failure(Errc code, const std::string& object) const {
 }
 
 const Json* ConfigReader::find(std::string_view key) const {
+  asked_.emplace(key);
   const Json* const found = config_.is_object() ? config_.find(key) : nullptr;
   return found && !found->is_null() ? found : nullptr;
 }
@@ -112,7 +113,16 @@ const Json* ConfigReader::object(std::string_view key) {
 
 void ConfigReader::take(const ConfigReader& other) {
   for (const std::string& text : other.problems().texts()) problems_.add(text);
+  notes_.insert(notes_.end(), other.notes_.begin(), other.notes_.end());
   of_values_ += other.of_values_;
+}
+
+std::vector<std::string> ConfigReader::unread() const {
+  std::vector<std::string> keys;
+  if (!config_.is_object()) return keys;
+  for (const auto& [key, value] : config_.members())
+    if (!asked_.contains(key)) keys.push_back(key);
+  return keys;
 }
 
 void ConfigReader::refuse_given(std::string_view key, const std::string& why) {

@@ -6,7 +6,9 @@
 #include "core/result.hpp"
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +68,11 @@ class ConfigReader {
   void refuse_given(std::string_view key, const std::string& why);
   const Problems& problems() const noexcept { return problems_; }
   Problems& problems() noexcept { return problems_; }
+  /// Adds a warning about a key that is read.
+  void note(std::string_view key, const std::string& text) { notes_.push_back(path(key) + ": " + text); }
+  const std::vector<std::string>& notes() const noexcept { return notes_; }
+  /// Keys of the object that nothing has asked for, in its order.
+  std::vector<std::string> unread() const;
 
  private:
   std::string path(std::string_view key) const { return source_ + "." + std::string(key); }
@@ -76,6 +83,8 @@ class ConfigReader {
   const Json& config_;
   std::string source_;
   Problems problems_;
+  std::vector<std::string> notes_;
+  mutable std::set<std::string, std::less<>> asked_;
   std::size_t of_values_ = 0;  // problems of refuse_value
 };
 

@@ -51,7 +51,8 @@ class Exporter {
         is_gguf_(format == ExportFormat::gguf),
         out_(out),
         type_(options.type),
-        shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX) {}
+        shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX),
+        is_forced_(options.is_forced) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
     read_ = {path, described.empty() ? path : described};
@@ -249,6 +250,7 @@ class Exporter {
   }
   Status finish(internal::WrittenModel written) {
     written.read = read_;
+    written.is_forced = is_forced_;
     return internal::write_model(files_, std::move(written), made_.notes);
   }
 
@@ -265,6 +267,7 @@ class Exporter {
       made_.notes.emplace_back("config.json was made from a GGUF file's metadata, which has fewer keys");
     }
     internal::WrittenModel written;
+    written.description = "config.json";
     for (std::size_t i = 0; i < parts.sources.size(); ++i)
       add_weights(written, out_ + "/" + parts.names[i], parts.sources[i]);
     const auto add_text = [&](const std::string& name, const std::string& text) {
@@ -290,6 +293,7 @@ class Exporter {
   std::string out_;
   std::string type_;  // of matrices; empty: their own
   std::uint64_t shard_bytes_;
+  bool is_forced_;
   internal::DescribedModel model_;
   std::vector<PlannedTensor> planned_;
   std::string vector_type_ = "float32";
@@ -311,7 +315,8 @@ std::vector<std::string_view> export_types(ExportFormat format) {
 Result<Exported> export_model(storage::FileSystem& files, const std::string& entity, ExportFormat format,
                               const std::string& out, const ExportOptions& options) {
   auto made = Exporter(files, format, out, options).write(entity, options.described);
-  if (!made && !made.error().text().starts_with(entity)) return fail(std::move(made).error().within(entity));
+  if (!made && !made.error().text().starts_with(entity) && !made.error().text().starts_with(out))
+    return fail(std::move(made).error().within(entity));
   return made;
 }
 

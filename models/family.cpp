@@ -2,6 +2,8 @@
 
 #include "models/family.hpp"
 
+#include "core/printable.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -63,6 +65,26 @@ std::string family_names() {
   return names;
 }
 
+ConfigReport report_config(const Json& config) {
+  ConfigReport report;
+  const Json* const type = config.is_object() ? config.find("model_type") : nullptr;
+  const Family* const family = type && type->is_string() ? find_family(type->text()) : nullptr;
+  if (!family) {
+    report.problems.push_back("config.json.model_type: " + (type ? printable(type->dump(), 60) : "nothing") +
+                              " is no family that is imported; expected one of " + family_names());
+    return report;
+  }
+  ConfigReader reader(config, "config.json");
+  Decoder decoder;
+  family->describe(reader, decoder);
+  report.is_supported = true;
+  report.problems = reader.problems().texts();
+  report.notes = reader.notes();
+  report.unread = reader.unread();
+  std::erase_if(report.unread, [](const std::string& key) { return key == "model_type" || key == "eos_token_id"; });
+  return report;
+}
+
 std::span<const PartName> llama_parts() { return kLlamaParts; }
 
 void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon) {
@@ -73,14 +95,16 @@ void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon)
   decoder.width = config.size("hidden_size");
   decoder.blocks = config.size("num_hidden_layers", std::nullopt, kMostBlocks);
   decoder.hidden = config.size("intermediate_size");
+  const std::size_t problems = config.problems().texts().size();
   decoder.heads = config.size("num_attention_heads", std::nullopt, 65536);
+  const bool knows_heads = config.problems().texts().size() == problems;
   decoder.kv_heads = config.size("num_key_value_heads", decoder.heads, 65536);
   decoder.context = config.size("max_position_embeddings", 2048);
   if (config.has("head_dim"))
     decoder.head_dim = config.size("head_dim");
   else if (decoder.head_dim == 0)
     decoder.head_dim = decoder.width / decoder.heads;
-  if (decoder.heads % decoder.kv_heads != 0)
+  if (knows_heads && decoder.heads % decoder.kv_heads != 0)
     config.refuse("num_key_value_heads", std::to_string(decoder.kv_heads) + " does not divide num_attention_heads " +
                                              std::to_string(decoder.heads));
   if (decoder.head_dim == 0) config.refuse("head_dim", "is 0: hidden_size is less than num_attention_heads");

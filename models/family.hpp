@@ -39,6 +39,14 @@ const Family* find_gguf_family(std::string_view architecture);
 /// "llama, mistral, ...".
 std::string family_names();
 
+/// A config.json as weft import would read it, without the tensors.
+struct ConfigReport {
+  bool is_supported = false;  // its family
+  std::vector<std::string> problems, notes;
+  std::vector<std::string> unread;  // keys that nothing asks for
+};
+ConfigReport report_config(const Json& config);
+
 /// Blocks that a model may have: its network is made before its tensors are looked for.
 inline constexpr std::size_t kMostBlocks = 4096;
 

@@ -4,6 +4,7 @@
 
 #include "models/carriers.hpp"
 #include "models/decoder_network.hpp"
+#include "models/kept_tokenizer.hpp"
 #include "models/nonfinite.hpp"
 #include "models/weight_plan.hpp"
 
@@ -114,19 +115,21 @@ Status train_stored(std::vector<mesh::LayerSpec>& layers) {
 
 namespace {
 /// `problems`: those that leave the names and shapes of tensors as they are.
-Result<Decoder> described(const ModelFiles& opened, Problems& problems) {
+Result<Decoder> described(const ModelFiles& opened, Problems& problems, std::vector<std::string>& notes) {
   ConfigReader config(opened.config, opened.is_gguf ? "metadata" : "config.json");
   Decoder decoder;
   opened.family->describe(config, decoder);
   if (!config.knows_tensors()) return config.problems().failure(Errc::unsupported, opened.path);
   problems = config.problems();
+  notes.insert(notes.end(), config.notes().begin(), config.notes().end());
   return decoder;
 }
 }  // namespace
 
 Result<Decoder> describe_decoder(const ModelFiles& opened) {
   Problems problems;
-  WEFT_TRY(Decoder decoder, described(opened, problems));
+  std::vector<std::string> notes;
+  WEFT_TRY(Decoder decoder, described(opened, problems, notes));
   if (!problems.empty()) return problems.failure(Errc::unsupported, opened.path);
   return decoder;
 }
@@ -141,7 +144,9 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
   ImportedModel model;
   model.family = opened.family;
   Problems problems;
-  WEFT_TRY(model.decoder, described(opened, problems));
+  WEFT_TRY(model.decoder, described(opened, problems, model.notes));
+  WEFT_CHECK(check_kept_files(opened, options.tokenizer.empty() ? path : options.tokenizer, model.decoder.vocabulary,
+                              model.notes));
   const std::size_t tokens = options.tokens ? options.tokens : std::min(model.decoder.context, kTokensAtOnce);
   DecoderNetwork network = decoder_network(model.decoder, model_name(path), tokens);
   std::shared_ptr<const LoraAdapters> adapters;
@@ -164,9 +169,8 @@ Result<ImportedModel> import_model(storage::FileSystem& files, const std::string
     model.parameters += count;
     model.largest_tensor = std::max(model.largest_tensor, count * sizeof(float));
   }
-  // The largest tensor as the file has it, as float32 and quantized.
   mesh::MemoryEstimate estimate;
-  estimate.add("the largest tensor", 3 * model.largest_tensor);
+  estimate.add("the largest tensor as the file has it, as float32 and quantized", 3 * model.largest_tensor);
   WEFT_CHECK(mesh::check_memory("importing " + path, estimate, options.max_memory));
   Json meta{{"model", {{"family", std::string(model.family->name)}, {"config", opened.config}}}};
   WEFT_TRY(const std::string meta_text, write_json(meta));

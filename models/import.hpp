@@ -49,7 +49,8 @@ struct ImportedModel {
 };
 
 /// A model's folder as Hugging Face keeps it, or a GGUF file, as a network. One model gives the same from both.
-/// @error as open_model_files; unsupported, corrupt: all that the description or the tensors have that cannot be
+/// @error as open_model_files and check_kept_files; unsupported, corrupt: all that the description or the tensors have
+/// that cannot be
 ///        imported, at once. Producing: not_finite: a weight; storage
 Result<ImportedModel> import_model(storage::FileSystem& files, const std::string& path,
                                    const ImportOptions& options = {});

@@ -3,6 +3,7 @@
 #include "models/language_model.hpp"
 
 #include "models/import.hpp"
+#include "models/kept_tokenizer.hpp"
 #include "models/model_files.hpp"
 #include "models/text_writer.hpp"
 
@@ -145,6 +146,14 @@ Result<formats::EntityFile> open_entity(storage::FileSystem& files, const std::s
   return formats::decode_entity(std::move(bytes), path);
 }
 
+Failure without_tokenizer(const std::string& path) {
+  std::error_code unknown;
+  const bool has_other = std::filesystem::is_regular_file(path + "/tokenizer.model", unknown);
+  return fail(Errc::not_found, path + ": holds no tokenizer" +
+                                   (has_other ? ".json, and tokenizer.model (SentencePiece's) is not read" : "") +
+                                   "; --tokenizer says where one is");
+}
+
 }  // namespace
 
 Result<LanguageModel> load_language_model(storage::FileSystem& files, const std::string& path,
@@ -153,7 +162,7 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   if (!tokenizer.empty()) WEFT_CHECK(read_tokenizer(files, tokenizer, model));
   WEFT_TRY(const formats::EntityFile file, open_entity(files, path, options.max_memory));
   if (auto kept = read_kept(file, model); !kept) return fail(std::move(kept).error().within(path));
-  if (!model.tokenizer) return fail(Errc::not_found, path + ": holds no tokenizer; say where a tokenizer is");
+  if (!model.tokenizer) return without_tokenizer(path);
   for (const text::TokenId id : known_ends(*model.tokenizer)) add_end(id, model.ends);
   auto spec = mesh::network_of(file);
   if (!spec) return fail(std::move(spec).error().within(path));
@@ -164,6 +173,10 @@ Result<LanguageModel> load_language_model(storage::FileSystem& files, const std:
   auto mesh = mesh::Mesh::build(small, std::move(options));
   if (!mesh) return fail(std::move(mesh).error().within(path));
   model.mesh = std::make_unique<mesh::Mesh>(*std::move(mesh));
+  for (const mesh::Node& node : model.mesh->graph().nodes())
+    if (node.is_port() && node.vocabulary_size != 0)
+      WEFT_CHECK(
+          check_tokenizer_fits(*model.tokenizer, tokenizer.empty() ? path : tokenizer, path, node.vocabulary_size));
   if (auto restored = mesh::restore_weights(*model.mesh, file); !restored)
     return fail(std::move(restored).error().within(path));
   return model;

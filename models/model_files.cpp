@@ -5,6 +5,7 @@
 #include "models/internal/gguf_config.hpp"
 #include "models/internal/loom_model.hpp"
 
+#include "formats/entity/entity.hpp"
 #include "formats/gguf/gguf_parts.hpp"
 #include "formats/loom/loom_entity.hpp"
 #include "formats/safetensors/safetensors_shards.hpp"
@@ -35,6 +36,25 @@ Failure unknown_family(const std::string& object, const std::string& found) {
               object + ": '" + found + "' is no family that is imported; expected one of " + family_names());
 }
 
+/// Words about a file that is none of a model, by its first bytes; empty: about any other.
+std::string_view words_of_other(ByteSpan bytes) {
+  const std::string_view begin = as_text(bytes);
+  if (formats::is_entity(bytes)) return "is an .entity file, which weft import makes; it needs no import";
+  if (begin.starts_with("version https://git-lfs"))
+    return "is a Git LFS pointer, and not the file that it stands for; git lfs pull fetches that";
+  if (begin.starts_with("PK\3\4") || begin.starts_with("\x80\2"))
+    return "is a file of PyTorch (pickles), which is not read, since that may run any code; "
+           "model.save_pretrained(FOLDER) of transformers writes model.safetensors";
+  return {};
+}
+
+/// A folder whose weights are in files of PyTorch alone.
+bool has_pickles_alone(const std::string& path) {
+  for (const char* const name : {"/model.safetensors", "/model.safetensors.index.json"})
+    if (is_regular_file(path + name)) return false;
+  return is_regular_file(path + "/pytorch_model.bin") || is_regular_file(path + "/pytorch_model.bin.index.json");
+}
+
 /// The tokenizer of a GGUF file: its keys alone.
 Result<KeptFile> tokenizer_of(const formats::GgufMetadata& all) {
   formats::GgufMetadata metadata;
@@ -47,6 +67,8 @@ Result<KeptFile> tokenizer_of(const formats::GgufMetadata& all) {
 
 Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path) {
   WEFT_TRY(const formats::GgufModel model, formats::load_gguf_model(files, path));
+  if (model.tensors->tensors().empty() && model.metadata().contains("tokenizer.ggml.tokens"))
+    return fail(Errc::unsupported, path + ": holds a vocabulary and no weights; weft tokenize takes it");
   ModelFiles opened;
   opened.path = path;
   opened.is_gguf = true;
@@ -86,6 +108,11 @@ Result<ModelFiles> open_folder(storage::FileSystem& files, const std::string& pa
   if (!type || !type->is_string()) return fail(Errc::not_found, name + ".model_type: is not there, or no text");
   opened.family = find_family(type->text());
   if (!opened.family) return unknown_family(name + ".model_type", type->text());
+  if (has_pickles_alone(path))
+    return fail(Errc::unsupported, path +
+                                       ": its weights are in files of PyTorch (pytorch_model.bin), which are not "
+                                       "read, since that may run any code; model.save_pretrained(FOLDER) of "
+                                       "transformers writes model.safetensors");
   WEFT_TRY(formats::SafetensorsModel model, formats::load_safetensors_folder(files, path));
   opened.tensors = std::move(model.tensors);
   opened.warnings = std::move(model.warnings);
@@ -125,7 +152,12 @@ Result<ModelFiles> open_model_files(storage::FileSystem& files, const std::strin
   if (path.ends_with(".json"))
     return fail(Errc::invalid_argument, path + ": is no model but a part of one; give the folder that it is in");
   WEFT_TRY(storage::MappedFile bytes, files.map(path, kLargestFile));
-  if (!formats::is_loom_entity(bytes.bytes())) return open_gguf(files, path);
+  // Loom's files begin as Weft's own do.
+  if (!formats::is_loom_entity(bytes.bytes())) {
+    if (const std::string_view what = words_of_other(bytes.bytes()); !what.empty())
+      return fail(Errc::parse_failed, path + ": " + std::string(what));
+    return open_gguf(files, path);
+  }
   WEFT_TRY(const formats::LoomEntityFile file, formats::decode_loom_entity(std::move(bytes), path));
   return internal::loom_model(file, path);
 }

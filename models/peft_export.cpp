@@ -128,7 +128,7 @@ class AdapterWriter {
 }  // namespace
 
 Result<Exported> export_adapters(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 const std::string& described, std::size_t rank) {
+                                 const std::string& described, std::size_t rank, bool is_forced) {
   WEFT_TRY(const formats::EntityFile base, formats::load_entity(files, described));
   WEFT_TRY(const formats::EntityFile learned, formats::load_entity(files, entity));
   const auto loaded = [&](const formats::EntityFile& weights, const std::string& path) -> Result<DescribedModel> {
@@ -152,6 +152,8 @@ Result<Exported> export_adapters(storage::FileSystem& files, const std::string& 
   written.set.made = {{out + "/adapter_model.safetensors", source},
                       {out + "/adapter_config.json", ByteSource(as_bytes(text))}};
   written.read = {entity, described};
+  written.description = "adapter_config.json";
+  written.is_forced = is_forced;
   written.is_model_file = [](std::string_view) { return false; };
   WEFT_CHECK(internal::write_model(files, std::move(written), exported.notes));
   return exported;

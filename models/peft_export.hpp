@@ -12,8 +12,9 @@ namespace weft::models {
 /// adapter_config.json and adapter_model.safetensors, lora_alpha being the rank. Each matrix' difference is cut to
 /// `rank`; of a model that `learning.lora` of that rank moved nothing but roundings is lost, and notes say how much is
 /// of others. Tensors that are no matrices of layers, and the embedding, have no adapters: notes name those that moved.
+/// `is_forced` as ExportOptions.
 /// @error as export_model; unsupported: nothing has moved
 Result<Exported> export_adapters(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 const std::string& described, std::size_t rank);
+                                 const std::string& described, std::size_t rank, bool is_forced = false);
 
 }  // namespace weft::models

@@ -3,6 +3,8 @@
 
 #include "models/family.hpp"
 
+#include "core/printable.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -101,6 +103,13 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
   // Files of GGUF hold it in float32, and one model is to be the same from each file.
   scale.factor = static_cast<float>(config.number("factor", fallback));
   rope.scaling.factor = scale.factor, rope.scaling.original = scale.original;
+  if (type == "linear" && !config.has("factor")) config.refuse_value("factor", "is not there, and linear needs it");
+  // Older programs took the ratio whenever the original length was given.
+  const double ratio = scale.most / scale.original;
+  if (type == "yarn" && has_original && config.has("factor") && static_cast<float>(ratio) != scale.factor)
+    config.note("factor", printable(Json(scale.factor).dump(), 60) + " differs from max_position_embeddings / " +
+                              "original_max_position_embeddings, " + printable(Json(ratio).dump(), 60) +
+                              "; factor counts, as in today's transformers, while older ones took the ratio");
   if (type == "linear")
     rope.divisors.assign(scale.dims / 2, scale.factor);
   else if (type == "llama3")
@@ -117,7 +126,7 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
   if (type == "longrope" || type == "su") rope.scaling.type = "longrope";
   divide_more(config.numbers("divisors"), rope);
   rope.gain = static_cast<float>(rope.gain * config.number("attn_factor", 1));
-  if (!rope.divisors.empty() && rope.divisors.size() != scale.dims / 2)
+  if (config.has("divisors") && rope.divisors.size() != scale.dims / 2)
     config.refuse("divisors", std::to_string(rope.divisors.size()) + " divisors, expected " +
                                   std::to_string(scale.dims / 2) + ", half of the elements that turn");
 }
@@ -150,9 +159,15 @@ void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
                      rope);
     config.take(inner);
   }
+  if (decoder.head_dim == 0) return;  // is refused
+  if (rope.dims == decoder.head_dim && rope.dims % 2 != 0)
+    return config.refuse("head_dim", std::to_string(rope.dims) +
+                                         (config.has("head_dim") ? "" : ", hidden_size / num_attention_heads,") +
+                                         " is odd; rotary positions turn pairs of a head's elements");
   if (rope.dims % 2 != 0 || rope.dims == 0 || rope.dims > decoder.head_dim)
-    config.refuse("partial_rotary_factor", std::to_string(rope.dims) + " of the " + std::to_string(decoder.head_dim) +
-                                               " elements of a head turn; expected an even number of them");
+    config.refuse(config.has("rope_dimension_count") ? "rope_dimension_count" : "partial_rotary_factor",
+                  std::to_string(rope.dims) + " of the " + std::to_string(decoder.head_dim) +
+                      " elements of a head turn; expected an even number of them");
 }
 
 }  // namespace weft::models

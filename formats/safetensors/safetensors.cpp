@@ -28,6 +28,9 @@ Failure within_tensor(const std::string& name, Error error) {
 Result<std::string_view> find_header(ByteSpan bytes) {
   if (bytes.size() < kLengthSize)
     return fail(Errc::corrupt, "HeaderTooSmall: " + std::to_string(bytes.size()) + " bytes, the first 8 are a length");
+  if (as_text(bytes).starts_with("version https://git-lfs"))
+    return fail(Errc::parse_failed,
+                "is a Git LFS pointer, and not the file that it stands for; git lfs pull fetches that");
   const auto length = load<std::uint64_t>(bytes, 0);
   if (length > kMaxHeaderSize)
     return fail(Errc::too_large, "HeaderTooLarge: header of " + std::to_string(length) + " bytes, at most " +

@@ -38,6 +38,7 @@ void describe_gpt2(ConfigReader& config, Decoder& decoder) {
     config.refuse_value("activation_function", "'" + act + "'; expected gelu_new, gelu_pytorch_tanh or gelu");
   decoder.gate = act == "gelu" ? "gelu" : "gelu_tanh";
   config.refuse_given("scale_attn_by_inverse_layer_idx", "scores that depend on the layer are not imported");
+  config.refuse_given("reorder_and_upcast_attn", "scores in another order of computing are not imported");
   config.refuse_given("quantization_config", "weights quantized in this way are not read");
   decoder.has_layer_norm = decoder.has_positions = decoder.is_fused_qkv = true;
   decoder.is_gated = false;

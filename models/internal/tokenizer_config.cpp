@@ -26,8 +26,8 @@ std::string with_real_numbers(std::string_view json) {
 
 }  // namespace
 
-Result<Json> parse_tokenizer_config(std::string_view json) {
-  return parse_json(with_real_numbers(json), "tokenizer_config.json");
+Result<Json> parse_tokenizer_config(std::string_view json, const std::string& source_name) {
+  return parse_json(with_real_numbers(json), source_name);
 }
 
 std::string text_of_token(const Json& json) {

@@ -24,9 +24,13 @@ struct WrittenModel {
   std::vector<std::string> read;  // files that must stay
   /// True of the names that a model at this place has: what is there of them and is not made now is removed.
   std::function<bool(std::string_view)> is_model_file;
+  /// The file that says that a folder is a model's: config.json, adapter_config.json. Empty: each file says it.
+  std::string description;
+  bool is_forced = false;  // whatever is there may go
 };
-/// Writes them by storage::replace_files_durably. A note says which older files were removed.
-/// @error invalid_argument: a file that is read would be replaced or removed, told before anything is written; storage
+/// Writes them by storage::replace_files_durably. Notes say which older files were replaced and removed.
+/// @error told before anything is written: invalid_argument: a file that is read would be replaced or removed; storage:
+///        one that is no model's would be, and `is_forced` is not set. storage
 Status write_model(storage::FileSystem& files, WrittenModel model, std::vector<std::string>& notes);
 
 }  // namespace weft::models::internal

@@ -4,6 +4,7 @@
 
 #include "models/config_reader.hpp"
 #include "models/onnx/internal/layer_forms.hpp"
+#include "models/replaced_model.hpp"
 
 #include "mesh/mesh.hpp"
 #include "mesh/network/graph.hpp"
@@ -68,8 +69,9 @@ class GraphExport {
       sources.push_back(found->second);
     }
     const Dtype dtype = node.encoding.dtype;
-    if (!node.layer->parameters().empty() && bits(dtype) <= 8 && node.activations == Activations::int8 &&
-        dtype != Dtype::fp8_e4m3 && dtype != Dtype::fp8_e5m2 && dtype != Dtype::fp4)
+    const bool takes_int8 = node.activations == Activations::int8 || node.activations == Activations::int8_row;
+    if (!node.layer->parameters().empty() && bits(dtype) <= 8 && takes_int8 && dtype != Dtype::fp8_e4m3 &&
+        dtype != Dtype::fp8_e5m2 && dtype != Dtype::fp4)
       notes_.push_back(node.object + " computes with inputs of int8; the ONNX graph does with float32");
     Written in = forms_.joined(node.combine, sources);
     if (node.layer->in_shape() != in.shape) in = to_.reshaped(in, node.layer->in_shape());
@@ -94,7 +96,7 @@ Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh,
 }
 
 Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 bool keeps_codes) {
+                                 bool keeps_codes, bool is_forced) {
   WEFT_TRY(const formats::EntityFile file, formats::load_entity(files, entity));
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
   WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, {.threads = 1, .keeps_masters = false}));
@@ -106,6 +108,7 @@ Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& 
   exported.tensors = model->graph.initializers.size();
   WEFT_TRY(const ByteSource source, formats::onnx_source(*std::move(model)));
   exported.bytes = source.size();
+  WEFT_CHECK(check_replaced_file(files, out, is_forced, exported.notes));
   WEFT_CHECK(storage::write_file_durably(files, out, source));
   return exported;
 }

@@ -122,7 +122,7 @@ Result<ImportedOnnx> import_onnx(const formats::OnnxFile& file, const std::strin
     }
   if (options.quantization_aware) WEFT_CHECK(train_stored(made.spec.layers));
   mesh::MemoryEstimate estimate;
-  estimate.add("weights in another order than the file's, and the largest tensor", kept + 3 * largest);
+  estimate.add("weights in another order than the file's, and the largest tensor three times", kept + 3 * largest);
   if (!options.describes_alone) WEFT_CHECK(mesh::check_memory("importing " + name, estimate, options.max_memory));
   WEFT_TRY(mesh::Graph graph, mesh::Graph::build(made.spec));
   imported.graph = std::make_shared<const mesh::Graph>(std::move(graph));

@@ -368,7 +368,7 @@ Result<ImportedStateDict> import_state_dict(const formats::SafetensorsFile& open
     imported.parameters += count;
     largest = std::max(largest, count * sizeof(float));
   }
-  estimate.add("the largest tensor", 3 * largest);
+  estimate.add("the largest tensor as the file has it, as float32 and quantized", 3 * largest);
   if (!options.describes_alone) WEFT_CHECK(mesh::check_memory("importing", estimate, options.max_memory));
   WEFT_TRY(const std::vector<Module> chain, ordered(std::move(modules), options.order));
   ChainMaker maker(*file, options);

@@ -147,6 +147,7 @@ TEST(BadFile, IsCalledWhatItIs) {
   Folder folder;
   for (const auto& [name, text, words] : std::initializer_list<std::array<std::string, 3>>{
            {"part.gguf", std::string("GGUF\3\0\0\0", 8), "is no network but a GGUF file; weft import"},
+           {"lfs.gguf", "version https://git-lfs.github.com/spec/v1\n", "is no network but a Git LFS pointer"},
            {"config.json", R"({"model_type": "llama"})", "is no network but a part of a model's folder"},
            {"model.index.json", R"({"weight_map": {}})", "is no network but a part of a model's folder"},
            {"tokenizer.json", R"({"added_tokens": []})", "is no network but a tokenizer; give it to weft tokenize"}}) {
@@ -232,6 +233,24 @@ TEST(BadOutput, IsAnyFileOfTheModelThatIsRead) {
   expect_refused({"export", entity, "--model", described, "--format", "gguf", "-o", described}, 2,
                  "--model " + described);
   EXPECT_EQ(read_file(described), read_file(entity));
+}
+
+TEST(BadOutput, IsAFileThatNoModelIs) {
+  Folder folder;
+  const std::string graph = folder / "g.onnx", thesis = folder / "thesis.txt";
+  write_file(graph, read_file(source_path("tests/data/fuzz/onnx/gemm")));
+  write_file(thesis, "Chapter 1");
+  expect_refused({"import", graph, "-o", thesis}, 5, thesis + ": is there, and is none of a model");
+  EXPECT_EQ(read_file(thesis), "Chapter 1");
+  EXPECT_EQ(weft({"import", graph, "-o", thesis, "--force"}).exit, 0);
+  const Outcome again = weft({"import", graph, "-o", thesis});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_NE(again.err.find(thesis + " replaces the .entity file that was there"), std::string::npos) << again.err;
+  const std::string out = folder / "out.onnx";
+  write_file(out, "Chapter 2");
+  expect_refused({"export", thesis, "--format", "onnx", "-o", out}, 5, out + ": is there, and is none of a model");
+  EXPECT_EQ(weft({"export", thesis, "--format", "onnx", "-o", out, "--force"}).exit, 0);
+  expect_refused({"export", thesis, "--rank", "4", "-o", folder / "hf"}, 2, "--rank: adapters have one");
 }
 
 TEST(Stdout, IsMissedWhenItCannotBeWritten) {

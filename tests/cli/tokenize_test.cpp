@@ -2,6 +2,7 @@
 // Models of others: their tokens, and what is in their files.
 
 #include "tests/cli/program.hpp"
+#include "tests/support/shared_data.hpp"
 #include <cstdint>
 
 namespace weft::cli_test::tokenize_test {
@@ -160,6 +161,30 @@ TEST(Tokenize, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(weft({"tokenize", kDigits, "a"}).exit, 3) << "a network";
 }
 
+TEST(Tokenize, TakesWhatImportMade) {
+  const std::string source = shared_data("stories260K/derived");
+  if (source.empty()) GTEST_SKIP() << "no ../shared/data";
+  Folder folder;
+  const std::string entity = folder / "m.entity", gguf = folder / "m.gguf", again = folder / "n.entity";
+  ASSERT_EQ(weft({"import", source, "-o", entity}).exit, 0);
+  ASSERT_EQ(weft({"export", entity, "--format", "gguf", "-o", gguf}).exit, 0);
+  ASSERT_EQ(weft({"import", gguf, "-o", again}).exit, 0);
+  const std::string ids = weft({"tokenize", source, "Once upon", "--ids"}).out;
+  EXPECT_FALSE(ids.empty());
+  for (const std::string& file : {entity, gguf, again})
+    EXPECT_EQ(weft({"tokenize", file, "Once upon", "--ids"}).out, ids) << file;
+  const Outcome weights = weft({"tokenize", source + "/model.safetensors", "Once"});
+  EXPECT_EQ(weights.exit, 3);
+  EXPECT_NE(weights.err.find("a safetensors file has weights and no tokenizer"), std::string::npos) << weights.err;
+  const std::string bare = folder / "bare.entity";
+  const std::string graph = folder / "g.onnx";
+  write_file(graph, read_file(source_path("tests/data/fuzz/onnx/gemm")));
+  ASSERT_EQ(weft({"import", graph, "-o", bare}).exit, 0);
+  const Outcome none = weft({"tokenize", bare, "Once"});
+  EXPECT_EQ(none.exit, 3);
+  EXPECT_NE(none.err.find("holds no tokenizer"), std::string::npos) << none.err;
+}
+
 TEST(Inspect, ShowsModelsOfOthers) {
   Folder folder;
   write_file(folder / "m.bin", safetensors(kHeader, 28));
@@ -188,6 +213,12 @@ TEST(Inspect, ShowsHuggingFaceFolders) {
   EXPECT_EQ(told["parameters"], 10);
   const std::string text = weft({"inspect", path}).out;
   EXPECT_NE(text.find("Hugging Face folder, family llama"), text.npos) << text;
+  EXPECT_EQ(told["unread"], Json::parse(R"(["title"])"));
+  EXPECT_NE(text.find("not read    config.json: title"), text.npos) << text;
+  EXPECT_NE(text.find("not supported: config.json.vocab_size: is not there"), text.npos) << text;
+  write_file(folder / "config.json", R"({"model_type":"mamba"})");
+  EXPECT_EQ(weft({"inspect", path, "--json"}).last()["is_supported"], false);
+  EXPECT_NE(weft({"inspect", path}).out.find("family mamba (not supported)"), text.npos);
   EXPECT_FALSE(has_controls(text));
   // Cut short, and with a config that is none.
   write_file(folder / "model.safetensors", safetensors(kHeader, 20));

@@ -103,7 +103,8 @@ TEST_F(TinyLlama, BecomesANetworkOfOrdinaryLayers) {
   EXPECT_EQ(model->family->name, "llama");
   EXPECT_EQ(model->graph->nodes().size(), 6u) << "the input, embedding, two blocks, norm, head";
   EXPECT_EQ(model->parameters, 12u * 8 * 2 + 8 + 2 * (2 * 8 + 2 * 64 + 2 * 32 + 3 * 128));
-  EXPECT_TRUE(model->notes.empty());
+  ASSERT_EQ(model->notes.size(), 1u);
+  EXPECT_EQ(model->notes[0], "there is no tokenizer; texts need --tokenizer");
   const auto mesh = imported_mesh(folder_.path(), {});
   ASSERT_TRUE(mesh) << mesh.error().text();
   EXPECT_EQ(mesh->graph().spec().inputs[0].shape, Shape{32}) << "as many tokens as it has positions";
@@ -130,6 +131,155 @@ TEST_F(TinyLlama, TellsAllOfADescriptionThatItCannotBe) {
   for (const char* part : {"config.json.hidden_act: 'gelu'", "config.json.num_experts: 8",
                            "config.json.rope_scaling.rope_type: 'spiral'", "config.json.hidden_size: is not there"})
     EXPECT_NE(text.find(part), text.npos) << text;
+}
+
+/// A tokenizer.json with `count` tokens.
+std::string tokenizer_of(std::size_t count) {
+  std::string vocabulary;
+  for (std::size_t i = 0; i < count; ++i)
+    vocabulary += (i ? ", \"" : "\"") + std::string(1, static_cast<char>('a' + i)) + "\": " + std::to_string(i);
+  return R"({"model": {"type": "BPE", "vocab": {)" + vocabulary + R"(}, "merges": []}})";
+}
+
+TEST_F(TinyLlama, RefusesATokenizerWithMoreTokensThanItHasRows) {
+  write();
+  write_text("tokenizer.json", tokenizer_of(13));
+  const std::string folder = folder_.path(), counts = "/tokenizer.json: 13 tokens, " + folder + " has rows for 12";
+  EXPECT_NE(refusal().find(folder + counts), std::string::npos) << refusal();
+  // Rows that stand for no token are padding.
+  for (const std::size_t count : {12, 11}) {
+    write_text("tokenizer.json", tokenizer_of(count));
+    const auto model = import();
+    ASSERT_TRUE(model) << model.error().text();
+    EXPECT_TRUE(model->notes.empty()) << model->notes[0];
+  }
+  const storage::TemporaryDirectory other;
+  std::ofstream(other.path() + "/tokenizer.json") << tokenizer_of(13);
+  const auto given = import({.tokenizer = other.path()});
+  ASSERT_FALSE(given);
+  EXPECT_NE(given.error().text().find(other.path() + counts), std::string::npos) << given.error().text();
+  const auto loaded = load_language_model(storage::real_file_system(), folder, other.path(), {});
+  ASSERT_FALSE(loaded);
+  EXPECT_NE(loaded.error().text().find(other.path() + ": 13 tokens, " + folder + " has rows for 12"), std::string::npos)
+      << loaded.error().text();
+  EXPECT_TRUE(load_language_model(storage::real_file_system(), folder, "", {}));
+}
+
+TEST_F(TinyLlama, RefusesBrokenFilesBesideIt) {
+  write();
+  const auto expect = [&](const std::string& name, const std::string& text, const std::string& told) {
+    write_text(name, text);
+    EXPECT_NE(refusal().find(folder_.path() + "/" + name + told), std::string::npos) << name << ": " << refusal();
+    std::filesystem::remove(folder_.path() + "/" + name);
+  };
+  expect("tokenizer.json", "{", ":1:2: ");
+  expect("generation_config.json", "\nxx", ":2:1: ");
+  expect("tokenizer_config.json", "{", ":1:2: ");
+  expect("tokenizer_config.json", R"({"chat_template": 3})", ".chat_template: found 3, expected a text");
+  expect("tokenizer_config.json", R"({"chat_template": [{"name": "default"}]})", ".chat_template: found [{");
+  expect("generation_config.json", R"({"eos_token_id": [1, 12]})", ".eos_token_id: found [1,12], expected the number");
+  for (const char* const id : {"\"x\"", "99999", "-2", "1.5"}) {
+    config_["eos_token_id"] = *parse_json(id, "id");
+    write();
+    EXPECT_NE(refusal().find("/config.json.eos_token_id: found " + std::string(id)), std::string::npos) << refusal();
+  }
+  for (const char* const id : {"null", "-1", "11", "[0, 11]"}) {
+    config_["eos_token_id"] = *parse_json(id, "id");
+    write();
+    EXPECT_EQ(refusal(), "") << id;
+  }
+  // A step that is not known leaves the weights as they are.
+  write_text("tokenizer.json", R"({"model": {"type": "Morse", "vocab": {}}})");
+  const auto unusable = import();
+  ASSERT_TRUE(unusable) << unusable.error().text();
+  ASSERT_EQ(unusable->notes.size(), 1u);
+  EXPECT_NE(unusable->notes[0].find("this tokenizer is not usable"), std::string::npos) << unusable->notes[0];
+}
+
+TEST_F(TinyLlama, SaysThatSentencePiecesOwnFileIsNotRead) {
+  write();
+  write_text("tokenizer.model", "x");
+  const auto model = import();
+  ASSERT_TRUE(model) << model.error().text();
+  ASSERT_EQ(model->notes.size(), 1u);
+  EXPECT_NE(model->notes[0].find("tokenizer.model (SentencePiece's) is not read"), std::string::npos);
+  const auto loaded = load_language_model(storage::real_file_system(), folder_.path(), "", {});
+  ASSERT_FALSE(loaded);
+  for (const char* const part : {"tokenizer.model (SentencePiece's) is not read", "--tokenizer says where one is"})
+    EXPECT_NE(loaded.error().text().find(part), std::string::npos) << loaded.error().text();
+}
+
+TEST_F(TinyLlama, BlamesTheKeyThatIsWrong) {
+  const auto told = [&](const char* key, const Json& value) {
+    const Json before = config_;
+    config_[key] = value;
+    write();
+    config_ = before;
+    return refusal();
+  };
+  const auto expect = [](const std::string& text, const std::string& has, const std::string& has_not) {
+    EXPECT_NE(text.find(has), text.npos) << text;
+    EXPECT_EQ(text.find(has_not), text.npos) << text;
+  };
+  expect(told("num_attention_heads", 0), "num_attention_heads: found 0", "does not divide");
+  expect(told("head_dim", 7), "config.json.head_dim: 7 is odd", "partial_rotary_factor");
+  expect(told("partial_rotary_factor", 0.25), "partial_rotary_factor: 1 of the 4", "head_dim: ");
+  expect(told("rope_scaling", *parse_json(R"({"rope_type": "longrope", "long_factor": [1, 1, 1], "short_factor": [1, 1],
+                                              "original_max_position_embeddings": 16})",
+                                          "rope")),
+         "rope_scaling.long_factor: 3 factors, expected 2", "divisors");
+  expect(told("rope_scaling", *parse_json(R"({"rope_type": "linear"})", "rope")),
+         "rope_scaling.factor: is not there, and linear needs it", "divisors");
+  // Programs differ in which of the two counts.
+  for (const auto& [factor, notes] : {std::pair(2, 1u), std::pair(4, 2u)}) {
+    config_["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", factor}, {"original_max_position_embeddings", 16}};
+    write();
+    const auto model = import();
+    ASSERT_TRUE(model) << model.error().text();
+    ASSERT_EQ(model->notes.size(), notes) << factor;
+    EXPECT_EQ(model->notes[0].find("rope_scaling.factor: 4") != std::string::npos, factor == 4) << model->notes[0];
+  }
+}
+
+TEST_F(TinyLlama, SaysWhatAFileIsThatIsNoModel) {
+  const auto expect = [&](const std::string& path, const std::string& told) {
+    const auto model = import_model(storage::real_file_system(), path);
+    ASSERT_FALSE(model) << path;
+    EXPECT_NE(model.error().text().find(told), std::string::npos) << model.error().text();
+  };
+  write();
+  const std::string folder = folder_.path(), weights = folder + "/model.safetensors", entity = folder + "/x.entity";
+  const auto limited = import({.max_memory = 1});
+  ASSERT_FALSE(limited);
+  EXPECT_NE(limited.error().text().find("the largest tensor as the file has it, as float32 and quantized"),
+            std::string::npos)
+      << limited.error().text();
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), entity, import()->content));
+  expect(entity, "x.entity: is an .entity file");
+  std::filesystem::remove(weights);
+  write_text("pytorch_model.bin", "PK\3\4");
+  expect(folder, "its weights are in files of PyTorch (pytorch_model.bin), which are not read");
+  expect(folder + "/pytorch_model.bin", "is a file of PyTorch (pickles), which is not read");
+  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+  write_text("model.safetensors", pointer);
+  expect(folder, "model.safetensors: is a Git LFS pointer");
+  write_text("w.gguf", pointer);
+  expect(folder + "/w.gguf", "w.gguf: is a Git LFS pointer");
+}
+
+TEST(ReportConfig, TellsFamiliesKeysAndProblems) {
+  const auto of = [](const char* text) { return report_config(*parse_json(text, "config.json")); };
+  const ConfigReport mamba = of(R"({"model_type": "mamba"})");
+  EXPECT_FALSE(mamba.is_supported);
+  ASSERT_EQ(mamba.problems.size(), 1u);
+  EXPECT_NE(mamba.problems[0].find("\"mamba\" is no family"), std::string::npos) << mamba.problems[0];
+  const char* const gpt2 = R"({"model_type": "gpt2", "vocab_size": 8, "n_embd": 4, "n_layer": 1, "n_head": 1,
+      "n_positions": 4, "reorder_and_upcast_attn": true, "summary_type": "cls_index"})";
+  const ConfigReport report = of(gpt2);
+  EXPECT_TRUE(report.is_supported);
+  ASSERT_EQ(report.problems.size(), 1u);
+  EXPECT_NE(report.problems[0].find("reorder_and_upcast_attn: true"), std::string::npos) << report.problems[0];
+  EXPECT_EQ(report.unread, std::vector<std::string>{"summary_type"});
 }
 
 TEST_F(TinyLlama, RefusesAFamilyThatItDoesNotKnow) {
@@ -178,8 +328,8 @@ TEST_F(TinyLlama, ReplacesWeightsThatAreNotFiniteWhereAllowed) {
   const auto model = import({.allow_nonfinite = true});
   ASSERT_TRUE(model) << model.error().text();
   ASSERT_TRUE(collect(model->content));
-  ASSERT_EQ(model->notes.size(), 1u);
-  EXPECT_TRUE(model->notes[0].starts_with("2 weights that were not finite")) << model->notes[0];
+  ASSERT_EQ(model->notes.size(), 2u) << "the other one is of no tokenizer";
+  EXPECT_TRUE(model->notes[1].starts_with("2 weights that were not finite")) << model->notes[1];
   EXPECT_EQ(hash({.allow_nonfinite = true}), finite);
 }
 
@@ -232,8 +382,8 @@ TEST_F(TinyLlama, SaysThatATiedHeadOfItsOwnIsNotUsed) {
   write();
   const auto model = import();
   ASSERT_TRUE(model) << model.error().text();
-  ASSERT_EQ(model->notes.size(), 1u);
-  EXPECT_NE(model->notes[0].find("'lm_head.weight', which differs"), std::string::npos) << model->notes[0];
+  ASSERT_EQ(model->notes.size(), 2u) << "the other one is of no tokenizer";
+  EXPECT_NE(model->notes[1].find("'lm_head.weight', which differs"), std::string::npos) << model->notes[1];
 }
 
 TEST_F(TinyLlama, ReadsShards) {
@@ -414,6 +564,21 @@ TEST(GgufVocabulary, IsAsLongAsTheEmbedding) {
   }
   const auto taken = described({}, {}, 4);
   EXPECT_TRUE(taken) << taken.error().text();
+}
+
+TEST(GgufVocabulary, AloneIsNoModel) {
+  const storage::TemporaryDirectory folder;
+  const std::string path = folder.path() + "/vocabulary.gguf";
+  formats::GgufMetadata metadata;
+  metadata.set("general.architecture", std::string("llama"));
+  metadata.set("tokenizer.ggml.tokens", formats::GgufArray(std::vector<std::string>{"a", "b"}));
+  const auto source = formats::gguf_source(std::move(metadata), {});
+  ASSERT_TRUE(source) << source.error().text();
+  ASSERT_TRUE(storage::write_file_durably(storage::real_file_system(), path, *source));
+  const auto opened = open_model_files(storage::real_file_system(), path);
+  ASSERT_FALSE(opened);
+  EXPECT_NE(opened.error().text().find("holds a vocabulary and no weights; weft tokenize takes it"), std::string::npos)
+      << opened.error().text();
 }
 
 // Some converters write a count for each block.

@@ -126,7 +126,8 @@ TEST(LoomModel, KeepsTheTokenizerOfAFolder) {
   const auto empty = import_model(storage::real_file_system(), path, {.tokenizer = tokenizer.path()});
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().code(), Errc::not_found);
-  std::ofstream(tokenizer.path() + "/tokenizer.json") << "{}";
+  std::ofstream(tokenizer.path() + "/tokenizer.json")
+      << R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})";
   std::ofstream(tokenizer.path() + "/chat_template.jinja") << "{{ messages }}";
   const auto model = import_model(storage::real_file_system(), path, {.tokenizer = tokenizer.path()});
   ASSERT_TRUE(model) << model.error().text();

@@ -338,6 +338,29 @@ TEST(OnnxExport, LanguageModelsAreReadBack) {
   }
 }
 
+// Ternary matrices take inputs of int8, a scale a row. The graph computes with float32, says so, and is near.
+TEST(OnnxExport, TellsWherePackedBitnetComputesInInt8) {
+  const std::string path = shared_data("language/families/bitnet-2b4t-style");
+  if (path.empty()) GTEST_SKIP() << "no ../shared/data";
+  auto& files = storage::real_file_system();
+  const Golden golden = read_golden(path + "/golden.json");
+  const storage::TemporaryDirectory folder;
+  const auto model = import_model(files, path, {.tokens = golden.ids.size()});
+  ASSERT_TRUE(model) << model.error().text();
+  ASSERT_TRUE(storage::write_file_durably(files, folder.path() + "/m.entity", model->content));
+  const auto made = export_onnx(files, folder.path() + "/m.entity", folder.path() + "/m.onnx");
+  ASSERT_TRUE(made) << made.error().text();
+  ASSERT_FALSE(made->notes.empty());
+  EXPECT_NE(made->notes[0].find("computes with inputs of int8"), std::string::npos) << made->notes[0];
+  const auto back = import_onnx(files, folder.path() + "/m.onnx");
+  ASSERT_TRUE(back) << back.error().text();
+  const auto is = mesh::load_mesh(*collect(back->content), "back");
+  ASSERT_TRUE(is) << is.error().text();
+  const double error = largest_error(logits_of(*is, golden.ids, golden.logits[0].size()), golden.logits);
+  EXPECT_GT(error, 1e-5) << "the note would not be true";
+  EXPECT_LT(error, 0.1);
+}
+
 /// Onnxruntime's folder, or nothing.
 const char* onnxruntime() { return std::getenv("ONNXRUNTIME"); }
 

@@ -123,6 +123,13 @@ TEST_F(SileroVad, HearsWithTheWeightsOfItsOtherForm) {
   expect_heard(*mesh, "other_probabilities");
 }
 
+TEST_F(SileroVad, SaysWhichInputIsToBePinned) {
+  const auto refused = imported_onnx(path_, {{{"input", {1, 576}}}, {}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("(Equal): no layer does it; --pin sr=16000"), std::string::npos)
+      << refused.error().text();
+}
+
 /// Small graphs that the onnx package wrote, and what onnxruntime computes for them.
 TEST(OnnxImport, ComputesWhatOnnxruntimeComputes) {
   const auto bytes = storage::real_file_system().read(source_path("tests/data/models/onnx_goldens.json"), 1 << 20);

@@ -2,6 +2,7 @@
 
 #include "models/export.hpp"
 #include "models/model_files.hpp"
+#include "models/onnx/onnx_export.hpp"
 
 #include "formats/gguf/gguf_parts.hpp"
 #include "storage/durable.hpp"
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -382,6 +384,62 @@ TEST_F(Replacing, LeavesNothingOfTheModelBefore) {
   expect_files(ExportFormat::gguf, gguf + "/w.gguf", 120'000, others, "w.gguf");
   expect_files(ExportFormat::gguf, gguf + "/w.gguf", 200'000, others, "w-00001-of-0000");
   expect_files(ExportFormat::gguf, gguf + "/w.gguf", 0, others, "w-00001-of-0000");
+}
+
+TEST_F(Replacing, TakesAModelAndLeavesWhateverElseIsThere) {
+  const std::string hf = folder_.path() + "/proj";
+  std::filesystem::create_directory(hf);
+  const std::map<std::string, std::string> own{{"config.json", R"({"mine":1})"},
+                                               {"chat_template.jinja", "x"},
+                                               {"generation_config.json", "{}"},
+                                               {"model-00001-of-00002.safetensors", "x"}};
+  for (const auto& [name, text] : own) std::ofstream(hf + "/" + name) << text;
+  const auto refused = export_model(files_, entity_, ExportFormat::hugging_face, hf);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), Errc::storage);
+  for (const char* const part : {"/config.json: is there", "--force", "model-00001-of-00002.safetensors"})
+    EXPECT_NE(refused.error().text().find(part), std::string::npos) << part << ": " << refused.error().text();
+  for (const auto& [name, text] : own) EXPECT_EQ(content(hf + "/" + name), text);
+  EXPECT_EQ(names(hf).size(), own.size());
+  // Weights beside a description of something else are no model, and no more is a description alone.
+  std::ofstream(hf + "/config.json") << R"({"model_type":"clip"})";
+  EXPECT_FALSE(export_model(files_, entity_, ExportFormat::hugging_face, hf));
+  std::ofstream(hf + "/config.json") << R"({"model_type":"llama"})";
+  std::filesystem::remove(hf + "/model-00001-of-00002.safetensors");
+  EXPECT_FALSE(export_model(files_, entity_, ExportFormat::hugging_face, hf));
+
+  const auto notes = [&](const ExportOptions& options) {
+    const Exported made = written(ExportFormat::hugging_face, hf, options);
+    return std::accumulate(made.notes.begin(), made.notes.end(), std::string());
+  };
+  EXPECT_NE(notes({.is_forced = true}).find("replaced at this place: config.json"), std::string::npos);
+  EXPECT_FALSE(names(hf).contains("chat_template.jinja"));
+  EXPECT_NE(notes({}).find("replaced, of an earlier model at this place: "), std::string::npos);
+
+  const std::string thesis = folder_.path() + "/thesis.txt";
+  for (const auto format : {"gguf", "onnx"}) {
+    const auto write_it = [&](bool is_forced) -> Result<std::vector<std::string>> {
+      if (std::string_view(format) == "onnx") {
+        WEFT_TRY(ExportedOnnx made, export_onnx(files_, entity_, thesis, false, is_forced));
+        return made.notes;
+      }
+      WEFT_TRY(Exported made, export_model(files_, entity_, ExportFormat::gguf, thesis, {.is_forced = is_forced}));
+      return made.notes;
+    };
+    std::ofstream(thesis) << "Chapter 1";
+    const auto kept = write_it(false);
+    ASSERT_FALSE(kept) << format;
+    EXPECT_NE(kept.error().text().find("thesis.txt: is there, and is none of a model"), std::string::npos)
+        << kept.error().text();
+    EXPECT_EQ(content(thesis), "Chapter 1");
+    EXPECT_TRUE(write_it(true)) << format;
+    const auto again = write_it(false);
+    ASSERT_TRUE(again) << again.error().text();
+    const std::string told = std::accumulate(again->begin(), again->end(), std::string());
+    EXPECT_NE(told.find("replace"), std::string::npos) << told;
+    std::ofstream(thesis).flush();  // empty
+    EXPECT_TRUE(write_it(false)) << format;
+  }
 }
 
 TEST_F(Replacing, TouchesNothingWhereADirectoryIsInTheWayOrAFileIsRead) {

@@ -165,7 +165,7 @@ class NetworkMaker {
           std::move(values->begin(),
                     values->begin() + static_cast<std::ptrdiff_t>(std::min(values->size(), made.size())), made.begin());
         else
-          add_problem(label, values.error());
+          add_problem(label, with_pin(node, inputs, values.error()));
       } else if (const Status known = check_operator(node); !known) {
         add_problem(label, known.error());
       }
@@ -176,6 +176,21 @@ class NetworkMaker {
     }
   }
 
+  /// The same error; of a comparison with an input of the graph also that a value of that input would decide it.
+  Error with_pin(const OnnxNode& node, const std::vector<Value>& inputs, const Error& error) const {
+    constexpr std::string_view kDeciding[] = {"Equal", "Greater", "GreaterOrEqual", "If", "Less", "LessOrEqual", "Not"};
+    if (std::find(std::begin(kDeciding), std::end(kDeciding), node.type) == std::end(kDeciding)) return error;
+    std::string number = "NUMBER";
+    for (const Value& value : inputs)
+      if (const auto* const known = std::get_if<Constant>(&value); known && known->count() == 1)
+        if (const auto values = integers_of(*known); values && values->size() == 1)
+          number = std::to_string(values->front());
+    for (const formats::OnnxPort& port : model_.graph.inputs)
+      if (std::find(node.inputs.begin(), node.inputs.end(), port.name) != node.inputs.end())
+        return {error.code(), error.text() + "; --pin " + printable(port.name) + "=" + number +
+                                  " makes a constant of the input that it looks at"};
+    return error;
+  }
   /// Notes a problem; after one of size nothing is looked at, since a small file could have many of them.
   void add_problem(const std::string& label, const Error& error) {
     problems_.add(label + ": " + error.text());
