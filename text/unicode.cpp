@@ -2,6 +2,7 @@
 
 #include "text/unicode.hpp"
 
+#include "text/internal/canonical_order.hpp"
 #include "text/internal/utf16.hpp"
 
 #include "core/assert.hpp"
@@ -46,6 +47,10 @@ const UNormalizer2& normalizer(NormalForm form) {
                                                                : unorm2_getNFKDInstance(&error);
   WEFT_ASSERT(U_SUCCESS(error), "ICU has no tables of normal forms");
   return *found;
+}
+
+NormalForm decomposition_of(NormalForm form) noexcept {
+  return form == NormalForm::nfc || form == NormalForm::nfd ? NormalForm::nfd : NormalForm::nfkd;
 }
 
 }  // namespace
@@ -120,21 +125,28 @@ bool is_other(char32_t c) noexcept { return is_in(c, U_GC_C_MASK); }
 
 std::string normalized(std::string_view text, NormalForm form) {
   const UNormalizer2& tables = normalizer(form);
-  const Utf16 source(text);
-  const auto length = static_cast<std::int32_t>(source.units.size());
-  UErrorCode error = U_ZERO_ERROR;
-  if (unorm2_isNormalized(&tables, source.units.data(), length, &error) != 0 && U_SUCCESS(error))
-    return std::string(text);
+  Utf16 source(text);
+  const UNormalizer2& decomposing = normalizer(decomposition_of(form));
+  if (has_many_marks(source.units, decomposing)) {
+    source.units = decomposed_in_order(source.units, decomposing);
+    if (decomposition_of(form) == form) return to_utf8(source.units);
+  } else {
+    UErrorCode error = U_ZERO_ERROR;
+    const auto length = static_cast<std::int32_t>(source.units.size());
+    if (unorm2_isNormalized(&tables, source.units.data(), length, &error) != 0 && U_SUCCESS(error))
+      return std::string(text);
+  }
   std::u16string made(source.units.size() + 16, u'\0');
   for (;;) {
-    error = U_ZERO_ERROR;
-    const std::int32_t size = unorm2_normalize(&tables, source.units.data(), length, made.data(),
-                                               static_cast<std::int32_t>(made.size()), &error);
+    UErrorCode error = U_ZERO_ERROR;
+    const std::int32_t size =
+        unorm2_normalize(&tables, source.units.data(), static_cast<std::int32_t>(source.units.size()), made.data(),
+                         static_cast<std::int32_t>(made.size()), &error);
     made.resize(static_cast<std::size_t>(size));
-    if (error != U_BUFFER_OVERFLOW_ERROR) break;
+    if (error == U_BUFFER_OVERFLOW_ERROR) continue;
+    WEFT_ASSERT(U_SUCCESS(error), "ICU cannot normalize UTF-8");
+    return to_utf8(made);
   }
-  WEFT_ASSERT(U_SUCCESS(error), "ICU cannot normalize UTF-8");
-  return to_utf8(made);
 }
 
 std::string lower_case(std::string_view text) {

@@ -2,9 +2,15 @@
 
 #include "text/unicode.hpp"
 
-#include <gtest/gtest.h>
+#include "text/internal/utf16.hpp"
 
+#include <gtest/gtest.h>
+#include <unicode/unorm2.h>
+
+#include <cstddef>
+#include <random>
 #include <string>
+#include <utility>
 
 namespace weft::text::unicode_test {
 namespace {
@@ -45,6 +51,52 @@ TEST(Unicode, NormalizesAsTheAnnexShows) {
             "fi25");
   // The longest expansion: 18 for 1.
   EXPECT_EQ(normalized("\uFDFA", NormalForm::nfkd).size(), 33u);
+}
+
+/// What ICU makes of it at once: by the square of the length of a row of marks.
+std::string by_icu(const std::u16string& units, const UNormalizer2* form) {
+  std::u16string made(units.size() * 20 + 16, u'\0');
+  UErrorCode error = U_ZERO_ERROR;
+  made.resize(static_cast<std::size_t>(unorm2_normalize(form, units.data(), static_cast<std::int32_t>(units.size()),
+                                                        made.data(), static_cast<std::int32_t>(made.size()), &error)));
+  EXPECT_TRUE(U_SUCCESS(error)) << u_errorName(error);
+  return to_utf8(made);
+}
+
+// Marks of many classes, some that are two marks, and some of class 0 that begin with one (U+0F73).
+TEST(Unicode, OrdersManyMarksAsIcuDoes) {
+  const std::u16string marks = u"\u0300\u0301\u0315\u0316\u0323\u0327\u0344\u0345\u05b0\u0f71\u0f72\u0f73\u0f81\u3099",
+                       others = u"a\u00e9\u1e9b\uac00\ufdfa\u0f40\u1e69";
+  UErrorCode error = U_ZERO_ERROR;
+  const std::pair<NormalForm, const UNormalizer2*> forms[] = {{NormalForm::nfc, unorm2_getNFCInstance(&error)},
+                                                              {NormalForm::nfd, unorm2_getNFDInstance(&error)},
+                                                              {NormalForm::nfkc, unorm2_getNFKCInstance(&error)},
+                                                              {NormalForm::nfkd, unorm2_getNFKDInstance(&error)}};
+  ASSERT_TRUE(U_SUCCESS(error));
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::u16string units;
+    for (std::size_t row = 0; row < 4; ++row) {
+      units += others[random() % others.size()];
+      for (std::size_t left = random() % 200; left > 0; --left) units += marks[random() % marks.size()];
+    }
+    if (round % 8 == 0) units.insert(0, u"\U0001D165\u0300");  // a mark of two units of UTF-16
+    for (const auto& [form, icu] : forms) ASSERT_EQ(normalized(to_utf8(units), form), by_icu(units, icu)) << round;
+  }
+}
+
+// A server reads such texts from anybody: ICU would take hours for these.
+TEST(Unicode, OrdersAMebibyteOfMarks) {
+  const std::size_t count = std::size_t{1} << 18;
+  std::string text = "a", ordered = "a";
+  for (std::size_t i = 0; i < count; ++i) text += "\u0315\u0300";
+  for (std::size_t i = 0; i < count; ++i) ordered += "\u0300";
+  for (std::size_t i = 0; i < count; ++i) ordered += "\u0315";
+  EXPECT_TRUE(normalized(text, NormalForm::nfd) == ordered);
+  EXPECT_TRUE(normalized(text, NormalForm::nfkd) == ordered);
+  ordered.replace(0, 3, "\u00e0");
+  EXPECT_TRUE(normalized(text, NormalForm::nfc) == ordered);
+  EXPECT_TRUE(normalized(text, NormalForm::nfkc) == ordered);
 }
 
 TEST(Unicode, KnowsCategories) {
