@@ -27,7 +27,9 @@ Sampler::Mask TokenConstraint::mask(std::function<bool(text::TokenId)> ends) {
 std::string TokenConstraint::described() const {
   if (!state_) return {};
   return "; grammar '" + name_ + "'" +
-         (state_->met_limit() ? " has more than 2^14 ways to go on at once, which are not followed" : "");
+         (state_->met_limit()
+              ? " has more than 2^14 ways to go on at once, or 2^20 places for one token, which are not followed"
+              : "");
 }
 
 }  // namespace weft::models

@@ -52,12 +52,13 @@ class GrammarState {
   GrammarState& operator=(GrammarState&&) noexcept;
   ~GrammarState();
 
-  /// True where the text may go on with these bytes. What is too ambiguous to say counts as false: `take` says why.
+  /// True where the text may go on with these bytes. What is too ambiguous to say counts as false: `take` says why. So
+  /// does what is asked after 2^20 places of the rules were looked at since the last `take`.
   bool allows(std::string_view bytes);
   /// Goes on with bytes. @error invalid_argument: bytes that may not come; too_large: more than 2^14 ways to go on at
-  /// once
+  /// once, or 2^20 places to look at for one character
   Status take(std::string_view bytes);
-  /// True where bytes were refused because there are more than 2^14 ways to go on at once.
+  /// True where bytes were refused because of one of these limits.
   bool met_limit() const noexcept;
   /// The text so far is whole; is_closed: nothing may follow.
   bool is_complete() const noexcept;

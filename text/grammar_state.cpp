@@ -21,6 +21,8 @@ using StateId = std::uint32_t;
 constexpr NodeId kDone = 0;      // the node of a text that may end
 constexpr StateId kNowhere = 0;  // the state of a text that is none
 constexpr std::size_t kMostWays = std::size_t{1} << 14, kMostNodes = std::size_t{1} << 20;
+// Ways and places that are looked at for one token: what a grammar of strangers may cost those who wait beside it.
+constexpr std::size_t kMostPlaces = std::size_t{1} << 20;
 
 /// Place in the rules and what comes behind the rule that it is in.
 struct Node {
@@ -45,15 +47,18 @@ class Ways {
   }
   const std::vector<NodeId>& ways(StateId state) const { return *sets_[state]; }
 
-  /// The state after a character; kNowhere where there is none. Nothing: too many ways.
+  /// The state after a character; kNowhere where there is none. Nothing: too many ways, or too many places since
+  /// they were last forgotten.
   std::optional<StateId> after(StateId state, char32_t c) {
     const std::uint64_t key = std::uint64_t{state} << 32 | c;
     if (const auto known = steps_.find(key); known != steps_.end()) return known->second;
+    if (places_ > kMostPlaces) return std::nullopt;
     std::vector<NodeId> ways;
     Open open;
     for (const NodeId way : *sets_[state])
       if (way != kDone && set_at(way).has(c)) leave_element(nodes_[way].element, nodes_[way].behind, open);
     settle(open, ways);
+    places_ += sets_[state]->size() + open.seen.size();
     if (ways.size() > kMostWays) return std::nullopt;
     const StateId made = ways.empty() ? kNowhere : state_of(std::move(ways));
     steps_.emplace(key, made);
@@ -63,6 +68,7 @@ class Ways {
     return std::any_of(sets_[state]->begin(), sets_[state]->end(),
                        [&](NodeId way) { return way != kDone && set_at(way).meets(low, high); });
   }
+  void forget_places() noexcept { places_ = 0; }
   /// Forgets steps and nodes that `state` does not need, once there are many; its number then.
   StateId tidy(StateId state) {
     if (nodes_.size() < kMostNodes && sets_.size() < kMostNodes && steps_.size() < kMostNodes) return state;
@@ -161,6 +167,7 @@ class Ways {
   std::unordered_map<std::vector<NodeId>, StateId, SetHash> states_;
   std::vector<const std::vector<NodeId>*> sets_;
   std::unordered_map<std::uint64_t, StateId> steps_;
+  std::size_t places_ = 0;
 };
 
 /// A character of which some bytes have come.
@@ -241,12 +248,16 @@ Status GrammarState::take(std::string_view bytes) {
   StateId at = parts_->state;
   Partial partial = parts_->partial;
   for (const char byte : bytes) {
+    parts_->ways.forget_places();
     const Parts::Outcome outcome = parts_->step(at, partial, static_cast<unsigned char>(byte));
     if (outcome == Parts::Outcome::too_many)
-      return fail(Errc::too_large, "the grammar has more than " + std::to_string(kMostWays) + " ways to go on at once");
+      return fail(Errc::too_large, "the grammar has more than " + std::to_string(kMostWays) +
+                                       " ways to go on at once, or " + std::to_string(kMostPlaces) +
+                                       " places to look at for one character");
     if (outcome == Parts::Outcome::nowhere)
       return fail(Errc::invalid_argument, "the grammar does not allow " + in_quotes(bytes) + " here");
   }
+  parts_->ways.forget_places();
   parts_->state = parts_->ways.tidy(at);
   parts_->partial = partial;
   return {};

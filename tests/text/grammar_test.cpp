@@ -114,6 +114,19 @@ TEST(Grammar, KeepsItsLimits) {
   EXPECT_TRUE(begun.allows("bd") && !begun.met_limit());
   EXPECT_FALSE(begun.allows("bx"));
   EXPECT_TRUE(begun.met_limit());
+  // Six thousand ways at each letter: what one token may cost is bounded, and the next one has as much again.
+  const auto wide = Grammar::parse("root ::= ([a-z]? [a-z]? [a-z]?){2000}");
+  ASSERT_TRUE(wide) << wide.error().text();
+  GrammarState costly(*wide);
+  for (int round = 0; round < 3; ++round) {
+    std::size_t allowed = 0;
+    for (char a = 'a'; a <= 'z'; ++a)
+      for (char b = 'a'; b <= 'z'; ++b) allowed += costly.allows(std::string{a, b, a, b});
+    EXPECT_GT(allowed, 0u);
+    EXPECT_LT(allowed, 26u * 26u);
+    EXPECT_TRUE(costly.met_limit());
+    ASSERT_TRUE(costly.take("abab"));
+  }
   // A long text under a grammar that is not ambiguous takes no more and more memory.
   const auto list = Grammar::parse("root ::= (\"[\" root \"]\" | \"a\")*");
   GrammarState long_state(*list);
