@@ -28,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 
 namespace weft::models::text_equality_test {
 namespace {
@@ -257,16 +258,22 @@ class TextEquality : public ::testing::Test {
     auto loaded = model_on(1);
     ASSERT_TRUE(loaded) << loaded.error().text();
     model_ = std::make_unique<LanguageModel>(*std::move(loaded));
+    want(kRequests);
+  }
+
+  /// What the model writes of the first `count` requests alone, token by token.
+  void want(std::uint32_t count) {
     requests_.emplace(*model_);
+    wanted_.clear();
     auto decoding = Decoding::begin(*model_->mesh, kContext);
     ASSERT_TRUE(decoding);
-    for (std::uint32_t i = 0; i < kRequests; ++i) wanted_.push_back(one_by_one(*model_, *decoding, (*requests_)(i)));
-    Way plain{.engine = {.slots = 1, .context = kContext}, .disturbs = false};
+    for (std::uint32_t i = 0; i < count; ++i) wanted_.push_back(one_by_one(*model_, *decoding, (*requests_)(i)));
+    Way plain{.engine = {.slots = 1, .context = kContext}, .requests = count, .disturbs = false};
     plain.engine.prefix_cache = 0;
     auto engine = TextEngine::make(*model_, plain.engine);
     ASSERT_TRUE(engine) << engine.error().text();
     const auto written = Company(*engine, *requests_, plain).write();
-    for (std::uint32_t i = 0; i < kRequests; ++i) wanted_[i].scores = written[i].scores;
+    for (std::uint32_t i = 0; i < count; ++i) wanted_[i].scores = written[i].scores;
     expect_wanted(written, "one after the other");
   }
 
@@ -352,6 +359,28 @@ TEST_F(TextEquality, HoldsWhateverIsSharedGuessedSuspendedOrEnded) {
         EXPECT_LT(counts.right, counts.guessed) << how;
       }
     }
+}
+
+// Products of integers go other ways than those of floats where rows stand together.
+TEST_F(TextEquality, HoldsOfModelsOfCodes) {
+  const auto draft = std::exchange(model_, nullptr);
+  std::uint32_t seed = 10;
+  for (const Dtype type : {Dtype::int8, Dtype::int4, Dtype::ternary}) {
+    auto loaded = rounded(type);
+    ASSERT_TRUE(loaded) << loaded.error().text();
+    model_ = std::make_unique<LanguageModel>(*std::move(loaded));
+    want(40);
+    for (const int guesses : {1, 2}) {
+      Way way{.requests = 40, .seed = ++seed};
+      way.engine = {.slots = 5, .context = kContext, .block = 48};
+      way.engine.prefix_cache = std::uint64_t{1} << 20;
+      way.engine.drafts.looks_up = guesses == 1;
+      way.engine.drafts.model = guesses == 2 ? draft.get() : nullptr;
+      const Counts counts = write(*model_, way, std::string(name(type)) + ", guesses " + std::to_string(guesses));
+      EXPECT_GT(counts.guessed, 20u) << name(type);
+      EXPECT_GT(counts.cached, 100u) << name(type);
+    }
+  }
 }
 
 TEST_F(TextEquality, HoldsWhereMemoryIsShort) {
