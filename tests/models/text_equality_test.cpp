@@ -261,7 +261,7 @@ class TextEquality : public ::testing::Test {
     want(kRequests);
   }
 
-  /// What the model writes of the first `count` requests alone, token by token.
+  /// Takes what the model writes of the first `count` requests alone, token by token.
   void want(std::uint32_t count) {
     requests_.emplace(*model_);
     wanted_.clear();

@@ -53,7 +53,7 @@ TEST(Unicode, NormalizesAsTheAnnexShows) {
   EXPECT_EQ(normalized("\uFDFA", NormalForm::nfkd).size(), 33u);
 }
 
-/// What ICU makes of it at once: by the square of the length of a row of marks.
+/// Text that ICU makes of it at once: by the square of the length of a row of marks.
 std::string by_icu(const std::u16string& units, const UNormalizer2* form) {
   std::u16string made(units.size() * 20 + 16, u'\0');
   UErrorCode error = U_ZERO_ERROR;
