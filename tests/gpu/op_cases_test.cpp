@@ -50,7 +50,7 @@ TEST(Everything, HasTheCpusBitsByTheDriversConstants) {
     if (!is_thorough() && static_cast<std::size_t>(id) % kSlices != test_slice(kSlices)) continue;
     const std::vector<Case> cases = cases_of(op, kernels::testing_ops::Breadth::device);
     ASSERT_FALSE(cases.empty()) << name(op);
-    expect_cpus_bits(**stream, cases.front(), Form::recorded);
+    expect_cpus_bits(**stream, cases.front(), Form::recorded, **plain);
   }
 }
 
