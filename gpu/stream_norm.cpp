@@ -12,7 +12,7 @@ struct NormPush {
   WEFT_NORM_OPERANDS(WEFT_MEMBER)
 };
 
-constexpr std::size_t kLanes = 64;    // that sum a row
+constexpr std::size_t kRowLanes = 64;    // that sum a row
 constexpr std::size_t kFewRows = 16;  // that do not fill a device
 
 Range per_row(const float* values, const ConstMatrixView& x) { return range(values, x.rows * sizeof(float)); }
@@ -36,7 +36,7 @@ void forward(Recorder& recorder, bool layer, const ConstMatrixView& x, const flo
                       static_cast<float>(x.cols),
                       epsilon};
   // Loads of a lane that are under way together, of a few rows: of many, other rows hide its waiting.
-  const std::uint32_t at_once = x.rows > kFewRows || x.cols <= 8 * kLanes ? 8 : x.cols <= 16 * kLanes ? 16 : 32;
+  const std::uint32_t at_once = x.rows > kFewRows || x.cols <= 8 * kRowLanes ? 8 : x.cols <= 16 * kRowLanes ? 16 : 32;
   recorder.dispatch(kernel, {layer, 0, at_once}, push, {groups_of(x.rows, kLaneGroupRows), 1},
                     {range(x), per_column(gain, x), per_column(bias, x)},
                     {range(y), per_row(mean, x), per_row(scale, x)});

@@ -149,9 +149,9 @@ void main() {
   uint slot = is_summing ? unit % SLOTS : SLOTS, panels = (outputs + 15) / 16;
   const uint kPanels = 32 / SLOTS;
   for (uint row = gl_WorkGroupID.y * kRows; row < rows; row += gl_NumWorkGroups.y * kRows) {
-    // The first turn's codes are under way while the row is prepared.
+    // The first turn's codes are under way while the row is prepared; those of 8 bits would take its registers.
     uint first_of_both = gl_WorkGroupID.x * kPanels + unit / SLOTS;
-    bool asks_ahead = !kHasCodes && is_summing && first_of_both / kMatrices < panels;
+    bool asks_ahead = kBits < 8 && !kHasCodes && is_summing && first_of_both / kMatrices < panels;
     ChunkCodes codes;
     if (asks_ahead) codes = ask_codes(first_of_both % kMatrices, first_of_both / kMatrices, quad, slot * kChunk);
     if (!kHasCodes) {
