@@ -149,15 +149,7 @@ void main() {
   uint slot = is_summing ? unit % SLOTS : SLOTS, panels = (outputs + 15) / 16;
   const uint kPanels = 32 / SLOTS;
   for (uint row = gl_WorkGroupID.y * kRows; row < rows; row += gl_NumWorkGroups.y * kRows) {
-    // The first turn's codes are under way while the row is prepared; those of 8 bits would take its registers.
-    uint first_of_both = gl_WorkGroupID.x * kPanels + unit / SLOTS;
-    bool asks_ahead = kBits < 8 && !kHasCodes && is_summing && first_of_both / kMatrices < panels;
-    ChunkCodes codes;
-    if (asks_ahead) codes = ask_codes(first_of_both % kMatrices, first_of_both / kMatrices, quad, slot * kChunk);
-    if (!kHasCodes) {
-      subgroupMemoryBarrierBuffer();
-      prepare(row);
-    }
+    if (!kHasCodes) prepare(row);
     for (uint first = gl_WorkGroupID.x * kPanels; first < panels * kMatrices; first += gl_NumWorkGroups.x * kPanels) {
       uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices, o = p * 16 + quad * 4;
       vec4 total[kRows], sum[kRows];
@@ -166,13 +158,10 @@ void main() {
         uint k = base + slot * kChunk;
         for (uint r = 0; r < kRows; ++r) sum[r] = vec4(0.0);
         if (is_summing && p < panels && k < inputs) {
-          if (!asks_ahead) {
-            codes = ask_codes(m, p, quad, k);
-            subgroupMemoryBarrierBuffer();  // all of these are under way before one is waited for (linear_row.comp)
-          }
+          ChunkCodes codes = ask_codes(m, p, quad, k);
+          subgroupMemoryBarrierBuffer();  // all of these are under way before one is waited for (linear_row.comp)
           chunk_sums(codes, row, k, sum);
         }
-        asks_ahead = false;
         barrier();
         for (uint r = 0; r < kRows && is_summing; ++r) sums[r][unit][quad] = sum[r];
         barrier();
