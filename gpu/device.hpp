@@ -65,6 +65,8 @@ struct DeviceOptions {
   bool without_matrix_units = false;
   /// The same of dispatches that a word in memory leaves out.
   bool without_conditional_dispatches = false;
+  /// Lets the driver set shaders' constants, as it does on every device that is no CPU: to test what those run.
+  bool driver_constants = false;
   /// Bytes that Weft takes of each of the device's heaps at most; 0: as many as the driver would let it.
   std::uint64_t memory_budget = 0;
   /// Time without any finished submission after which the device is taken for lost. 0: 30 seconds, and ten minutes for

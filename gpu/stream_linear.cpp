@@ -59,7 +59,7 @@ constexpr std::size_t kFourChunks = 4 * kernels::kChunk;
 // kTransposedSide, and takes the outputs in turns of kTransposedTurn: one that is not full costs as much.
 constexpr std::size_t kManyRows = 9, kTransposedSide = 32, kTransposedTurn = 256, kTransposedThreads = 512;
 // linear_row.comp and its kin have 32 places in a group, each for a chunk of a panel.
-constexpr std::size_t kPlaces = 32;
+constexpr std::size_t kPlaces = 32, kRowThreads = 4 * kPlaces;
 // So many chunks one thread sums by itself where the layer is small: others share its group, and hide its waiting.
 constexpr std::size_t kSerialChunks = 2;
 // linear_cell.comp has its rows in y alone.
@@ -123,24 +123,38 @@ struct Form {
 constexpr std::uint32_t kNorms = 1, kAdds = 2, kHasRowScale = 4, kHasCodes = 8;
 
 /// A form of few rows that prepares its rows itself: quads of 16 bytes that a group keeps of one; 0: too many.
+/// `threads` of a group: those that sum, and more where codes of many inputs are made, which takes a thread long.
 struct Joined {
-  std::size_t quads = 0;
+  std::size_t quads = 0, threads = kRowThreads;
   std::uint32_t bits = 0;
   const ValueSources::Norm* norm = nullptr;
 };
+std::size_t preparing_threads(const DeviceInfo& device, std::size_t blocks) noexcept {
+  constexpr std::size_t kMost = 256, kWords = kScaleBlock / 4;  // a word has four codes
+  if (!has_wide_groups(device) || device.max_group_threads < kMost) return kRowThreads;
+  return std::clamp(std::bit_ceil(blocks * kWords), kRowThreads, kMost);
+}
+/// Bytes that linear_row.comp and linear_integer.comp share beside a row of `quads`.
+std::size_t shared_beside(const Shaders& of, bool is_integer, std::size_t blocks, std::size_t threads) noexcept {
+  constexpr std::size_t kQuad = 16, kLanes = 64 * sizeof(float), kMostWords = 4;
+  const std::size_t sums = kRowThreads * kQuad, gates = (of.matrices - 1) * kRowThreads * kQuad;
+  if (!is_integer) return 4 * sums + gates + kLanes;
+  const std::size_t words = std::min(kMostWords, groups_of(blocks * kScaleBlock / 4, threads));
+  return sums + gates + kLanes + words * threads * sizeof(float) + (blocks + 1) * sizeof(float);
+}
 Joined joined_of(const Shaders& of, const DeviceInfo& device, const Form& form, bool is_integer, const ConstWeight& w,
                  std::size_t rows) {
   if (!form.is_row || form.groups.shares != 1) return {};
   if (const std::size_t each = rows_at_once(rows); each > 1)
-    return {0, word(each) * kRowsAtOnce | (is_integer ? kHasCodes : 0)};
-  constexpr std::size_t kQuad = 16, kSums = 8192, kRest = 2560;
+    return {0, kRowThreads, word(each) * kRowsAtOnce | (is_integer ? kHasCodes : 0)};
+  constexpr std::size_t kQuad = 16;
   const std::size_t chunks = groups_of(w.in, kernels::kChunk), blocks = groups_of(w.in, kScaleBlock);
   const std::size_t quads = is_integer ? 2 * blocks : chunks * (kernels::kChunk / 4 + 1);
-  const std::size_t others =
-      (is_integer ? kSums / 4 + (blocks + 1) * sizeof(float) : kSums) + (of.matrices - 1) * 128 * kQuad + kRest;
+  const std::size_t threads = is_integer ? preparing_threads(device, blocks) : kRowThreads;
   const std::size_t most = device.group_threads == kWideThreads ? kWideSharedBytes : kLeastSharedBytes;
-  if (quads * kQuad + others > most) return {0, is_integer ? kHasCodes : 0};
-  return {quads, is_integer && w.activations == Activations::int8_row ? kHasRowScale : 0};
+  if (quads * kQuad + shared_beside(of, is_integer, blocks, threads) > most)
+    return {0, kRowThreads, is_integer ? kHasCodes : 0};
+  return {quads, threads, is_integer && w.activations == Activations::int8_row ? kHasRowScale : 0};
 }
 
 Form row_form(const Shaders& of, const DeviceInfo& device, bool is_integer, const ConstWeight& w, std::size_t rows) {
@@ -195,7 +209,8 @@ Constants constants_of(const Form& form, const Joined& joined, const DeviceInfo&
           form.is_row ? joined.bits : form.knows_bias && bias,
           static_cast<std::uint32_t>(w.dtype),
           static_cast<std::uint32_t>(w.granularity),
-          form.is_row ? word(quads) : device.regular_matrices};
+          form.is_row ? word(quads) : device.regular_matrices,
+          word(form.quantised && quads > 1 ? joined.threads : kRowThreads)};
 }
 
 /// Inputs of a float layer up to which each group norms the row by itself. An H200 takes as long for a norm of its own

@@ -12,6 +12,9 @@ struct NormPush {
   WEFT_NORM_OPERANDS(WEFT_MEMBER)
 };
 
+constexpr std::size_t kRowLanes = 64;    // that sum a row
+constexpr std::size_t kFewRows = 16;  // that do not fill a device
+
 Range per_row(const float* values, const ConstMatrixView& x) { return range(values, x.rows * sizeof(float)); }
 Range per_column(const float* values, const ConstMatrixView& x) { return range(values, x.cols * sizeof(float)); }
 
@@ -32,7 +35,9 @@ void forward(Recorder& recorder, bool layer, const ConstMatrixView& x, const flo
                       word(y.stride),
                       static_cast<float>(x.cols),
                       epsilon};
-  recorder.dispatch(kernel, {layer, 0}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+  // Loads of a lane that are under way together, of a few rows: of many, other rows hide its waiting.
+  const std::uint32_t at_once = x.rows > kFewRows || x.cols <= 8 * kRowLanes ? 8 : x.cols <= 16 * kRowLanes ? 16 : 32;
+  recorder.dispatch(kernel, {layer, 0, at_once}, push, {groups_of(x.rows, kLaneGroupRows), 1},
                     {range(x), per_column(gain, x), per_column(bias, x)},
                     {range(y), per_row(mean, x), per_row(scale, x)});
 }
@@ -58,7 +63,7 @@ void backward(Recorder& recorder, bool layer, const ConstMatrixView& x, const fl
                       word(dx.stride),
                       static_cast<float>(x.cols),
                       0.0f};
-  recorder.dispatch(kernel, {layer, 1}, push, {groups_of(x.rows, kLaneGroupRows), 1},
+  recorder.dispatch(kernel, {layer, 1, 8}, push, {groups_of(x.rows, kLaneGroupRows), 1},
                     {range(x), range(dy), per_column(gain, x), per_row(mean, x), per_row(scale, x)}, {range(dx)});
 }
 

@@ -15,9 +15,13 @@ namespace weft::gpu {
 namespace {
 // ENTRIES of gpu/shaders/operands.glsl, and MOVING, SCATTERED behind it.
 constexpr std::uint32_t kEntries = 8;
-static_assert(kEntries > Constants::kMost);
 // Sizes of groups that shaders take from the device: threads, rows of 64 lanes, rows of 16 outputs.
 constexpr std::uint32_t kGroupSizes = 12;
+constexpr std::uint32_t kBehind = 15;  // the constants that find no place before kEntries
+
+constexpr std::uint32_t id_of(std::uint32_t constant) noexcept {
+  return constant + 1 < kEntries ? constant + 1 : constant + 1 - kEntries + kBehind;
+}
 }  // namespace
 
 Constants::Constants(std::initializer_list<std::uint32_t> values) : size_(values.size()) {
@@ -84,16 +88,27 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   const Shader& shader = *key.shader;
   const Constants& constants = key.constants;
   std::map<std::uint32_t, std::uint32_t> values{{0, context_->variant.flush_in_code}};
-  for (std::size_t i = 0; i < constants.size(); ++i) values[static_cast<std::uint32_t>(i) + 1] = constants[i];
+  for (std::size_t i = 0; i < constants.size(); ++i) values[id_of(static_cast<std::uint32_t>(i))] = constants[i];
   std::uint32_t number = kEntries;
   const std::uint32_t is_pushed = key.table.is_pushed;
   for (const std::uint32_t value : {key.table.shares, key.table.moving, key.table.scattered, is_pushed})
     values[number++] = value;
   number = kGroupSizes;
   for (const std::uint32_t each : {1, 64, 16}) values[number++] = context_->info.group_threads / each;
-  const auto words = specialised(
-      with_float_controls((context_->variant.emulated ? shader.emulated : shader.fused).words(), context_->controls),
-      values);
+  auto words =
+      with_float_controls((context_->variant.emulated ? shader.emulated : shader.fused).words(), context_->controls);
+  // A driver on a CPU inlines all calls before it looks at constants; NVIDIA's makes faster code of constants that it
+  // sets itself (docs/decisions/0085).
+  const bool is_set_here = context_->info.kind == "cpu" && !context_->options.driver_constants;
+  if (is_set_here) words = specialised(words, values);
+  std::vector<std::uint32_t> data;
+  std::vector<VkSpecializationMapEntry> entries;
+  for (const auto& [id, value] : values) {
+    entries.push_back({id, static_cast<std::uint32_t>(data.size() * sizeof value), sizeof value});
+    data.push_back(value);
+  }
+  const VkSpecializationInfo specialisation{static_cast<std::uint32_t>(entries.size()), entries.data(),
+                                            data.size() * sizeof(std::uint32_t), data.data()};
   auto load = structure<VkShaderModuleCreateInfo>(VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
   load.codeSize = words.size() * sizeof(std::uint32_t);
   load.pCode = words.data();
@@ -105,6 +120,7 @@ Result<VkPipeline> Pipelines::make(const Key& key) {
   create.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   create.stage.module = module;
   create.stage.pName = "main";
+  if (!is_set_here) create.stage.pSpecializationInfo = &specialisation;
   create.layout = layout_;
   VkPipeline pipeline = VK_NULL_HANDLE;
   const VkResult result =

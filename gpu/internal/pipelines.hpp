@@ -16,10 +16,11 @@
 
 namespace weft::gpu {
 
-/// Values of a shader's specialisation constants 1, 2, ... (0 is the variant's own: see gpu/shaders/exact.glsl).
+/// Values of a shader's specialisation constants 1, 2, ... 7 and 15 (0 is the variant's own: see
+/// gpu/shaders/exact.glsl; 8 to 14 are the recorder's and the device's).
 class Constants {
  public:
-  static constexpr std::size_t kMost = 7;
+  static constexpr std::size_t kMost = 8;
   Constants() = default;
   Constants(std::initializer_list<std::uint32_t> values);
   std::size_t size() const noexcept { return size_; }

@@ -10,7 +10,7 @@
 namespace weft::gpu {
 
 /// The module with its specialisation constants set, and without code that they leave out: branches never taken,
-/// functions never called. A driver inlines every call before it looks at constants, so that a shader of many
+/// functions never called. Mesa's driver inlines every call before it looks at constants, so that a shader of many
 /// operations costs it all of them (docs/gpu.md). Arithmetic that stays is the same, instruction by instruction.
 /// `values`: 32 bits of each constant by its SpecId; a constant without a value keeps its default.
 std::vector<std::uint32_t> specialised(std::span<const std::uint32_t> module,

@@ -38,9 +38,10 @@ float turned(Call c, uint session, Floats head, uint i) {
   return fused(own, angle.x, mul(across, is_second ? angle.y : negated(angle.y)));
 }
 
+vec4 whole_quad(Floats from, uint i) { return vec4(from.at[i], from.at[i + 1], from.at[i + 2], from.at[i + 3]); }
 vec4 quad_at(Floats from, uint i) {
   if (ALIGNED) return Quads(uint64_t(from) + i * 4ul).at[0];
-  return vec4(from.at[i], from.at[i + 1], from.at[i + 2], from.at[i + 3]);
+  return whole_quad(from, i);
 }
 
 // Rule R1 over the elements of a head, of four keys of the state: `from` holds those of the first, 16 apart.
@@ -66,13 +67,13 @@ float dot_of_fresh(Floats from, uint n) {
   for (uint first = 0; first < n; first += 64) {
     float sum = 0.0;
     uint end = min(n, first + 64), i = first;
-    for (; i + 4 <= end; i += 4) {
-      vec4 q = query[i / 4], k;
-      if (ROTATES != 0)
-        k = fresh_key[i / 4];
-      else
-        k = vec4(from.at[i], from.at[i + 1], from.at[i + 2], from.at[i + 3]);
-      WEFT_UNROLL for (uint b = 0; b < 4; ++b) sum = fused(operand(k[b]), q[b], sum);
+    for (; i + kBatch <= end; i += kBatch) {
+      vec4 q[kBatch / 4], k[kBatch / 4];
+      WEFT_UNROLL for (uint b = 0; b < kBatch / 4; ++b) {
+        q[b] = query[i / 4 + b];
+        k[b] = ROTATES != 0 ? fresh_key[i / 4 + b] : whole_quad(from, i + 4 * b);
+      }
+      WEFT_UNROLL for (uint b = 0; b < kBatch; ++b) sum = fused(operand(k[b / 4][b % 4]), q[b / 4][b % 4], sum);
     }
     for (; i < end; ++i)
       sum = fused(operand(ROTATES != 0 ? fresh_key[i / 4][i % 4] : from.at[i]), query[i / 4][i % 4], sum);
@@ -128,8 +129,10 @@ float largest_of_all(float value) {
   steps[id / 4][id % 4] = value;
   barrier();
   if (id < 64) {
-    for (uint other = id + 64; other < gl_WorkGroupSize.x; other += 64)
-      if (steps[other / 4][other % 4] > value) value = steps[other / 4][other % 4];
+    WEFT_UNROLL for (uint first = 64; first < gl_WorkGroupSize.x; first += 64) {
+      uint other = first + id;
+      if (other < gl_WorkGroupSize.x && steps[other / 4][other % 4] > value) value = steps[other / 4][other % 4];
+    }
     lanes[id] = value;
   }
   for (uint reach = 32; reach > 0; reach /= 2) {
@@ -138,6 +141,29 @@ float largest_of_all(float value) {
   }
   barrier();
   return lanes[0];
+}
+
+// The parts' sums on top of `total`, in the order of their chunks; reads of eight are under way together.
+vec4 with_parts(vec4 total, uint parts, uint quad) {
+  for (uint first = 0; first < parts; first += 8) {
+    vec4 own[8];
+    WEFT_UNROLL for (uint p = 0; p < 8; ++p) own[p] = sums[min(first + p, parts - 1) * kQuads + quad];
+    WEFT_UNROLL for (uint p = 0; p < 8; ++p)
+      if (first + p < parts) total = add(total, own[p]);
+  }
+  return total;
+}
+// The same of a lane's steps, whose first key is `key`.
+float with_steps(float sum, uint parts, uint key, uint lane, uvec2 seen) {
+  for (uint first = 0; first < parts; first += 8) {
+    float own[8];
+    WEFT_UNROLL for (uint p = 0; p < 8; ++p) own[p] = steps[min(first + p, parts - 1) * kQuads + lane / 4][lane % 4];
+    WEFT_UNROLL for (uint p = 0; p < 8; ++p) {
+      uint at = key + (first + p) * 64;
+      if (first + p < parts && at >= seen.x && at < seen.y) sum = add(sum, own[p]);
+    }
+  }
+  return sum;
 }
 
 void attend(Call c, uint job, uint at, uint64_t kept) {
@@ -198,15 +224,10 @@ void attend(Call c, uint job, uint at, uint64_t kept) {
       uint i = f * 64 + 4 * quad;
       if (i < n && chunk < end) sums[id] = chunk_sum(c, keys, session, kv, chunk, seen, i, part);
       barrier();
-      if (part == 0 && i < n)
-        for (uint p = 0; p < parts; ++p) total[f] = add(total[f], sums[p * kQuads + quad]);
+      if (part == 0 && i < n) total[f] = with_parts(total[f], parts, quad);
       barrier();
     }
-    if (lane < 64)
-      for (uint p = 0; p < parts; ++p) {
-        uint key = (first + p) * 64 + lane;
-        if (key >= seen.x && key < seen.y) sum_of_lane = add(sum_of_lane, steps[p * kQuads + lane / 4][lane % 4]);
-      }
+    if (lane < 64) sum_of_lane = with_steps(sum_of_lane, parts, first * 64 + lane, lane, seen);
   }
   barrier();
   if (lane < 64) lanes[lane] = sum_of_lane;

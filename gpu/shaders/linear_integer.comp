@@ -5,7 +5,7 @@
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
-layout(local_size_x = 128) in;
+layout(local_size_x = 128, local_size_x_id = 15) in;  // always set; those behind 128 only prepare the row
 #define WEFT_JOINED
 #include "linear_codes.glsl"
 #include "code_dots.glsl"
@@ -20,8 +20,9 @@ shared vec4 gates[128];
 // The row's codes and scales, as quantize_rows.comp makes them.
 shared uvec4 row_codes[ROW_QUADS];  // of 16 inputs each
 shared float row_scales[ROW_QUADS / 2 + 1];
-const uint kWordsAtOnce = 4, kAtOnce = 4 * kWordsAtOnce;  // of a thread; their loads are under way together
-shared uint magnitudes[kWordsAtOnce][128];
+const uint kTurns = (4 * ROW_QUADS + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+const uint kWordsAtOnce = kTurns < 4 ? kTurns : 4, kAtOnce = 4 * kWordsAtOnce;  // of a thread; under way together
+shared uint magnitudes[kWordsAtOnce][gl_WorkGroupSize.x];
 
 // v: elements PLACE(i) of the row as the layer takes them, kAtOnce of them; 0 behind its end.
 #define WEFT_ASK(PLACE)                                                     \
@@ -130,21 +131,25 @@ void chunk_sums(ChunkCodes of, uint row, uint k, out vec4 sum[kRows]) {
   }
 }
 
+// `total` and the chunks' sums, in their order; reads of eight are under way together.
+vec4 with_chunks(vec4 total, uint chunks, uint r, uint unit, uint quad) {
+  for (uint first = 0; first < chunks; first += 8) {
+    vec4 own[8];
+    WEFT_UNROLL for (uint c = 0; c < 8; ++c) own[c] = sums[r][unit + min(first + c, chunks - 1)][quad];
+    WEFT_UNROLL for (uint c = 0; c < 8; ++c)
+      if (first + c < chunks) total = add(total, own[c]);
+  }
+  return total;
+}
+
 void main() {
   load_operands();
   uint quad = gl_LocalInvocationID.x & 3, unit = gl_LocalInvocationID.x >> 2;
-  uint slot = unit % SLOTS, panels = (outputs + 15) / 16;
+  bool is_summing = unit < 32;
+  uint slot = is_summing ? unit % SLOTS : SLOTS, panels = (outputs + 15) / 16;
   const uint kPanels = 32 / SLOTS;
   for (uint row = gl_WorkGroupID.y * kRows; row < rows; row += gl_NumWorkGroups.y * kRows) {
-    // The first turn's codes are under way while the row is prepared.
-    uint first_of_both = gl_WorkGroupID.x * kPanels + unit / SLOTS;
-    bool asks_ahead = !kHasCodes && first_of_both / kMatrices < panels;
-    ChunkCodes codes;
-    if (asks_ahead) codes = ask_codes(first_of_both % kMatrices, first_of_both / kMatrices, quad, slot * kChunk);
-    if (!kHasCodes) {
-      subgroupMemoryBarrierBuffer();
-      prepare(row);
-    }
+    if (!kHasCodes) prepare(row);
     for (uint first = gl_WorkGroupID.x * kPanels; first < panels * kMatrices; first += gl_NumWorkGroups.x * kPanels) {
       uint of_both = first + unit / SLOTS, p = of_both / kMatrices, m = of_both % kMatrices, o = p * 16 + quad * 4;
       vec4 total[kRows], sum[kRows];
@@ -152,20 +157,16 @@ void main() {
       for (uint base = 0; base < inputs; base += SLOTS * kChunk) {
         uint k = base + slot * kChunk;
         for (uint r = 0; r < kRows; ++r) sum[r] = vec4(0.0);
-        if (p < panels && k < inputs) {
-          if (!asks_ahead) {
-            codes = ask_codes(m, p, quad, k);
-            subgroupMemoryBarrierBuffer();  // all of these are under way before one is waited for (linear_row.comp)
-          }
+        if (is_summing && p < panels && k < inputs) {
+          ChunkCodes codes = ask_codes(m, p, quad, k);
+          subgroupMemoryBarrierBuffer();  // all of these are under way before one is waited for (linear_row.comp)
           chunk_sums(codes, row, k, sum);
         }
-        asks_ahead = false;
         barrier();
-        for (uint r = 0; r < kRows; ++r) sums[r][unit][quad] = sum[r];
+        for (uint r = 0; r < kRows && is_summing; ++r) sums[r][unit][quad] = sum[r];
         barrier();
-        for (uint r = 0; r < kRows && slot == 0; ++r)
-          for (uint s = 0; s < SLOTS && base + s * kChunk < inputs; ++s)
-            total[r] = add(total[r], sums[r][unit + s][quad]);
+        uint chunks = min(SLOTS, (inputs - base + kChunk - 1) / kChunk);
+        for (uint r = 0; r < kRows && slot == 0; ++r) total[r] = with_chunks(total[r], chunks, r, unit, quad);
       }
       for (uint r = 0; r < kRows; ++r) {
         bool finishes = slot == 0 && p < panels && row + r < rows;

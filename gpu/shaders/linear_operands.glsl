@@ -126,7 +126,7 @@ shared float norm_lanes[64];
 
 // Factor of a row's elements, norm.comp's, by rule R2.
 float norm_factor(uint row) {
-  const uint kAtOnce = 8;
+  const uint kAtOnce = ROW_QUADS < 64 ? 8 : ROW_QUADS < 128 ? 16 : 32;  // loads that are under way together
   uint id = gl_LocalInvocationID.x;
   Floats from = row_at(x, row, x_stride);
   float sum = 0.0;

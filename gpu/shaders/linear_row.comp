@@ -110,6 +110,20 @@ void chunk_sums(uint m, uint p, uint row, uint quad, uint k, uint end, out vec4 
   }
 }
 
+// `total` and the sums of chunks of turns from `turn` on, in their order; reads of eight are under way together.
+vec4 with_chunks(vec4 total, uint chunks, uint turn, uint unit, uint quad) {
+  for (uint first = 0; first < chunks; first += 8) {
+    vec4 own[8];
+    WEFT_UNROLL for (uint c = 0; c < 8; ++c) {
+      uint at = min(first + c, chunks - 1);
+      own[c] = sums[turn + at / SLOTS][unit + at % SLOTS][quad];
+    }
+    WEFT_UNROLL for (uint c = 0; c < 8; ++c)
+      if (first + c < chunks) total = add(total, own[c]);
+  }
+  return total;
+}
+
 // All of kRows rows from `row` on.
 void sum_rows(uint row, uint of_both, uint slot, uint unit, uint quad, uint panels) {
   uint p = of_both / kMatrices, m = of_both % kMatrices;
@@ -124,7 +138,7 @@ void sum_rows(uint row, uint of_both, uint slot, uint unit, uint quad, uint pane
       for (uint r = first; r < min(first + kTurns, kRows); ++r) sums[r - first][unit][quad] = sum[r];
       barrier();
       for (uint r = first; r < min(first + kTurns, kRows) && slot == 0; ++r)
-        for (uint c = 0; c < chunks; ++c) total[r] = add(total[r], sums[r - first][unit + c][quad]);
+        total[r] = with_chunks(total[r], chunks, r - first, unit, quad);
     }
   }
   for (uint r = 0; r < kRows; ++r) {
@@ -174,8 +188,7 @@ void main() {
         if (SLOTS == 1) continue;
         barrier();
         uint chunks = min(kTurns * SLOTS, (inputs - base + kChunk - 1) / kChunk);
-        if (slot == 0)
-          for (uint c = 0; c < chunks; ++c) total = add(total, sums[c / SLOTS][unit + c % SLOTS][quad]);
+        if (slot == 0) total = with_chunks(total, chunks, 0, unit, quad);
         barrier();
       }
 #ifdef WEFT_GATED

@@ -12,7 +12,8 @@ layout(constant_id = 2) const bool BACKWARD = false;
 
 float gain_at(uint j) { return flushed(Floats(gain).at[j]); }
 
-const uint kAtOnce = 8;  // loads that are under way together
+layout(constant_id = 3) const uint AT_ONCE = 8;
+const uint kAtOnce = AT_ONCE;  // loads that are under way together
 // Elements of the row from `first` on, a lane's: those of others, once more, where the row is at its end.
 #define WEFT_ASK(first) \
   WEFT_UNROLL for (uint k = 0; k < kAtOnce; ++k) loaded[k] = from.at[min(first + k * 64, cols - 1)];

@@ -35,6 +35,25 @@ TEST_P(EveryOperation, HasTheCpusBits) {
   }
 }
 
+// A device that is no CPU has its driver set shaders' constants (gpu/internal/pipelines.cpp): the same bits.
+TEST(Everything, HasTheCpusBitsByTheDriversConstants) {
+  DeviceOptions options;
+  options.cache_folder = "-";
+  options.driver_constants = true;
+  const auto plain = Device::open(selector(), options);
+  ASSERT_TRUE(plain) << plain.error().text();
+  auto stream = (*plain)->make_stream();
+  ASSERT_TRUE(stream) << stream.error().text();
+  constexpr std::size_t kSlices = 6;  // of operations: lavapipe takes longest for these
+  for (int id = 0; id < kernels::kOpCount; ++id) {
+    const auto op = static_cast<kernels::OpId>(id);
+    if (!is_thorough() && static_cast<std::size_t>(id) % kSlices != test_slice(kSlices)) continue;
+    const std::vector<Case> cases = cases_of(op, kernels::testing_ops::Breadth::device);
+    ASSERT_FALSE(cases.empty()) << name(op);
+    expect_cpus_bits(**stream, cases.front(), Form::recorded, **plain);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Table, EveryOperation, testing::Range(0, kernels::kOpCount),
                          [](const auto& op) { return std::string(name(static_cast<kernels::OpId>(op.param))); });
 

@@ -156,7 +156,7 @@ class Sizes {
       const auto number = spec_.find(w[2]);
       std::uint32_t value = code == 48 ? 1 : code == 49 ? 0 : w[3];
       if (number != spec_.end() && number->second >= 12)
-        value = group_threads / (number->second == 12 ? 1 : number->second == 13 ? 64 : 16);
+        value = group_threads / (number->second == 13 ? 64 : number->second == 14 ? 16 : 1);
       values_[w[2]] = value;
     }
     if (code == 51 || code == 44) composites_[w[2]] = {w.begin() + 3, w.begin() + (w[0] >> 16)};
@@ -174,6 +174,9 @@ class Sizes {
       case 128:
         to = a + b;
         break;  // OpIAdd
+      case 130:
+        to = a - b;
+        break;  // OpISub
       case 132:
         to = a * b;
         break;  // OpIMul
@@ -186,6 +189,9 @@ class Sizes {
       case 170:
         to = a == b;
         break;  // OpIEqual
+      case 176:
+        to = a < b;
+        break;  // OpULessThan
       case 81:
         to = composite(w[4], w[5]);
         break;  // OpCompositeExtract
