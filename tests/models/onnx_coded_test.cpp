@@ -52,6 +52,15 @@ TEST(OnnxCoded, ASharedLayerIsOneAndABiasItsOwn) {
   EXPECT_EQ(graph.run({127, 100})[0], 0.5f * (5 * 127 + 200) + 10);
 }
 
+TEST(OnnxCoded, PartsHaveTheirShapes) {
+  Graph graph = coded(2);
+  graph.floats("w", {2, 3}, {5, -3, 2, 7, 0, 1}).floats("scale", {}, {0.5f}).node("MatMul", {"q", "w"}, {"i"});
+  graph.node("Mul", {"i", "step"}, {"u"}).node("Mul", {"u", "scale"}, {"v"}).node("Shape", {"v"}, {"of_v"});
+  graph.node("Shape", {"m"}, {"of_m"}).node("Concat", {"of_m", "of_v"}, {"all"}, {{"axis", std::int64_t{0}}});
+  graph.node("Reshape", {"v", "all"}, {"z"}).node("Relu", {"z"}, {"y"});
+  EXPECT_EQ(graph.refusal(), "") << "[1, 1] and [1, 3]";
+}
+
 TEST(OnnxCoded, RefusesInputsAsInt8ThatWeftDoesNotTakeSo) {
   const auto expect = [](const Graph& graph, std::string_view part) {
     const std::string text = graph.refusal();
@@ -76,6 +85,14 @@ TEST(OnnxCoded, RefusesInputsAsInt8ThatWeftDoesNotTakeSo) {
   expect(coded(4).node("Relu", {"q"}, {"y"}), "a part of a function that is not known");
   expect(coded(4).floats("w", {3, 1}, Floats(3)).node("MatMul", {"q", "w"}, {"y"}),
          "inputs [1, 4] times float32 [3, 1]");
+  for (const Shape& empty : {Shape{0, 1}, Shape{4, 0}, Shape{}})
+    expect(coded(4).floats("w", empty, Floats(empty.size() == 2 ? 0 : 1)).node("MatMul", {"q", "w"}, {"y"}),
+           "inputs [1, 4] times");
+  Graph scalar({}, 18);
+  scalar.floats("least", {}, {1e-5f}).floats("most", {}, {127}).integers("last", {-1}).floats("w", {1, 1}, {1});
+  scalar.node("Abs", {"x"}, {"a"}).node("ReduceMax", {"a", "last"}, {"r"}).node("Max", {"least", "r"}, {"m"});
+  scalar.node("Div", {"most", "m"}, {"f"}).node("Mul", {"f", "x"}, {"s"}).node("Round", {"s"}, {"q"});
+  expect(scalar.node("MatMul", {"q", "w"}, {"y"}), "(MatMul)");
   // The scale of other values.
   Graph other = times(coded(4), {1, 0, -1, 1});
   other.node("Relu", {"x"}, {"x2"}).node("Abs", {"x2"}, {"a2"}).node("ReduceMax", {"a2", "last"}, {"r2"});

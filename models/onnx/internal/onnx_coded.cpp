@@ -20,9 +20,9 @@ namespace {
 
 constexpr float kLeastOfBlock = 0x1p-100f;
 
-/// True for two parts of the same values that are divided by the same number.
-bool has_one_scale(const Pattern& a, const Pattern& b) {
-  return a.epsilon == b.epsilon && a.x.shape == b.x.shape && is_same(a.x, b.x);
+/// True for the step of values that are divided by no less than a number.
+bool is_step_of(const Pattern& step, const Stream& x, double least) {
+  return step.epsilon == least && step.x.shape == x.shape && is_same(step.x, x);
 }
 
 /// True where rows are their blocks one after the other, the last one with zeros behind.
@@ -97,14 +97,15 @@ Result<std::optional<Values>> coded_factor(const Value& a, const Value& b) {
     return std::optional(Values{made});
   }
   if (const Pattern* const codes = part_of(a, Kind::codes);
-      codes && part->kind == Kind::step && has_one_scale(*codes, *part)) {
+      codes && part->kind == Kind::step && is_step_of(*part, codes->x, codes->epsilon)) {
     made.kind = Kind::coded;
     made.other = part->x;
     return std::optional(Values{made});
   }
   if (part->kind != Kind::coded_product) return std::optional<Values>();
   CodedProduct product = *part->product;
-  if (const Pattern* const step = part_of(a, Kind::step); step && product.is_open && has_one_scale(*step, *part)) {
+  if (const Pattern* const step = part_of(a, Kind::step);
+      step && product.is_open && is_step_of(*step, product.x, part->epsilon)) {
     product.is_open = false;
   } else {
     const auto* const by = std::get_if<Constant>(&a);
@@ -174,12 +175,15 @@ Result<std::optional<Values>> coded_part(Operators& operators, const OperatorNod
   if (!weight) return fail(Errc::unsupported, "input 1 is not known before the network runs");
   Pattern made = codes ? *codes : *coded;
   if (codes) made.other = made.x;
-  if (weight->shape.size() != 2 || weight->shape[0] != made.x.shape.back() || !is_real_type(weight->type))
+  const bool is_empty = elements_of(made.x.shape) == 0 || elements_of(weight->shape) == 0;
+  if (is_empty || made.x.shape.empty() || weight->shape.size() != 2 || weight->shape[0] != made.x.shape.back() ||
+      !is_real_type(weight->type))
     return fail(Errc::unsupported,
                 "inputs " + to_string(made.x.shape) + " times " + weight->type + " " + to_string(weight->shape));
   WEFT_TRY(const Activations inputs, inputs_of(made));
   made.kind = Kind::coded_product;
   made.product = std::make_shared<CodedProduct>(CodedProduct{made.x, *weight, inputs, codes != nullptr, n.label, {}});
+  made.x.shape.back() = weight->shape[1];
   return std::optional(Values{std::move(made)});
 }
 

@@ -257,12 +257,12 @@ class NetworkMaker {
 
   Result<std::vector<Value>> shape_of(const OnnxNode& node, const std::vector<Value>& inputs) {
     if (inputs.size() != 1) return fail(Errc::corrupt, "one input is needed");
-    const Shape* shape = nullptr;
-    if (const auto* known = std::get_if<Constant>(&inputs[0])) shape = &known->shape;
-    if (const auto* stream = std::get_if<Stream>(&inputs[0])) shape = &stream->shape;
-    if (const auto* pattern = std::get_if<Pattern>(&inputs[0])) shape = &pattern->x.shape;
-    if (!shape) return fail(Errc::internal, "a value without a shape");
-    std::vector<std::int64_t> extents(shape->begin(), shape->end());
+    if (std::holds_alternative<std::monostate>(inputs[0])) return fail(Errc::corrupt, "input 0 is not given");
+    Shape shape;
+    if (const auto* known = std::get_if<Constant>(&inputs[0])) shape = known->shape;
+    if (const auto* stream = std::get_if<Stream>(&inputs[0])) shape = stream->shape;
+    if (const auto* pattern = std::get_if<Pattern>(&inputs[0])) shape = shape_of_part(*pattern);
+    std::vector<std::int64_t> extents(shape.begin(), shape.end());
     if (node.type == "Size") {
       std::int64_t count = 1;
       for (const std::int64_t extent : extents) count *= extent;

@@ -23,6 +23,14 @@ const Pattern* part_of(const Value& value, Kind kind) {
   const auto* const part = std::get_if<Pattern>(&value);
   return part && part->kind == kind ? part : nullptr;
 }
+Shape shape_of_part(const Pattern& part) {
+  constexpr Kind kReduced[] = {Kind::mean_square, Kind::root,   Kind::inverse_root,
+                               Kind::largest,     Kind::coding, Kind::step};
+  Shape shape = part.x.shape;
+  if (!shape.empty() && std::find(std::begin(kReduced), std::end(kReduced), part.kind) != std::end(kReduced))
+    shape.back() = 1;
+  return shape;
+}
 std::optional<double> number_of(const Value& value) {
   const auto* const known = std::get_if<Constant>(&value);
   return known && is_real_type(known->type) ? scalar_of(*known) : std::nullopt;

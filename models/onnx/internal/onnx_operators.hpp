@@ -150,6 +150,8 @@ std::vector<std::size_t> places_within(const Shape& from, const Shape& to);
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
 /// The part of that kind that a value is, or null.
 const Pattern* part_of(const Value& value, Pattern::Kind kind);
+/// Its shape when the network runs.
+Shape shape_of_part(const Pattern& part);
 /// The number that a value is known to be.
 std::optional<double> number_of(const Value& value);
 
