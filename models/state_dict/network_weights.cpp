@@ -105,8 +105,8 @@ class Assignment {
     return problems_.failure(Errc::unsupported, "weights for the network");
   }
 
-  /// Where the layer's parameters are in the module; nothing: it has others, or of other shapes. `as_named`: not where
-  /// one is a table and the other a matrix.
+  /// Places of the layer's parameters in the module; nothing: it has others, or of other shapes. `as_named`: a table is
+  /// no matrix, and a matrix no table.
   std::optional<Assigned> fit(const Module& module, const WeightedLayer& layer, bool as_named = false) const {
     if (module.type == "batch_norm" || module.parameters.size() != layer.parameters.size()) return std::nullopt;
     Assigned made;

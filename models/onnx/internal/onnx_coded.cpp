@@ -86,7 +86,7 @@ std::optional<Constant> with_scales(const Constant& matrix, const Constant& by) 
   return weight;
 }
 
-/// What a product of two parts is a part of.
+/// A product of two parts, as a part of a larger one.
 Result<std::optional<Values>> coded_factor(const Value& a, const Value& b) {
   const auto* const part = std::get_if<Pattern>(&b);
   if (!part) return std::optional<Values>();
