@@ -4,17 +4,21 @@
 
 #include "cli/encoding_flags.hpp"
 #include "cli/json_line.hpp"
+#include "cli/model.hpp"
 #include "cli/noted_reads.hpp"
 #include "cli/number.hpp"
 #include "cli/output.hpp"
+#include "cli/run_state.hpp"
 #include "cli/text_format.hpp"
 #include "cli/verb.hpp"
 
 #include "models/onnx/onnx_import.hpp"
 #include "models/replaced_model.hpp"
+#include "models/state_dict/network_weights.hpp"
 #include "models/state_dict/state_dict_import.hpp"
 
 #include "mesh/memory/memory_estimate.hpp"
+#include "mesh/network/graph.hpp"
 
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
@@ -43,7 +47,7 @@ struct ImportRequest {
   std::uint64_t max_memory = 0;
   std::vector<std::string> shapes, pins;  // of an ONNX file's inputs, or of weights alone
   std::vector<std::string> order;         // of modules
-  std::string activation, adapter, tokenizer;
+  std::string activation, adapter, tokenizer, network;
   std::size_t heads = 0;
   bool qat = false, json = false, allow_nonfinite = false, force = false;
 };
@@ -130,6 +134,37 @@ Status import_graph(const ImportRequest& request, NotedReads& files) {
   return write(request, files, model, "onnx");
 }
 
+/// NAME,NAME... of several flags.
+std::vector<std::string> names_of(const std::vector<std::string>& texts) {
+  std::vector<std::string> names;
+  for (const std::string& text : texts)
+    for (std::size_t at = 0; at <= text.size();) {
+      const std::size_t end = std::min(text.find(',', at), text.size());
+      names.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+  return names;
+}
+
+/// A safetensors file alone, for a network that is there.
+Status import_into_network(const ImportRequest& request, NotedReads& files, const models::StateDictOptions& options) {
+  if (!request.shapes.empty() || !request.activation.empty() || request.heads != 0)
+    return fail(Errc::invalid_argument, "--shape, --activation and --heads: the network of --network says these");
+  WEFT_TRY(Model model, read_model(request.network, false));
+  files.note(request.network);
+  if (model.entity && model.entity->meta().contains("model"))
+    return fail(Errc::unsupported,
+                request.network + ": is a language model, whose weights come with their config.json");
+  // Its own faults are no faults of the weights.
+  if (auto graph = mesh::Graph::build(model.spec); !graph)
+    return fail(blamed(std::move(graph).error(), request.network));
+  WEFT_TRY(auto stream, fit_data_paths(model, request.out));
+  if (stream) model.spec.stream = *std::move(stream);
+  WEFT_TRY(const models::ImportedStateDict made,
+           models::import_network_weights(files, request.model, std::move(model.spec), options));
+  return write(request, files, made, std::to_string(made.layers.size()) + " layers");
+}
+
 /// A safetensors file alone.
 Status import_weights(const ImportRequest& request, NotedReads& files) {
   const std::string folder = storage::parent_path(request.model);
@@ -147,6 +182,8 @@ Status import_weights(const ImportRequest& request, NotedReads& files) {
   options.quantization_aware = request.qat;
   options.max_memory = request.max_memory;
   options.allow_nonfinite = request.allow_nonfinite;
+  options.order = names_of(request.order);
+  if (!request.network.empty()) return import_into_network(request, files, options);
   options.activation = request.activation;
   options.heads = request.heads;
   for (const std::string& text : request.shapes) {
@@ -155,12 +192,6 @@ Status import_weights(const ImportRequest& request, NotedReads& files) {
       return fail(Errc::invalid_argument, "--shape: found " + in_quotes(text) + ", expected x=SHAPE: the input is x");
     WEFT_TRY(options.input, shape_of(pair.second));
   }
-  for (const std::string& text : request.order)
-    for (std::size_t at = 0; at <= text.size();) {
-      const std::size_t end = std::min(text.find(',', at), text.size());
-      options.order.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
   WEFT_TRY(const models::ImportedStateDict model, models::import_state_dict(files, request.model, options));
   return write(request, files, model, std::to_string(model.layers.size()) + " layers");
 }
@@ -171,6 +202,9 @@ Status import_any(const ImportRequest& request) {
   const bool is_weights = models::is_state_dict_path(request.model);
   if (!is_weights && (!request.activation.empty() || request.heads != 0 || !request.order.empty()))
     return fail(Errc::invalid_argument, "--activation, --heads and --order are for a safetensors file alone");
+  if (!is_weights && !request.network.empty())
+    return fail(Errc::invalid_argument,
+                "--network is for a safetensors file alone; other models say themselves what network they are");
   if (!request.adapter.empty() && (is_weights || models::is_onnx_path(request.model)))
     return fail(Errc::invalid_argument, "--adapter: adapters are of language models, and MODEL is none");
   if (!request.tokenizer.empty() && (is_weights || models::is_onnx_path(request.model)))
@@ -238,6 +272,9 @@ Verb add_import(CLI::App& program) {
   add_option(*app, "order", request->order, "Of weights alone: modules as they compute, where several orders fit")
       .one_a_flag()
       .type_name("NAME,NAME...");
+  add_option(*app, "network", request->network,
+             "Of weights alone: the network whose they are, a network file or an .entity file")
+      .type_name("FILE");
   add_flag(
       *app, "allow-nonfinite", request->allow_nonfinite,
       "Import weights that are not finite as they reach the network: NaN becomes 0, infinities the largest number");

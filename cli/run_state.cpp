@@ -460,6 +460,16 @@ Result<std::optional<std::string>> fit_data_paths(const std::string& stream, con
   return fitted;
 }
 
+Result<std::optional<std::string>> fit_data_paths(const Model& model, const std::string& path) {
+  if (model.spec.stream.empty()) return std::optional<std::string>();
+  auto stream = learning::read_stream(model.spec.stream);
+  if (!stream) return fail(std::move(stream).error().within(model.path));
+  return fit_data_paths(model.spec.stream, *stream,
+                        {path_within(model.folder, stream->csv), path_within(model.folder, stream->validation),
+                         path_within(model.folder, stream->test)},
+                        path);
+}
+
 Result<Loaded> load(const Model& model, mesh::MeshOptions options) {
   Loaded loaded;
   const auto* entity = model.entity ? &*model.entity : nullptr;
@@ -488,15 +498,7 @@ Result<ByteSource> encode(Loaded& loaded, const Model& model, bool live, const s
     extras.tensors = learning::learner_tensors(*loaded.learner);
     extras.kept_ticks = learning::kept_ticks(*loaded.learner);
   }
-  if (!model.spec.stream.empty()) {
-    auto stream = learning::read_stream(model.spec.stream);
-    if (!stream) return fail(std::move(stream).error().within(model.path));
-    WEFT_TRY(extras.stream,
-             fit_data_paths(model.spec.stream, *stream,
-                            {path_within(model.folder, stream->csv), path_within(model.folder, stream->validation),
-                             path_within(model.folder, stream->test)},
-                            path));
-  }
+  WEFT_TRY(extras.stream, fit_data_paths(model, path));
   return mesh::entity_of(*loaded.mesh, live, extras);
 }
 

@@ -162,6 +162,8 @@ class RunState final : private agent::StateExtension {
 /// to fit. Nothing where all fit as they are.
 Result<std::optional<std::string>> fit_data_paths(const std::string& stream, const learning::StreamOptions& written,
                                                   const SamplePaths& found, const std::string& path);
+/// The same of a model that was read.
+Result<std::optional<std::string>> fit_data_paths(const Model& model, const std::string& path);
 
 /// A mesh with all that `file` holds: weights, and live state with a learner where there is one. For looking at, not
 /// for running.

@@ -43,10 +43,10 @@ class GraphExport {
       const Written& made = made_.at(graph.outputs()[i]);
       to_.output(graph.spec().outputs[i].name, made.shape, made.name);
     }
-    notes.insert(notes.end(), notes_.begin(), notes_.end());
+    notes.insert(notes.end(), forms_.notes().begin(), forms_.notes().end());
     formats::OnnxModel model;
     model.producer = "weft";
-    model.opsets[""] = forms_.has_codes() ? 21 : 17;  // 4 bits and blocks came with 21
+    model.opsets[""] = forms_.has_codes() ? 21 : 18;  // 4 bits and blocks came with 21
     if (forms_.has_codes()) model.ir_version = 10;
     model.graph = std::move(to_.graph());
     model.graph.name = graph.spec().name;
@@ -68,11 +68,6 @@ class GraphExport {
       if (found == made_.end()) return;  // refused before
       sources.push_back(found->second);
     }
-    const Dtype dtype = node.encoding.dtype;
-    const bool takes_int8 = node.activations == Activations::int8 || node.activations == Activations::int8_row;
-    if (!node.layer->parameters().empty() && bits(dtype) <= 8 && takes_int8 && dtype != Dtype::fp8_e4m3 &&
-        dtype != Dtype::fp8_e5m2 && dtype != Dtype::fp4)
-      notes_.push_back(node.object + " computes with inputs of int8; the ONNX graph does with float32");
     Written in = forms_.joined(node.combine, sources);
     if (node.layer->in_shape() != in.shape) in = to_.reshaped(in, node.layer->in_shape());
     auto made = forms_.write({graph.layer_spec(id), *node.layer, id, "", to_string(node.at)}, in);
@@ -85,7 +80,6 @@ class GraphExport {
   onnx::LayerForms forms_;
   std::map<mesh::NodeId, Written> made_;
   Problems problems_;
-  std::vector<std::string> notes_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "models/import.hpp"
 #include "models/nonfinite.hpp"
+#include "models/state_dict/internal/module_values.hpp"
 #include "models/state_dict/internal/modules.hpp"
 #include "models/tensor_values.hpp"
 
@@ -59,23 +60,12 @@ Status read_rows(const formats::TensorFile& file, const ValueOrigin& origin, con
                 wanted.values.begin());
     return {};
   }
-  WEFT_TRY(const formats::Tensor tensor, file.find(origin.values.tensor));
+  WEFT_CHECK(state_dict::read_values(file, origin.values, wanted));
   const std::size_t in = std::max<std::size_t>(wanted.spec.in, 1), rows = wanted.values.size() / in;
-  const std::size_t first = origin.values.first_row + wanted.first;
-  const std::size_t bytes = tensor.bytes.size() / elements_of(tensor.shape);
-  if (!origin.values.is_transposed) {
-    WEFT_CHECK(decode_values(tensor.type, tensor.bytes.subspan(first * in * bytes, rows * in * bytes), wanted.values));
-    for (std::size_t i = 0; i < rows && !origin.factors.empty(); ++i)
-      for (std::size_t k = 0; k < in; ++k) wanted.values[i * in + k] *= origin.factors[first + i];
-    return file.intact();
-  }
-  std::vector<float> column(rows);
-  for (std::size_t k = 0; k < in; ++k) {
-    const std::size_t at = (k * tensor.shape[1] + first) * bytes;
-    WEFT_CHECK(decode_values(tensor.type, tensor.bytes.subspan(at, rows * bytes), column));
-    for (std::size_t i = 0; i < rows; ++i) wanted.values[i * in + k] = column[i];
-  }
-  return file.intact();
+  for (std::size_t i = 0; i < rows && !origin.factors.empty(); ++i)
+    for (std::size_t k = 0; k < in; ++k)
+      wanted.values[i * in + k] *= origin.factors[origin.values.first_row + wanted.first + i];
+  return {};
 }
 
 /// Makes the network of modules in their order.
@@ -335,7 +325,9 @@ Result<std::vector<Module>> ordered(std::vector<Module> modules, const std::vect
               std::to_string(module.out);
   return fail(
       Errc::unsupported,
-      "there is no order in which each of its modules takes what the one before gives, so they are no chain" + listed);
+      "there is no order in which each of its modules takes what the one before gives, so they are no chain; --network "
+      "says which network they are of" +
+          listed);
 }
 
 }  // namespace

@@ -110,6 +110,10 @@ Written LayerForms::joined(mesh::Combine combine, const std::vector<Written>& so
 Written LayerForms::product(const LayerSite& site, const Written& x, std::string_view weight, std::string_view bias) {
   const mesh::ParameterSpec& spec = *find(site, weight);
   const bool has_bias = find(site, bias) != nullptr;
+  if (sums_integers(site, weight)) {
+    const Written y = coded_product(site, x, weight);
+    return has_bias ? to_.binary("Add", y, vector(site, bias)) : y;
+  }
   Shape shape = x.shape;
   shape.back() = spec.out;
   if (x.shape.size() == 1) {
@@ -149,12 +153,14 @@ Written LayerForms::activated(const Written& x, std::string_view activation) {
   return half_times(to_.binary("Add", to_.unary("Tanh", scaled), to_.number(1.0f)));
 }
 
-Written LayerForms::rms(const Written& x, double epsilon, const std::string& gain) {
+Written LayerForms::reduced(std::string type, const Written& x) {
   Shape one = x.shape;
   one.back() = 1;
-  const Written squares = to_.binary("Mul", x, x.name);
-  const Written mean{to_.node("ReduceMean", {squares.name}, {{"axes", Integers{-1}}, {"keepdims", std::int64_t{1}}}),
-                     one};
+  return {to_.node(std::move(type), {x.name, to_.integers({-1})}, {{"keepdims", std::int64_t{1}}}), one};
+}
+
+Written LayerForms::rms(const Written& x, double epsilon, const std::string& gain) {
+  const Written mean = reduced("ReduceMean", to_.binary("Mul", x, x.name));
   const Written root = to_.unary("Sqrt", to_.binary("Add", mean, to_.number(static_cast<float>(epsilon))));
   return to_.binary("Mul", to_.binary("Div", x, root.name), gain);
 }
@@ -206,8 +212,10 @@ Result<Written> LayerForms::simple(const LayerSite& site, const Written& x) {
     return Written{to_.node("Concat", {positive, negative}, {{"axis", joined}}), site.layer.out_shape()};
   }
   if (type == "magnitude") {
-    const std::vector<std::string> halves = to_.nodes("Split", {x.name}, 2, {{"axis", std::int64_t{1}}});
     const Shape& shape = site.layer.out_shape();
+    const auto half = static_cast<std::int64_t>(shape[0]);
+    const std::vector<std::string> halves =
+        to_.nodes("Split", {x.name, to_.integers({half, half})}, 2, {{"axis", std::int64_t{1}}});
     const Written a{halves[0], shape}, b{halves[1], shape};
     return to_.unary("Sqrt", to_.binary("Add", to_.binary("Mul", a, a.name), to_.binary("Mul", b, b.name).name));
   }
@@ -275,6 +283,7 @@ Result<Written> LayerForms::swiglu(const LayerSite& site, const Written& x) {
 Result<Written> LayerForms::convolution(const LayerSite& site, const Written& x, bool is_transposed) {
   mesh::OptionReader read = options(site);
   const std::size_t axes = x.shape.size() - 1, channels = site.layer.out_shape()[0];
+  if (!is_transposed) note_float_inputs(site, "weight", "windows");
   WEFT_TRY(const auto kernel_given, read.integers("kernel", axes));
   WEFT_TRY(const auto stride, read.integers("stride", axes));
   WEFT_TRY(const auto padding, read.integers("padding", axes));
@@ -348,6 +357,7 @@ Result<Written> LayerForms::recurrent(const LayerSite& site, const Written& x) {
                                                           : std::vector<std::size_t>{0};
   const mesh::ParameterSpec &ih = *find(site, "weight_ih"), &hh = *find(site, "weight_hh");
   const std::size_t hidden = hh.in;
+  note_float_inputs(site, "weight_ih", "inputs and states");
   std::vector<std::string> inputs{
       is_sequence ? to_.node("Transpose", {x.name}, {{"perm", Integers{1, 0, 2}}})
                   : to_.node("Unsqueeze", {x.name, to_.integers({0})}),

@@ -33,7 +33,7 @@ struct LayerSite {
       : spec(own_spec), layer(own_layer), node(of), prefix(std::move(begin)), name(std::move(label)) {}
 };
 
-/// Layers as nodes of an ONNX graph, opset 17; 21 where matrices are codes.
+/// Layers as nodes of an ONNX graph, opset 18; 21 where matrices are codes.
 class LayerForms {
  public:
   /// `keeps_codes`: matrices of int8, uint8, int4 and uint4 are DequantizeLinear of their codes.
@@ -58,6 +58,21 @@ class LayerForms {
   std::string vector(const LayerSite& site, std::string_view parameter);
   std::string moved(const LayerSite& site, const std::string& name, Shape shape, std::vector<std::string> parameters,
                     const std::vector<std::size_t>& blocks);
+
+  /// Inputs as int8 (docs/numerics.md, section 10). Of one scale a row: whole numbers, and what they are to be
+  /// multiplied with behind the matrix. Of more: what the whole numbers stand for, and no step.
+  struct CodedInputs {
+    Written values;
+    std::string step;
+  };
+  const CodedInputs& coded_inputs(const Written& x, std::size_t in_block, float least);
+  /// True for a matrix that meets inputs as int8.
+  bool sums_integers(const LayerSite& site, std::string_view parameter) const;
+  Written coded_product(const LayerSite& site, const Written& x, std::string_view parameter);
+  /// Notes that inputs stay float32, where `parameter` takes them as int8.
+  void note_float_inputs(const LayerSite& site, std::string_view parameter, const char* why);
+  /// The mean or maximum of the last axis, which stays as 1.
+  Written reduced(std::string type, const Written& x);
 
   /// W x + b over the last axis.
   Written product(const LayerSite& site, const Written& x, std::string_view weight, std::string_view bias);
@@ -86,7 +101,8 @@ class LayerForms {
   std::shared_ptr<const mesh::Mesh> mesh_;
   GraphWriter& to_;
   bool keeps_codes_ = false;
-  std::map<std::string, std::string> stored_;  // what dequantizes a matrix, by its name
+  std::map<std::string, std::string> stored_;                   // what dequantizes a matrix, by its name
+  std::map<std::pair<std::string, float>, CodedInputs> coded_;  // by a value's name and the least that divides it
   std::vector<std::string> notes_;
 };
 

@@ -150,6 +150,8 @@ std::optional<Operators::Heads> Operators::heads_of(const Stream& stream, bool i
   while (repeats < heads && place(repeats, 0, 0) == place(0, 0, 0)) ++repeats;
   if (heads % repeats != 0 || layers_.size_of(places->base) != tokens * projection->out) return std::nullopt;
   const std::size_t first = place(0, 0, 0), kv_heads = heads / repeats, rows = kv_heads * dim;
+  // Inputs as int8 hang on codes, which parts of a matrix do not keep.
+  if (takes_codes(projection->weight) && rows != projection->out) return std::nullopt;
   if (first + rows > projection->out || (projection->gain && projection->gain->count() != dim)) return std::nullopt;
   const std::size_t dims = places->turns ? places->turns->dims : 0;
   for (std::size_t h = 0; h < heads; ++h)

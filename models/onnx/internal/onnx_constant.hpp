@@ -5,6 +5,7 @@
 #include "formats/onnx/onnx_model.hpp"
 
 #include "core/bytes.hpp"
+#include "core/encoding.hpp"
 #include "core/result.hpp"
 #include "core/shape.hpp"
 
@@ -29,10 +30,11 @@ inline std::size_t elements_of(const Shape& shape) noexcept {
 /// A matrix as codes, scales and zero points, as DequantizeLinear has it. Scales are one for all, one for each place of
 /// an axis, or one for each block of that.
 struct QuantizedMatrix {
-  std::string type;  // of the codes: int8, uint8, int4, uint4
+  std::string type;  // of the codes: int8, uint8, int4, uint4; of products with inputs as int8 also ternary, binary
   std::vector<std::int16_t> codes, zero_points;
   std::vector<float> scales;
-  std::size_t axis = 0, block = 0;  // block 0: each place
+  std::size_t axis = 0, block = 0;            // block 0: each place
+  Activations inputs = Activations::float32;  // what its products take
 };
 
 /// Values that are known before a network runs: of a file, or computed from such ones.

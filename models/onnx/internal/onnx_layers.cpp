@@ -137,6 +137,7 @@ bool take_in(FoundLayer& layer, const FoundLayer& part) {
   if (factor != part.weights.end()) {
     if (layer.spec.type.starts_with("conv_transposed")) return false;
     Weight& weight = layer.weights.at("weight");
+    if (takes_codes(weight)) return false;
     const auto factors = reals_of(factor->second.values);
     auto values = reals_of(weight.values);
     if (!factors || !values || factors->size() != outputs) return false;

@@ -257,12 +257,12 @@ class NetworkMaker {
 
   Result<std::vector<Value>> shape_of(const OnnxNode& node, const std::vector<Value>& inputs) {
     if (inputs.size() != 1) return fail(Errc::corrupt, "one input is needed");
-    const Shape* shape = nullptr;
-    if (const auto* known = std::get_if<Constant>(&inputs[0])) shape = &known->shape;
-    if (const auto* stream = std::get_if<Stream>(&inputs[0])) shape = &stream->shape;
-    if (const auto* pattern = std::get_if<Pattern>(&inputs[0])) shape = &pattern->x.shape;
-    if (!shape) return fail(Errc::internal, "a value without a shape");
-    std::vector<std::int64_t> extents(shape->begin(), shape->end());
+    if (std::holds_alternative<std::monostate>(inputs[0])) return fail(Errc::corrupt, "input 0 is not given");
+    Shape shape;
+    if (const auto* known = std::get_if<Constant>(&inputs[0])) shape = known->shape;
+    if (const auto* stream = std::get_if<Stream>(&inputs[0])) shape = stream->shape;
+    if (const auto* pattern = std::get_if<Pattern>(&inputs[0])) shape = shape_of_part(*pattern);
+    std::vector<std::int64_t> extents(shape.begin(), shape.end());
     if (node.type == "Size") {
       std::int64_t count = 1;
       for (const std::int64_t extent : extents) count *= extent;
@@ -307,12 +307,20 @@ class NetworkMaker {
     for (const OnnxPort& output : model_.graph.outputs) {
       const Value* const value = scope.find(output.name);
       if (!value || std::holds_alternative<std::monostate>(*value)) continue;  // its maker was refused
-      if (const auto* stream = std::get_if<Stream>(value))
+      const std::string what = "output '" + printable(output.name) + "'";
+      if (const auto* stream = std::get_if<Stream>(value)) {
         outputs_.push_back({output.name, *stream});
-      else
+      } else if (const Pattern* const product = part_of(*value, Pattern::Kind::coded_product)) {
+        auto made = finished_product(operators_, *product);
+        if (made)
+          outputs_.push_back({output.name, *std::move(made)});
+        else
+          problems_.add(what + ": " + made.error().text());
+      } else {
         problems_.add(
-            "output '" + printable(output.name) + "' is " +
+            what + " is " +
             (std::holds_alternative<Constant>(*value) ? "a constant" : "a part of a function that is not known"));
+      }
     }
     if (outputs_.empty() && problems_.empty()) problems_.add("the graph has no outputs");
   }
@@ -416,6 +424,16 @@ class NetworkMaker {
     for (std::size_t i = 0; i < is_used_.size(); ++i)
       for (const auto& [type, why] : kParts)
         if (is_used_[i] && layers_.layers()[i].spec.type == type) problems_.add(layers_.layers()[i].node + why);
+    for (std::size_t i = 0; i < is_used_.size(); ++i) {
+      const FoundLayer& layer = layers_.layers()[i];
+      bool is_lost = false;
+      if (is_used_[i] && !stored_encoding(layer.weights, is_lost) && is_lost &&
+          std::any_of(layer.weights.begin(), layer.weights.end(),
+                      [](const auto& row) { return takes_codes(row.second); }))
+        problems_.add(layer.node +
+                      ": inputs as int8, and matrices whose codes no type of Weft's holds, or that are of "
+                      "several types");
+    }
     for (const std::int32_t port : states_)
       if (used_ports_.contains(port))
         problems_.add("input '" + printable(layers_.ports()[static_cast<std::size_t>(~port)].name) +
@@ -475,7 +493,7 @@ class NetworkMaker {
       if (is_used_[i]) last = i + 1;
     return last;
   }
-  /// A layer whose matrices are codes keeps them, and computes with float32 inputs as the graph does.
+  /// A layer whose matrices are codes keeps them, and takes inputs as the graph does.
   void set_type(const FoundLayer& layer, mesh::LayerSpec& spec, std::vector<std::string>& notes) const {
     bool is_lost = false;
     const auto stored = stored_encoding(layer.weights, is_lost);
@@ -483,11 +501,15 @@ class NetworkMaker {
       notes.push_back(layer.node +
                       ": codes of DequantizeLinear become float32: no type of Weft's holds them, or the "
                       "layer's matrices are of several");
-    if (!stored || !options_.keeps_codes) return;
+    if (!stored) return;
+    if (options_.keeps_codes) spec.activations = Activations::float32;
+    for (const auto& [parameter, weight] : layer.weights)
+      if (takes_codes(weight)) spec.activations = weight.values.quantized->inputs;
+    if (!options_.keeps_codes) return;
     spec.dtype = stored->dtype;
     spec.granularity = stored->granularity;
-    spec.activations = Activations::float32;
-    notes.push_back(layer.node + ": codes of DequantizeLinear stay as " + to_string(*stored));
+    notes.push_back(layer.node + ": codes stay as " + to_string(*stored) + ", inputs as " +
+                    std::string(name(spec.activations)));
   }
 
   mesh::LayerSpec spec_of(std::size_t i, const std::vector<std::size_t>& numbers, bool is_one,

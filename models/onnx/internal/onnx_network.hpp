@@ -25,6 +25,10 @@ struct Weight {
   Constant values;
   bool is_transposed = false;
 };
+/// True for a matrix whose inputs are int8.
+inline bool takes_codes(const Weight& weight) noexcept {
+  return weight.values.quantized && weight.values.quantized->inputs != Activations::float32;
+}
 
 /// Shapes and values of a graph's inputs.
 struct GraphOptions {

@@ -19,6 +19,22 @@ std::optional<double> scalar_of(const Constant& constant) {
   const auto values = reals_of(constant);
   return values ? std::optional(values->front()) : std::nullopt;
 }
+const Pattern* part_of(const Value& value, Kind kind) {
+  const auto* const part = std::get_if<Pattern>(&value);
+  return part && part->kind == kind ? part : nullptr;
+}
+Shape shape_of_part(const Pattern& part) {
+  constexpr Kind kReduced[] = {Kind::mean_square, Kind::root,   Kind::inverse_root,
+                               Kind::largest,     Kind::coding, Kind::step};
+  Shape shape = part.x.shape;
+  if (!shape.empty() && std::find(std::begin(kReduced), std::end(kReduced), part.kind) != std::end(kReduced))
+    shape.back() = 1;
+  return shape;
+}
+std::optional<double> number_of(const Value& value) {
+  const auto* const known = std::get_if<Constant>(&value);
+  return known && is_real_type(known->type) ? scalar_of(*known) : std::nullopt;
+}
 bool is_same(const Stream& a, const Stream& b) {
   return std::equal(
       a.chunks.begin(), a.chunks.end(), b.chunks.begin(), b.chunks.end(),
@@ -82,6 +98,9 @@ const Operators::Row* Operators::Row::find(std::string_view type) noexcept {
       {"Div", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
       {"Pow", 2, [](O& o, const Node& of) { return o.arithmetic(of); }},
       {"Erf", 1, [](O& o, const Node& of) { return o.arithmetic(of); }},
+      {"Round", 1,
+       [](O&, const Node&)
+           -> Result<Values> { return fail(Errc::unsupported, "no layer does it, but of inputs as int8"); }},
       {"Sum", kAny, [](O& o, const Node& of) { return o.combined(of, "residual", mesh::Combine::add); }},
       {"Mean", kAny, [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::avg); }},
       {"Max", kAny, [](O& o, const Node& of) { return o.combined(of, "identity", mesh::Combine::max); }}};
@@ -100,6 +119,16 @@ Result<Operators::Values> Operators::dispatch(const Node& n) {
   if (row && n.inputs.size() > row->most)
     return fail(Errc::unsupported,
                 std::to_string(n.inputs.size()) + " inputs, at most " + std::to_string(row->most) + " are known");
+  WEFT_TRY(std::optional<Values> coded, coded_part(*this, n));
+  if (coded) return *std::move(coded);
+  if (std::any_of(n.inputs.begin(), n.inputs.end(), [](const Value& v) { return part_of(v, Kind::coded_product); })) {
+    std::vector<Value> inputs = n.inputs;
+    for (Value& input : inputs)
+      if (const Pattern* const product = part_of(input, Kind::coded_product)) {
+        WEFT_TRY(input, finished_product(*this, *product));
+      }
+    return dispatch({n.node, n.label, inputs});
+  }
   WEFT_TRY(std::optional<Values> part, known_part(n));
   if (part) return *std::move(part);
   if (type == "Gather" && n.has(0) && std::holds_alternative<Constant>(n.inputs[0])) return embedding(n);

@@ -88,6 +88,16 @@ struct AttentionParts {
 /// @error unsupported: a mask that is neither causal nor a window
 Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, bool is_condition);
 
+/// A product of inputs as int8, which becomes a layer when a node reads it that adds nothing to it.
+struct CodedProduct {
+  Stream x;
+  Constant weight;  // [in, out]
+  Activations inputs = Activations::int8;
+  bool is_open = false;  // the inputs' scales are to come
+  std::string label;
+  std::optional<Stream> made{};
+};
+
 /// A part of a function that several nodes compute together.
 struct Pattern {
   enum class Kind {
@@ -110,13 +120,22 @@ struct Pattern {
     weighed,  // x table, value by value
     bent,     // tanh(factor x)
     scores,
-    shares  // softmax of scores
+    shares,         // softmax of scores
+    magnitude,      // |x|
+    largest,        // the largest of |x| over the last axis, epsilon at least
+    coding,         // 127 / that
+    step,           // that / 127
+    stretched,      // x coding
+    codes,          // whole numbers nearest to that
+    coded,          // codes step, of `other`; x is the same in another shape
+    coded_product,  // of codes, or of coded ones, with a matrix
   } kind = Kind::square;
   Stream x, other{};
   double factor = 1;
   double inner = 0, epsilon = 0;
   std::shared_ptr<const AttentionParts> attention = nullptr;
   std::shared_ptr<const std::vector<double>> table = nullptr;
+  std::shared_ptr<CodedProduct> product = nullptr;
 };
 
 /// One number, all values of a constant being equal to it; nothing: they are not.
@@ -129,6 +148,12 @@ std::vector<std::size_t> places_within(const Shape& from, const Shape& to);
 
 /// Value of a name. Nothing: its maker was refused.
 using Value = std::variant<std::monostate, Constant, Stream, Pattern>;
+/// The part of that kind that a value is, or null.
+const Pattern* part_of(const Value& value, Pattern::Kind kind);
+/// Its shape when the network runs.
+Shape shape_of_part(const Pattern& part);
+/// The number that a value is known to be.
+std::optional<double> number_of(const Value& value);
 
 /// The input of the graph that a value is as a whole; nothing: of none.
 std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value);
@@ -187,6 +212,13 @@ bool is_known_operator(std::string_view type) noexcept;
 /// Looks for attributes that no reader of the operator knows, whatever its inputs are. One that is documented and not
 /// read may have the value that computes the same. @error unsupported: all of them, with their values
 Status check_attributes(const formats::OnnxNode& node);
+/// True for a node that reduces the last axis alone and keeps it.
+Result<bool> reduces_last_axis(const OperatorNode& node, std::size_t rank);
+/// Values of a node that is a part of a product of inputs as int8; nothing: of none.
+Result<std::optional<std::vector<Value>>> coded_part(Operators& operators, const OperatorNode& node);
+/// The layer of such a product, the same for all that read it.
+/// @pre coded_product; @error unsupported: it is none of Weft's
+Result<Stream> finished_product(Operators& operators, const Pattern& part);
 /// Attention as one operator. @error unsupported, corrupt
 Result<std::vector<Value>> fused_attention(Operators& operators, const OperatorNode& node);
 

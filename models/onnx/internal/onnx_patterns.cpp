@@ -20,11 +20,6 @@ constexpr double kGeluRoot = 0.7978845608028654, kGeluCube = 0.044715;  // sqrt(
 // Exporters write these numbers as float32, or with six digits.
 bool is_near(double value, double wanted) { return std::fabs(value - wanted) <= 1e-5 * std::fabs(wanted); }
 
-const Pattern* part_of(const Value& value, Kind kind) {
-  const auto* const part = std::get_if<Pattern>(&value);
-  return part && part->kind == kind ? part : nullptr;
-}
-
 struct Scaled {
   const Stream* x = nullptr;
   double factor = 1;
@@ -34,10 +29,6 @@ std::optional<Scaled> scaled_of(const Value& value) {
   if (const auto* const x = std::get_if<Stream>(&value)) return Scaled{x, 1};
   if (const Pattern* const part = part_of(value, Kind::scaled)) return Scaled{&part->x, part->factor};
   return std::nullopt;
-}
-std::optional<double> number_of(const Value& value) {
-  const auto* const known = std::get_if<Constant>(&value);
-  return known && is_real_type(known->type) ? scalar_of(*known) : std::nullopt;
 }
 Pattern as(const Pattern& part, Kind kind) {
   Pattern made = part;
@@ -244,6 +235,17 @@ Result<Operators::Values> Operators::swiglu(const Node& n, const GatedParts& par
   return one(layers_.add(std::move(layer), {layers_.all_of(parts.gate.from, {})}, after));
 }
 
+Result<bool> reduces_last_axis(const OperatorNode& n, std::size_t rank) {
+  WEFT_TRY(auto axes, integers_of(n.node, "axes"));
+  const auto* const given = !axes && n.has(1) ? std::get_if<Constant>(&n.inputs[1]) : nullptr;
+  if (given) {
+    WEFT_TRY(axes, integers_of(*given));
+  }
+  WEFT_TRY(const std::int64_t keeps, integer_of(n.node, "keepdims", 1));
+  return axes && axes->size() == 1 && keeps != 0 &&
+         ((*axes)[0] == -1 || (*axes)[0] == static_cast<std::int64_t>(rank) - 1);
+}
+
 Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
   const std::string_view type = n.node.type;
   const auto none = std::optional<Values>();
@@ -271,16 +273,8 @@ Result<std::optional<Operators::Values>> Operators::known_part(const Node& n) {
   if (type == "Reciprocal" && part && part->kind == Kind::root)
     return std::optional(Values{as(*part, Kind::inverse_root)});
   if (type == "ReduceMean" && part && part->kind == Kind::square && part->factor == 1) {
-    WEFT_TRY(auto axes, integers_of(n.node, "axes"));
-    if (!axes && n.has(1)) {
-      WEFT_TRY(const Constant* const given, constant(n, 1));
-      WEFT_TRY(axes, integers_of(*given));
-    }
-    WEFT_TRY(const std::int64_t keeps, integer_of(n.node, "keepdims", 1));
-    const auto rank = static_cast<std::int64_t>(part->x.shape.size());
-    if (axes && axes->size() == 1 && keeps != 0 && ((*axes)[0] == -1 || (*axes)[0] == rank - 1))
-      return std::optional(Values{as(*part, Kind::mean_square)});
-    return none;
+    WEFT_TRY(const bool is_last, reduces_last_axis(n, part->x.shape.size()));
+    return is_last ? std::optional(Values{as(*part, Kind::mean_square)}) : none;
   }
   if (!n.has(1)) return none;
   const Value& b = n.inputs[1];

@@ -13,7 +13,7 @@ namespace weft::models::onnx {
 namespace {
 
 bool is_signed(const QuantizedMatrix& matrix) { return matrix.type == "int8" || matrix.type == "int4"; }
-int bits_of(const QuantizedMatrix& matrix) { return matrix.type == "int8" || matrix.type == "uint8" ? 8 : 4; }
+int bits_of(const QuantizedMatrix& matrix) { return bits(*parse_dtype(matrix.type)); }
 
 }  // namespace
 
@@ -30,6 +30,7 @@ std::optional<Encoding> stored_encoding(const Weight& weight) {
     if (!is_channel && !is_block) return std::nullopt;
     granularity = is_channel ? Granularity::channel : Granularity::block32;
   }
+  if (bits_of(*matrix) < 4) return Encoding(*parse_dtype(matrix->type), granularity);
   const auto lowest = static_cast<std::int16_t>(-(1 << (bits_of(*matrix) - 1)));
   const bool keeps_sign =
       is_signed(*matrix) &&
@@ -41,6 +42,7 @@ std::optional<Encoding> stored_encoding(const Weight& weight) {
 
 std::optional<Encoding> stored_encoding(const std::map<std::string, Weight>& weights, bool& lost) {
   std::optional<Encoding> common;
+  std::optional<Activations> inputs;
   bool is_one = true, has_codes = false;
   for (const auto& [name, weight] : weights) {
     if (weight.values.shape.size() < 2) continue;
@@ -48,6 +50,10 @@ std::optional<Encoding> stored_encoding(const std::map<std::string, Weight>& wei
     has_codes |= weight.values.quantized != nullptr;
     is_one &= own && (!common || *common == *own);
     common = own;
+    if (const auto& codes = weight.values.quantized) {
+      is_one &= !inputs || *inputs == codes->inputs;
+      inputs = codes->inputs;
+    }
   }
   lost = has_codes && !(is_one && common);
   return is_one ? common : std::nullopt;
@@ -70,8 +76,8 @@ Status read_codes(const Weight& weight, const mesh::ParameterCodes& wanted) {
     const std::size_t row = wanted.first + i;
     for (std::size_t k = 0; k < in; ++k)
       codes[k] = static_cast<std::uint8_t>(matrix.codes[weight.is_transposed ? k * out + row : row * in + k] + moved);
-    if (bits_of(matrix) == 4)
-      for (std::uint8_t& code : codes) code &= 15;
+    for (std::uint8_t& code : codes)
+      code = encoding.dtype == Dtype::binary ? code == 1 : code & (255 >> (8 - bits_of(matrix)));
     pack_codes(codes, bits_of(matrix), i * in, wanted.to.codes);
     if (encoding.granularity == Granularity::channel) set_scale(i, row);
     if (encoding.granularity == Granularity::block32)
