@@ -564,6 +564,26 @@ typedef struct weft_generate_options {
   size_t bias_count;
   const char* grammar;     /* GBNF that the text follows (docs/grammars.md); NULL: none */
   const char* json_schema; /* a JSON schema; the text is JSON that it takes; NULL: none */
+  /*
+   * Whose values the fields that are 0 have, and the order of steps: "llama.cpp", as NULL, or "hf": those of the
+   * model's generation_config.json and of transformers. Below, numbers that are less than 0 are 0.
+   */
+  const char* preset;
+  const char* samplers;     /* the steps in their order, such as "penalties;top_k;temperature"; NULL: the preset's */
+  double dynatemp_range;    /* the temperature follows the entropy, from as much below to as much above */
+  double dynatemp_exponent; /* power of the entropy that it follows */
+  double top_n_sigma;       /* standard deviations below the largest logit that logits may be; 0: any */
+  double xtc_probability;   /* part of the draws that leave out all tokens of xtc_threshold but the least likely one */
+  double xtc_threshold;
+  double mirostat_tau;   /* surprise that mirostat aims at, in bits */
+  double mirostat_eta;   /* rate at which it follows */
+  double dry_multiplier; /* taken off logits of tokens that go on with a repetition */
+  double dry_base;       /* times as much for each token more of it */
+  int64_t mirostat;      /* 1, 2: instead of all other steps but the temperature */
+  int64_t dry_allowed_length;
+  int64_t dry_penalty_last_n;               /* tokens that are looked at for repetitions; -1: all */
+  const char* const* dry_sequence_breakers; /* texts that end a repetition; NULL: the usual ones */
+  size_t dry_sequence_breaker_count;
 } weft_generate_options;
 
 /*

@@ -928,6 +928,24 @@ namespace Weft
         /// <summary>GBNF that the text follows.</summary>
         public string Grammar { get; set; }
         public string JsonSchema { get; set; }
+        /// <summary>"llama.cpp", or "hf": what is not given is as generation_config.json and transformers have it.</summary>
+        public string Preset { get; set; }
+        /// <summary>The steps in their order, as "top_k;temperature".</summary>
+        public string Samplers { get; set; }
+        public double? DynatempRange { get; set; }
+        public double? DynatempExponent { get; set; }
+        public double? TopNSigma { get; set; }
+        public double? XtcProbability { get; set; }
+        public double? XtcThreshold { get; set; }
+        public uint? Mirostat { get; set; }
+        public double? MirostatTau { get; set; }
+        public double? MirostatEta { get; set; }
+        public double? DryMultiplier { get; set; }
+        public double? DryBase { get; set; }
+        public uint? DryAllowedLength { get; set; }
+        /// <summary>-1: all, 0: none.</summary>
+        public int? DryPenaltyLastN { get; set; }
+        public string[] DrySequenceBreakers { get; set; }
     }
 
     /// <summary>A language model with its tokenizer: what `weft import` made, or a Hugging Face folder or GGUF file that it
@@ -1070,6 +1088,26 @@ namespace Weft
                 if (given.Grammar != null) Fields.grammar = Keep(Native.Utf8(given.Grammar, nameof(given.Grammar)));
                 if (given.JsonSchema != null)
                     Fields.json_schema = Keep(Native.Utf8(given.JsonSchema, nameof(given.JsonSchema)));
+                if (given.Preset != null) Fields.preset = Keep(Native.Utf8(given.Preset, nameof(given.Preset)));
+                if (given.Samplers != null) Fields.samplers = Keep(Native.Utf8(given.Samplers, nameof(given.Samplers)));
+                Fields.dynatemp_range = Number(given.DynatempRange, nameof(given.DynatempRange));
+                Fields.dynatemp_exponent = Number(given.DynatempExponent, nameof(given.DynatempExponent));
+                Fields.top_n_sigma = given.TopNSigma == 0 ? -1 : given.TopNSigma ?? 0;
+                Fields.xtc_probability = Number(given.XtcProbability, nameof(given.XtcProbability));
+                Fields.xtc_threshold = Number(given.XtcThreshold, nameof(given.XtcThreshold));
+                Fields.mirostat_tau = Number(given.MirostatTau, nameof(given.MirostatTau));
+                Fields.mirostat_eta = Number(given.MirostatEta, nameof(given.MirostatEta));
+                Fields.dry_multiplier = Number(given.DryMultiplier, nameof(given.DryMultiplier));
+                Fields.dry_base = Number(given.DryBase, nameof(given.DryBase));
+                Fields.mirostat = given.Mirostat == 0 ? -1 : given.Mirostat ?? 0;
+                Fields.dry_allowed_length = given.DryAllowedLength == 0 ? -1 : given.DryAllowedLength ?? 0;
+                Fields.dry_penalty_last_n = given.DryPenaltyLastN == 0 ? -2 : given.DryPenaltyLastN ?? 0;
+                var breakers = new IntPtr[given.DrySequenceBreakers?.Length ?? 0];
+                for (var i = 0; i < breakers.Length; ++i)
+                    breakers[i] = Keep(Native.Utf8(given.DrySequenceBreakers[i], nameof(given.DrySequenceBreakers)));
+                Fields.dry_sequence_breakers =
+                    given.DrySequenceBreakers == null ? IntPtr.Zero : Keep(breakers.Length == 0 ? new IntPtr[1] : breakers);
+                Fields.dry_sequence_breaker_count = (UIntPtr)breakers.Length;
             }
             catch
             {
@@ -1079,6 +1117,11 @@ namespace Weft
         }
         /// <summary>For the C ABI, where 0 is the default; `zero` says 0 there.</summary>
         private static ulong Zero(ulong? value, ulong zero) => value == 0 ? zero : value ?? 0;
+        private static double Number(double? value, string what)
+        {
+            if (value < 0) throw new ArgumentOutOfRangeException(what, value, "it is not negative");
+            return value == 0 ? -1 : value ?? 0;
+        }
         private IntPtr Keep(Array values)
         {
             if (values.Length == 0) return IntPtr.Zero;
@@ -1333,7 +1376,12 @@ namespace Weft
             public ulong penalty_window, no_repeat_ngram;
             public IntPtr bias_ids, biases;
             public UIntPtr bias_count;
-            public IntPtr grammar, json_schema;
+            public IntPtr grammar, json_schema, preset, samplers;
+            public double dynatemp_range, dynatemp_exponent, top_n_sigma, xtc_probability, xtc_threshold, mirostat_tau,
+                mirostat_eta, dry_multiplier, dry_base;
+            public long mirostat, dry_allowed_length, dry_penalty_last_n;
+            public IntPtr dry_sequence_breakers;
+            public UIntPtr dry_sequence_breaker_count;
         }
         [StructLayout(LayoutKind.Sequential)]
         private struct Error { public UIntPtr size; public int code; public IntPtr name, message; }

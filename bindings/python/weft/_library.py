@@ -8,7 +8,7 @@ import json
 import operator
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, ItemsView, Iterator, List, Mapping, Tuple
 
 import numpy as np
@@ -130,7 +130,12 @@ class GenerateOptions(Sized):
                 ("max_memory", c_uint64), ("typical_p", c_double), ("repetition_penalty", c_double),
                 ("presence_penalty", c_double), ("frequency_penalty", c_double), ("penalty_window", c_uint64),
                 ("no_repeat_ngram", c_uint64), ("bias_ids", c_void_p), ("biases", c_void_p), ("bias_count", c_size_t),
-                ("grammar", c_char_p), ("json_schema", c_char_p)]
+                ("grammar", c_char_p), ("json_schema", c_char_p), ("preset", c_char_p), ("samplers", c_char_p),
+                ("dynatemp_range", c_double), ("dynatemp_exponent", c_double), ("top_n_sigma", c_double),
+                ("xtc_probability", c_double), ("xtc_threshold", c_double), ("mirostat_tau", c_double),
+                ("mirostat_eta", c_double), ("dry_multiplier", c_double), ("dry_base", c_double),
+                ("mirostat", c_int64), ("dry_allowed_length", c_int64), ("dry_penalty_last_n", c_int64),
+                ("dry_sequence_breakers", c_void_p), ("dry_sequence_breaker_count", c_size_t)]
 
 
 class EnvironmentOptions(Sized):
