@@ -194,7 +194,8 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
 
 Status read_writing_flags(WritingFlags& flags) {
   SamplerOptions tried;  // what is wrong is told before a model is loaded
-  WEFT_CHECK(take_steps(flags.draw, tried));
+  if (const Status taken = take_steps(flags.draw, tried); !taken)
+    return fail(Errc::invalid_argument, taken.error().text());
   for (const std::string& text : flags.biases) {
     WEFT_TRY(const auto bias, read_bias(text));
     for (const auto& [id, other] : flags.options.sampler.logit_bias)

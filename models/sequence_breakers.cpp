@@ -10,53 +10,39 @@
 
 namespace weft::models {
 
-SequenceBreakers::SequenceBreakers(std::span<const Tokens> sequences) {
-  for (const Tokens& each : sequences)
-    if (!each.empty()) add(each.front(), ending(Tokens(each.begin() + 1, each.end())));
-}
-
-std::uint32_t SequenceBreakers::ending(Tokens following) {
-  const auto known = std::find(endings_.begin(), endings_.end(), following);
-  const auto index = static_cast<std::uint32_t>(known - endings_.begin());
-  if (known == endings_.end()) endings_.push_back(std::move(following));
-  return index;
-}
-
-void SequenceBreakers::add(text::TokenId first, std::uint32_t ending) {
-  auto& known = by_first_[first];
-  if (std::find(known.begin(), known.end(), ending) == known.end()) known.push_back(ending);
-}
-
-Result<std::shared_ptr<const SequenceBreakers>> SequenceBreakers::make(const text::Tokenizer& tokenizer,
-                                                                       std::span<const std::string> texts) {
-  const std::shared_ptr<SequenceBreakers> made(new SequenceBreakers());
+SequenceBreakers::SequenceBreakers(std::size_t vocabulary, Bytes bytes, std::span<const std::string> texts)
+    : bytes_(std::move(bytes)) {
   struct Text {
     std::string_view text;
-    std::vector<std::optional<std::uint32_t>> endings;  // by the bytes before them
+    std::vector<std::optional<std::uint32_t>> rests;  // by the bytes before them
   };
   std::array<std::vector<Text>, 256> by_first_byte;
   for (const std::string& text : texts)
     by_first_byte[static_cast<unsigned char>(text.front())].push_back(
-        {text, std::vector<std::optional<std::uint32_t>>(text.size())});
-  for (std::size_t i = 0; i < tokenizer.size(); ++i) {
+        {text, std::vector<std::optional<std::uint32_t>>(text.size() + 1)});
+  for (std::size_t i = 0; i < vocabulary; ++i) {
     const auto id = static_cast<text::TokenId>(i);
-    const std::string bytes = tokenizer.token_bytes(id);
-    for (std::size_t at = 0; at < bytes.size(); ++at)
-      for (auto& [text, endings] : by_first_byte[static_cast<unsigned char>(bytes[at])]) {
-        const std::string_view rest = std::string_view(bytes).substr(at);
-        if (rest.starts_with(text)) made->add(id, 0);
-        if (rest.size() >= text.size() || !text.starts_with(rest) || bytes.find(text) != bytes.npos) continue;
-        auto& ending = endings[rest.size()];  // the rest of the text comes in the next tokens
-        if (!ending) {
-          const text::EncodeOptions plain{.add_special = false, .parse_special = false};
-          WEFT_TRY(Tokens following, tokenizer.encode(text.substr(rest.size()), plain));
-          following.resize(std::min(following.size(), kMostFollowing));
-          ending = made->ending(std::move(following));
-        }
-        made->add(id, *ending);
+    const std::string all = bytes_(id);
+    for (std::size_t at = 0; at < all.size(); ++at)
+      for (auto& [text, rests] : by_first_byte[static_cast<unsigned char>(all[at])]) {
+        const std::string_view here = std::string_view(all).substr(at, text.size());
+        const bool is_whole = here == text;
+        // The rest of a text that no token holds comes in the next ones.
+        if (!is_whole && (at + here.size() < all.size() || !text.starts_with(here) || all.find(text) != all.npos))
+          continue;
+        auto& rest = rests[here.size()];
+        if (!rest) rest = index_of(text.substr(here.size()));
+        auto& known = by_first_[id];
+        if (std::find(known.begin(), known.end(), *rest) == known.end()) known.push_back(*rest);
       }
   }
-  return std::shared_ptr<const SequenceBreakers>(made);
+}
+
+std::uint32_t SequenceBreakers::index_of(std::string_view rest) {
+  const auto at = std::find(rests_.begin(), rests_.end(), rest);
+  const auto index = static_cast<std::uint32_t>(at - rests_.begin());
+  if (at == rests_.end()) rests_.emplace_back(rest);
+  return index;
 }
 
 bool SequenceBreakers::is_single(text::TokenId id) const {
@@ -68,12 +54,21 @@ std::size_t SequenceBreakers::unbroken(std::span<const text::TokenId> ids) const
   for (std::size_t after = 0; after < ids.size(); ++after) {
     const auto found = by_first_.find(ids[ids.size() - 1 - after]);
     if (found == by_first_.end()) continue;
-    const auto rest = ids.last(after);
     std::optional<std::size_t> longest;
-    for (const std::uint32_t index : found->second)
-      if (const Tokens& each = endings_[index];
-          each.size() <= after && std::equal(each.begin(), each.end(), rest.begin()))
-        longest = std::max(longest.value_or(0), each.size());
+    for (const std::uint32_t index : found->second) {
+      std::string_view rest = rests_[index];
+      std::size_t tokens = 0;
+      while (!rest.empty() && tokens < after) {
+        const std::string next = bytes_(ids[ids.size() - after + tokens++]);
+        if (next.starts_with(rest))
+          rest = {};
+        else if (rest.starts_with(next))
+          rest.remove_prefix(next.size());
+        else
+          break;
+      }
+      if (rest.empty()) longest = std::max(longest.value_or(0), tokens);
+    }
     if (longest) return after - *longest;
   }
   return ids.size();

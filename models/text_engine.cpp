@@ -98,13 +98,11 @@ Status TextEngine::check(const TextRequest& request) const {
                               std::to_string(context()) + "; nothing can be written");
 }
 
-Result<std::shared_ptr<const SequenceBreakers>> TextEngine::Parts::breakers_of(const SamplerOptions& sampler) {
-  const std::vector<std::string>& texts = sampler.steps.dry_breakers;
-  if (sampler.steps.dry_multiplier == 0 || texts.empty()) return std::shared_ptr<const SequenceBreakers>();
-  if (!breakers || breaking_texts != texts) {
-    WEFT_TRY(breakers, SequenceBreakers::make(*model.tokenizer, texts));
-    breaking_texts = texts;
-  }
+std::shared_ptr<const SequenceBreakers> TextEngine::Parts::breakers_of(const SamplerStepOptions& steps) {
+  const std::vector<std::string>& texts = steps.dry_breakers;
+  if (steps.dry_multiplier == 0 || texts.empty()) return nullptr;
+  if (breaking_texts != texts) breakers = std::make_shared<const SequenceBreakers>(*model.tokenizer, texts);
+  breaking_texts = texts;
   return breakers;
 }
 
@@ -112,7 +110,7 @@ Result<std::size_t> TextEngine::begin(TextRequest request) {
   WEFT_CHECK(check(request));
   Parts& p = *parts_;
   if (free_slots() == 0) return fail(Errc::full, "all " + std::to_string(slots()) + " slots write texts");
-  WEFT_TRY(auto breakers, p.breakers_of(request.sampler));
+  auto breakers = p.breakers_of(request.sampler.steps);
   auto text = std::make_unique<EngineText>(*p.model.tokenizer, p.bytes, std::move(breakers), p.options.drafts.most,
                                            std::move(request));
   text->number = p.next_number++;

@@ -46,8 +46,8 @@ struct TextEngine::Parts {
   std::uint64_t next_number = 1, parked = 0;
 
   Status make_cache();
-  /// Null where the sampler looks at none. @error as SequenceBreakers::make
-  Result<std::shared_ptr<const SequenceBreakers>> breakers_of(const SamplerOptions& sampler);
+  /// Null where no step looks at them.
+  std::shared_ptr<const SequenceBreakers> breakers_of(const SamplerStepOptions& steps);
   Status bound_states();
   /// @pre can_roll_back; the sequence has taken as many
   void cut(std::size_t at, std::size_t tokens) {

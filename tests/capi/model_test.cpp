@@ -127,6 +127,62 @@ TEST(CModel, TakesBiasesAndGrammars) {
   WEFT_EXPECT_OK(weft_model_destroy(model));
 }
 
+TEST(CModel, TakesPresetsAndSteps) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  weft_model* const model = load();
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.tokens = 12;
+  options.seed = 3;
+  const auto made = [&] {
+    EXPECT_EQ(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OK) << weft_last_error();
+    return result_of(model)["ids"].get<std::vector<std::uint32_t>>();
+  };
+  const auto usual = made();
+  options.is_greedy = 1;
+  const auto greedy = made();
+  options.is_greedy = 0;
+  EXPECT_NE(usual, greedy);
+  options.preset = "hf";  // do_sample is false there
+  EXPECT_EQ(made(), greedy);
+  options.preset = "llama.cpp";
+  EXPECT_EQ(made(), usual);
+  options.preset = "vllm";
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_UNKNOWN_NAME, "vllm");
+  options.preset = nullptr;
+  options.top_n_sigma = 1e-4;
+  EXPECT_EQ(made(), greedy);
+  options.top_n_sigma = -1;
+  EXPECT_EQ(made(), usual);
+  options.mirostat = 2;
+  options.mirostat_tau = -1;  // 0
+  EXPECT_EQ(made(), greedy);
+  options.mirostat = 3;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE,
+                    "mirostat 3 is not between 0 and 2");
+  options.mirostat = 0;
+  options.xtc_probability = NAN;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE, "xtc_probability");
+  options.xtc_probability = 0;
+  options.samplers = "top_k;top_k";
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_DUPLICATE_NAME, "top_k");
+  options.samplers = "";
+  EXPECT_NE(made(), usual);
+  options.samplers = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+  EXPECT_EQ(made(), usual);
+  const char* const breakers[] = {"a", ""};
+  options.dry_multiplier = 1;
+  options.dry_sequence_breakers = breakers;
+  options.dry_sequence_breaker_count = 2;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_INVALID_ARGUMENT,
+                    "dry_sequence_breakers[1]: an empty text");
+  options.dry_sequence_breaker_count = 1;
+  made();
+  options.size = offsetof(weft_generate_options, preset);  // of a program that was built before
+  EXPECT_EQ(made(), usual);
+  WEFT_EXPECT_OK(weft_model_destroy(model));
+}
+
 TEST(CModel, TokensGoThereAndBack) {
   if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
   weft_model* const model = load();

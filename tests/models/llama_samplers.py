@@ -8,6 +8,7 @@ random logits, with their shares, for random settings in random orders. Mirostat
 """
 import ctypes
 import json
+import math
 import pathlib
 import random
 import struct
@@ -84,6 +85,11 @@ class Samplers:
             for token in ids:
                 self.library.llama_sampler_accept(each, token)
             self.library.llama_sampler_apply(each, array)
+            # top_n_sigma makes those that it leaves out -inf. In typ_p they are NaN then, dynatemp counts them.
+            there = [(d.id, d.logit, d.p) for d in array.data[:array.size] if d.logit != -math.inf]
+            if len(there) < array.size:
+                data = (Datum * len(there))(*there)
+                array = Data(data, len(there), -1, array.sorted)
         return array
 
 

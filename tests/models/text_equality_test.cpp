@@ -132,7 +132,7 @@ Outcome one_by_one(const LanguageModel& model, Decoding& decoding, const TextReq
   Outcome out;
   decoding.restart();
   Sampler sampler(request.sampler,
-                  SequenceBreakers::make(*model.tokenizer, request.sampler.steps.dry_breakers).value());
+                  std::make_shared<SequenceBreakers>(*model.tokenizer, request.sampler.steps.dry_breakers));
   text::TokenStream stream(*model.tokenizer, request.prompt, request.stops);
   TokenBytes bytes(*model.tokenizer);
   TokenConstraint constraint(request.grammar, bytes);

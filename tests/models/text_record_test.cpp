@@ -150,11 +150,13 @@ TEST(TextRecord, RefusesWhatIsNone) {
   EXPECT_NE(refused("\"seed\":1", "\"seed\":1,\"sed\":2").find("sed"), std::string::npos);
   EXPECT_NE(refused("\"stop\":[]", "\"stop\":[],\"grammar\":\"root ::=\\\"\"").find("grammar"), std::string::npos);
   EXPECT_NE(refused("}", "").find("log:1"), std::string::npos);
-  EXPECT_NE(refused("\"mirostat\":0", "\"mirostat\":0.5").find("log:1.request.sampler.mirostat: found 0.5"),
-            std::string::npos);
-  EXPECT_NE(refused("\"mirostat\":0", "\"mirostat\":3").find("log:1.request.sampler.mirostat"), std::string::npos);
-  EXPECT_NE(refused("\"xtc\",", "\"top_k\",").find("log:1.request.sampler.samplers: \"top_k\" is there twice"),
-            std::string::npos);
+  const auto with = [&](const std::string& setting) { return refused("\"seed\":1", "\"seed\":1," + setting); };
+  const std::string sampler = "log:1.request.sampler.";
+  EXPECT_TRUE(with("\"mirostat\":0.5").starts_with(sampler + "mirostat: found 0.5"));
+  EXPECT_TRUE(with("\"mirostat\":3").starts_with(sampler + "mirostat: found 3"));
+  EXPECT_TRUE(with("\"dry_base\":1e300").starts_with(sampler + "dry_base: found"));
+  EXPECT_TRUE(with("\"dry_sequence_breakers\":[\"\"]").starts_with(sampler + "dry_sequence_breakers[0]: an empty"));
+  EXPECT_TRUE(with("\"samplers\":[\"top_k\",\"top_k\"]").starts_with(sampler + "samplers: \"top_k\" is there twice"));
 }
 
 TEST(TextRecord, ReadsLinesOfLogsThatLackLaterSettings) {
