@@ -1099,9 +1099,9 @@ namespace Weft
                 Fields.mirostat_eta = Number(given.MirostatEta, nameof(given.MirostatEta));
                 Fields.dry_multiplier = Number(given.DryMultiplier, nameof(given.DryMultiplier));
                 Fields.dry_base = Number(given.DryBase, nameof(given.DryBase));
-                Fields.mirostat = given.Mirostat == 0 ? -1 : given.Mirostat ?? 0;
-                Fields.dry_allowed_length = given.DryAllowedLength == 0 ? -1 : given.DryAllowedLength ?? 0;
-                Fields.dry_penalty_last_n = given.DryPenaltyLastN == 0 ? -2 : given.DryPenaltyLastN ?? 0;
+                Fields.mirostat = Whole(given.Mirostat, -1);
+                Fields.dry_allowed_length = Whole(given.DryAllowedLength, -1);
+                Fields.dry_penalty_last_n = Whole(given.DryPenaltyLastN, -2);
                 var breakers = new IntPtr[given.DrySequenceBreakers?.Length ?? 0];
                 for (var i = 0; i < breakers.Length; ++i)
                     breakers[i] = Keep(Native.Utf8(given.DrySequenceBreakers[i], nameof(given.DrySequenceBreakers)));
@@ -1117,6 +1117,7 @@ namespace Weft
         }
         /// <summary>For the C ABI, where 0 is the default; `zero` says 0 there.</summary>
         private static ulong Zero(ulong? value, ulong zero) => value == 0 ? zero : value ?? 0;
+        private static long Whole(long? value, long zero) => value == 0 ? zero : value ?? 0;
         private static double Number(double? value, string what)
         {
             if (value < 0) throw new ArgumentOutOfRangeException(what, value, "it is not negative");

@@ -427,6 +427,22 @@ internal static class CsharpTest
             var seeded = new GenerateOptions { Tokens = 20, Seed = 3 };
             var drawn = model.Generate("Once", seeded);
             Expect(drawn == model.Generate("Once", seeded), "a function of its seed");
+            var usual = model.Generate("Once", new GenerateOptions { Tokens = 40 });
+            var likeliest = model.Generate("Once", new GenerateOptions { Tokens = 40, Temperature = 0 });
+            Expect(usual != likeliest, "a draw");
+            foreach (var same in new[] { new GenerateOptions { Preset = "hf" }, new GenerateOptions { TopNSigma = 1e-4 },
+                                         new GenerateOptions { Mirostat = 2, MirostatTau = 0 } })
+            {
+                same.Tokens = 40;
+                Expect(model.Generate("Once", same) == likeliest, "the likeliest tokens");
+            }
+            Expect(usual == model.Generate("Once", new GenerateOptions
+            {
+                Tokens = 40, Preset = "llama.cpp", Samplers = "penalties;top_k;typ_p;top_p;min_p;temperature", DryMultiplier = 1,
+                DryPenaltyLastN = 0, DrySequenceBreakers = new[] { "a", "b" }
+            }), "llama.cpp's draw");
+            Fails(() => model.Generate("Once", new GenerateOptions { Mirostat = 3 }), "out_of_range", "mirostat 3");
+            Fails(() => model.Generate("Once", new GenerateOptions { Preset = "vllm" }), "unknown_name", "vllm");
             Expect(drawn == model.Generate("Once", new GenerateOptions
             {
                 Tokens = 20, Seed = 3, Temperature = 0.8, TopK = 40, TopP = 0.95, MinP = 0.05

@@ -236,13 +236,13 @@ class Kinds(unittest.TestCase):
                 with self.assertRaises(weft.WeftError, msg=name) as caught:
                     model.generate("Once", tokens=1, **{name: value})
                 self.assertIn(name, caught.exception.text)
-            greedy, usual = model.generate("Once", tokens=8, temperature=0)["ids"], model.generate("Once", tokens=8)["ids"]
+            greedy, usual = model.generate("Once", tokens=40, temperature=0)["ids"], model.generate("Once", tokens=40)["ids"]
             for same in ({"preset": "hf"}, {"top_n_sigma": 1e-4}, {"mirostat": 2, "mirostat_tau": 0}):
-                self.assertEqual(model.generate("Once", tokens=8, **same)["ids"], greedy, same)
+                self.assertEqual(model.generate("Once", tokens=40, **same)["ids"], greedy, same)
             for same in ({"preset": "llama.cpp"}, {"top_n_sigma": 0}, {"dry_multiplier": 1, "dry_penalty_last_n": 0},
                          {"samplers": "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature".split(";")}):
-                self.assertEqual(model.generate("Once", tokens=8, **same)["ids"], usual, same)
-            self.assertNotEqual(model.generate("Once", tokens=8, samplers="")["ids"], usual)
+                self.assertEqual(model.generate("Once", tokens=40, **same)["ids"], usual, same)
+            self.assertNotEqual(model.generate("Once", tokens=40, samplers="")["ids"], usual)
             for ids in (5, None, "a", ["a"], several * 1j):
                 self.assertRaises(weft.WeftTypeError, model.detokenize, ids)
             self.assertEqual(model.generate("Once", tokens=3, temperature=0, top_k=0, top_p=0, min_p=0, penalty_window=0,

@@ -132,7 +132,7 @@ TEST(CModel, TakesPresetsAndSteps) {
   weft_model* const model = load();
   weft_generate_options options{};
   options.size = sizeof options;
-  options.tokens = 12;
+  options.tokens = 40;
   options.seed = 3;
   const auto made = [&] {
     EXPECT_EQ(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OK) << weft_last_error();

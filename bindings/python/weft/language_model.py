@@ -31,8 +31,8 @@ def _number(value: Any, convert: Callable[[Any, str], Any], what: str, least: in
 
 
 def _integer(value: Any, what: str) -> int:
-    is_negative = not isinstance(value, (str, bytes)) and value < 0
-    return -_library.whole(-value, what) if is_negative else _library.whole(value, what, 2 ** 63 - 1)
+    is_negative = isinstance(value, (int, np.integer)) and value < 0
+    return -_library.whole(-int(value), what) if is_negative else _library.whole(value, what, 2 ** 63 - 1)
 
 
 class LanguageModel(Handle):
