@@ -7,6 +7,7 @@
 #include "models/language_model.hpp"
 
 #include "storage/file_system.hpp"
+#include "storage/memory_files.hpp"
 
 #include "core/json.hpp"
 
@@ -144,6 +145,15 @@ Result<models::GenerateOptions> generate_options_of(const weft_generate_options*
   return made;
 }
 
+Outcome hand_out_model(const std::string& path, const weft_model_options* options, weft_model** out_model) {
+  WEFT_TRY(const weft_model_options given, struct_of(options, "model options"));
+  WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(given.mesh));
+  auto made = std::make_unique<ModelObject>();
+  WEFT_TRY(made->model, models::load_language_model(storage::real_file_system(), path, text_or_empty(given.tokenizer),
+                                                    std::move(wanted)));
+  return hand_out(std::move(made), out_model);
+}
+
 }  // namespace
 }  // namespace weft::capi
 
@@ -154,12 +164,23 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
   return guarded([&]() -> Outcome {
     WEFT_CHECK(check_out(out_model, "out_model"));
     WEFT_TRY(const std::string_view place, text_of(path, "path"));
-    WEFT_TRY(const weft_model_options given, struct_of(options, "model options"));
-    WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(given.mesh));
-    auto made = std::make_unique<ModelObject>();
-    WEFT_TRY(made->model, models::load_language_model(storage::real_file_system(), std::string(place),
-                                                      text_or_empty(given.tokenizer), std::move(wanted)));
-    return hand_out(std::move(made), out_model);
+    return hand_out_model(std::string(place), options, out_model);
+  });
+}
+
+weft_status weft_model_load_bytes(const weft_file_bytes* files, size_t count, const weft_model_options* options,
+                                  weft_model** out_model) {
+  return guarded([&]() -> Outcome {
+    WEFT_CHECK(check_out(out_model, "out_model"));
+    WEFT_TRY(const auto given, array_of(files, count, "files"));
+    std::vector<storage::MemoryFiles::Named> named;
+    for (const weft_file_bytes& each : given) {
+      WEFT_TRY(const std::string_view name, text_of(each.name, "files: name"));
+      WEFT_TRY(const ByteSpan bytes, bytes_of(each.bytes, each.count, "files: bytes"));
+      named.push_back({std::string(name), bytes});
+    }
+    WEFT_TRY(const storage::MemoryFiles kept, storage::MemoryFiles::make(named));
+    return hand_out_model(kept.path(), options, out_model);
   });
 }
 

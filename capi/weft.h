@@ -17,8 +17,8 @@
  *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
  *           told. Texts are UTF-8 and end with 0, which sizes of texts count.
  * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that
- *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output, weft_coord and
- *           weft_score begin without one and never grow.
+ *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output, weft_coord,
+ *           weft_score and weft_file_bytes begin without one and never grow.
  * Arrays    Are float32, row-major: [ticks or samples][sessions][width].
  */
 /* clang-format on */
@@ -529,6 +529,18 @@ typedef struct weft_model_options {
 
 /* Opens what `weft import` made, or a Hugging Face folder or GGUF file that it takes (docs/models.md). */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** out_model);
+/* A file of a model: its name without folders, and its content. */
+typedef struct weft_file_bytes {
+  const char* name;
+  const void* bytes;
+  size_t count;
+} weft_file_bytes;
+/*
+ * The same of files in memory: one, of weft import or a GGUF file, or those of a folder by their names (config.json,
+ * model.safetensors, tokenizer.json). They are copied in memory and given back before this returns. Linux only.
+ */
+WEFT_API weft_status weft_model_load_bytes(const weft_file_bytes* files, size_t count,
+                                           const weft_model_options* options, weft_model** out_model);
 WEFT_API weft_status weft_model_destroy(weft_model* model);
 /* Ids of a text's tokens, with those that the model expects around it. */
 WEFT_API weft_status weft_model_tokenize(weft_model* model, const char* text, uint32_t* ids, size_t capacity,

@@ -14,7 +14,7 @@ SequenceBreakers::SequenceBreakers(std::size_t vocabulary, Bytes bytes, std::spa
     : bytes_(std::move(bytes)) {
   struct Text {
     std::string_view text;
-    std::vector<std::optional<std::uint32_t>> rests;  // by the bytes before them
+    std::vector<std::optional<std::uint32_t>> remainders;  // by the bytes before them
   };
   std::array<std::vector<Text>, 256> by_first_byte;
   for (const std::string& text : texts)
@@ -24,24 +24,23 @@ SequenceBreakers::SequenceBreakers(std::size_t vocabulary, Bytes bytes, std::spa
     const auto id = static_cast<text::TokenId>(i);
     const std::string all = bytes_(id);
     for (std::size_t at = 0; at < all.size(); ++at)
-      for (auto& [text, rests] : by_first_byte[static_cast<unsigned char>(all[at])]) {
+      for (auto& [text, remainders] : by_first_byte[static_cast<unsigned char>(all[at])]) {
         const std::string_view here = std::string_view(all).substr(at, text.size());
         const bool is_whole = here == text;
         // The rest of a text that no token holds comes in the next ones.
         if (!is_whole && (at + here.size() < all.size() || !text.starts_with(here) || all.find(text) != all.npos))
           continue;
-        auto& rest = rests[here.size()];
+        auto& rest = remainders[here.size()];
         if (!rest) rest = index_of(text.substr(here.size()));
-        auto& known = by_first_[id];
-        if (std::find(known.begin(), known.end(), *rest) == known.end()) known.push_back(*rest);
+        by_first_[id].push_back(*rest);
       }
   }
 }
 
 std::uint32_t SequenceBreakers::index_of(std::string_view rest) {
-  const auto at = std::find(rests_.begin(), rests_.end(), rest);
-  const auto index = static_cast<std::uint32_t>(at - rests_.begin());
-  if (at == rests_.end()) rests_.emplace_back(rest);
+  const auto at = std::find(remainders_.begin(), remainders_.end(), rest);
+  const auto index = static_cast<std::uint32_t>(at - remainders_.begin());
+  if (at == remainders_.end()) remainders_.emplace_back(rest);
   return index;
 }
 
@@ -56,7 +55,7 @@ std::size_t SequenceBreakers::unbroken(std::span<const text::TokenId> ids) const
     if (found == by_first_.end()) continue;
     std::optional<std::size_t> longest;
     for (const std::uint32_t index : found->second) {
-      std::string_view rest = rests_[index];
+      std::string_view rest = remainders_[index];
       std::size_t tokens = 0;
       while (!rest.empty() && tokens < after) {
         const std::string next = bytes_(ids[ids.size() - after + tokens++]);

@@ -34,8 +34,8 @@ class SequenceBreakers {
  private:
   std::uint32_t index_of(std::string_view rest);
   Bytes bytes_;
-  std::vector<std::string> rests_{""};  // of the texts, what may follow a first token, each once
-  std::unordered_map<text::TokenId, std::vector<std::uint32_t>> by_first_;  // the first tokens' rests
+  std::vector<std::string> remainders_{""};  // of the texts, what may follow a first token, each once
+  std::unordered_map<text::TokenId, std::vector<std::uint32_t>> by_first_;  // the first tokens' remainders
 };
 
 /// For each token that stood after a run of at least `least` tokens that the text ends with too: the length of the

@@ -243,6 +243,15 @@ class Kinds(unittest.TestCase):
                          {"samplers": "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature".split(";")}):
                 self.assertEqual(model.generate("Once", tokens=40, **same)["ids"], usual, same)
             self.assertNotEqual(model.generate("Once", tokens=40, samplers="")["ids"], usual)
+            folder = {each.name: each.read_bytes() for each in MODEL.iterdir() if each.suffix in (".json", ".safetensors")}
+            gguf = bytearray(next(MODEL.glob("*.gguf")).read_bytes())
+            for given in (folder, gguf, memoryview(gguf)):
+                with weft.LanguageModel.from_bytes(given, threads=1) as own:
+                    self.assertEqual(own.generate("Once", tokens=40)["ids"], usual)
+            for wrong in (5, "a", None, {"config.json": "a"}, {5: b"a"}):
+                self.assertRaises(weft.WeftTypeError, weft.LanguageModel.from_bytes, wrong)
+            for wrong in ({}, b"", b"abc", {"a/b": b"", "c": b""}, {"config.json": b"{}", "model.safetensors": b""}):
+                self.assertRaises(weft.WeftError, weft.LanguageModel.from_bytes, wrong)
             for ids in (5, None, "a", ["a"], several * 1j):
                 self.assertRaises(weft.WeftTypeError, model.detokenize, ids)
             self.assertEqual(model.generate("Once", tokens=3, temperature=0, top_k=0, top_p=0, min_p=0, penalty_window=0,

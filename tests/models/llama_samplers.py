@@ -146,7 +146,7 @@ def main():
                 draw.shuffle(order)
                 del order[draw.randint(4, 9):]
             row.update(samplers=order, ids=text(draw, vocabulary))
-            # What makes DRY of tokens expects that it is on.
+            # Its constructor by tokens expects that it is on.
             chain = [samplers.step(name, o) for name in order if name != "dry" or o["dry_multiplier"] != 0]
             chain.append(samplers.make("dist", c_uint32(1)))
             row["left"] = left(samplers.apply(chain, logits, row["ids"]))

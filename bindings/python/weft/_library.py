@@ -123,6 +123,10 @@ class ModelOptions(Sized):
     _fields_ = [("size", c_size_t), ("mesh", POINTER(MeshOptions)), ("tokenizer", c_char_p)]
 
 
+class FileBytes(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("bytes", c_void_p), ("count", c_size_t)]
+
+
 class GenerateOptions(Sized):
     _fields_ = [("size", c_size_t), ("tokens", c_uint64), ("temperature", c_double), ("top_k", c_uint64),
                 ("top_p", c_double), ("min_p", c_double), ("seed", c_uint64), ("context", c_uint64),
@@ -187,12 +191,12 @@ _FUNCTIONS = {
     "environments": "HZz", "environment_create": "THh", "environment_destroy": "H", "environment_describe": "HH",
     "environment_reset": "HQQ", "environment_step": "HUHZH", "environment_observation": "HHZz",
     "environment_state": "HHZz", "environment_save": "HHZz", "environment_restore": "HHZ", "environment_hash": "HHZz",
-    "model_load": "THh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
+    "model_load": "THh", "model_load_bytes": "HZHh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
     "model_generate": "HTHHH", "model_result": "HHZz",
 }
 # Of these, `not_found` is a file, or something in one.
 _OF_FILES = {"network_load", "mesh_load", "mesh_load_bytes", "mesh_save", "learner_load", "learner_load_bytes", "agent_open",
-             "agent_acknowledge", "agent_checkpoint", "agent_close", "model_load"}
+             "agent_acknowledge", "agent_checkpoint", "agent_close", "model_load", "model_load_bytes"}
 # The others give no status.
 _PLAIN = {"last_error": ([], POINTER(Error)), "status_name": ([c_int], c_char_p), "version": ([], c_char_p)}
 

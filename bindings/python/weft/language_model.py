@@ -35,18 +35,39 @@ def _integer(value: Any, what: str) -> int:
     return -_library.whole(-int(value), what) if is_negative else _library.whole(value, what, 2 ** 63 - 1)
 
 
+def _options(tokenizer: "str | os.PathLike[str] | None", threads: int, max_memory: int) -> _library.ModelOptions:
+    mesh = _library.MeshOptions(threads=threads, max_memory=max_memory)
+    return _library.ModelOptions(mesh=ctypes.pointer(mesh),
+                                 tokenizer=None if tokenizer is None else _library.path(tokenizer))
+
+
 class LanguageModel(Handle):
     """Weights and tokenizer of what `weft import` made, or of a Hugging Face folder or GGUF file that it takes."""
     _destroy = staticmethod(lib.model_destroy)
 
     def __init__(self, path: "str | os.PathLike[str]", tokenizer: "str | os.PathLike[str] | None" = None, *,
                  threads: int = 0, max_memory: int = 0) -> None:
-        mesh = _library.MeshOptions(threads=threads, max_memory=max_memory)
-        options = _library.ModelOptions(mesh=ctypes.pointer(mesh),
-                                        tokenizer=None if tokenizer is None else _library.path(tokenizer))
+        options = _options(tokenizer, threads, max_memory)
         handle = c_void_p()
         lib.model_load(_library.path(path), ctypes.byref(options), handle)
         super().__init__(handle)
+
+    @classmethod
+    def from_bytes(cls, files: "Any | Dict[str, Any]", tokenizer: "str | os.PathLike[str] | None" = None, *,
+                   threads: int = 0, max_memory: int = 0) -> "LanguageModel":
+        """Of files in memory: the bytes of one (of weft import, or GGUF), or those of a folder by their names, as
+        {"config.json": ..., "model.safetensors": ..., "tokenizer.json": ...}. Linux only; they are copied meanwhile."""
+        named = files.items() if isinstance(files, dict) else [("model", files)]
+        kept = [(_library.text(name, "files"), _library.buffer(content, f"files: {name}"))
+                for name, content in named]
+        given = (_library.FileBytes * max(len(kept), 1))(
+            *[_library.FileBytes(name, ctypes.cast(content, c_void_p), len(content)) for name, content in kept])
+        options = _options(tokenizer, threads, max_memory)
+        handle = c_void_p()
+        lib.model_load_bytes(ctypes.cast(given, c_void_p), len(kept), ctypes.byref(options), handle)
+        model = cls.__new__(cls)
+        Handle.__init__(model, handle)
+        return model
 
     def tokenize(self, text: str) -> List[int]:
         """Ids, with those that the model expects around a text."""
