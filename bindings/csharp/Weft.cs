@@ -958,6 +958,43 @@ namespace Weft
         public LanguageModel(string path, string tokenizer = null, MeshOptions mesh = null)
         {
             var place = Native.Utf8(path, nameof(path));
+            handle = Load((ref Native.ModelFields options, out ModelHandle made) =>
+                Native.weft_model_load(place, ref options, out made), tokenizer, mesh);
+        }
+        /// <summary>Of files in memory (Linux): one, or those of a folder by their names, as "config.json".</summary>
+        public static LanguageModel FromBytes(IDictionary<string, byte[]> files, string tokenizer = null,
+            MeshOptions mesh = null)
+        {
+            Native.Given(files, nameof(files));
+            var pinned = new List<GCHandle>();
+            Func<byte[], IntPtr> pin = bytes =>
+            {
+                if (bytes.Length == 0) return IntPtr.Zero;
+                pinned.Add(GCHandle.Alloc(bytes, GCHandleType.Pinned));
+                return pinned[pinned.Count - 1].AddrOfPinnedObject();
+            };
+            try
+            {
+                var fields = new List<Native.FileFields>();
+                foreach (var each in files)
+                    fields.Add(new Native.FileFields
+                    {
+                        name = pin(Native.Utf8(each.Key, nameof(files))), bytes = pin(Native.Given(each.Value, nameof(files))),
+                        count = (UIntPtr)each.Value.Length
+                    });
+                return new LanguageModel(Load((ref Native.ModelFields options, out ModelHandle made) =>
+                    Native.weft_model_load_bytes(fields.ToArray(), (UIntPtr)fields.Count, ref options, out made),
+                    tokenizer, mesh));
+            }
+            finally
+            {
+                foreach (var each in pinned) each.Free();
+            }
+        }
+        private LanguageModel(ModelHandle made) { handle = made; }
+        private delegate int Loading(ref Native.ModelFields options, out ModelHandle made);
+        private static ModelHandle Load(Loading load, string tokenizer, MeshOptions mesh)
+        {
             var pinned = new GCHandle[2];
             using (var given = new Options(mesh))
                 try
@@ -968,7 +1005,8 @@ namespace Weft
                         size = (UIntPtr)Marshal.SizeOf(typeof(Native.ModelFields)), mesh = pinned[0].AddrOfPinnedObject(),
                         tokenizer = Native.Pin(ref pinned[1], tokenizer, nameof(tokenizer))
                     };
-                    Native.Check(Native.weft_model_load(place, ref options, out handle));
+                    Native.Check(load(ref options, out var made));
+                    return made;
                 }
                 finally
                 {
@@ -1359,6 +1397,12 @@ namespace Weft
             public ulong steps;
         }
         [StructLayout(LayoutKind.Sequential)]
+        internal struct FileFields
+        {
+            public IntPtr name, bytes;
+            public UIntPtr count;
+        }
+        [StructLayout(LayoutKind.Sequential)]
         internal struct ModelFields { public UIntPtr size; public IntPtr mesh, tokenizer; }
         [StructLayout(LayoutKind.Sequential)]
         internal struct GenerateFields
@@ -1510,6 +1554,9 @@ namespace Weft
             UIntPtr capacity, [Out] UIntPtr[] needed);
         [DllImport(Name)]
         internal static extern int weft_model_load(byte[] path, ref ModelFields options, out ModelHandle model);
+        [DllImport(Name)]
+        internal static extern int weft_model_load_bytes(FileFields[] files, UIntPtr count, ref ModelFields options,
+            out ModelHandle model);
         [DllImport(Name)] internal static extern int weft_model_destroy(IntPtr model);
         [DllImport(Name)]
         internal static extern int weft_model_tokenize(ModelHandle model, byte[] text, [Out] uint[] ids,

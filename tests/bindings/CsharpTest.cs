@@ -441,6 +441,14 @@ internal static class CsharpTest
                 Tokens = 40, Preset = "llama.cpp", Samplers = "penalties;top_k;typ_p;top_p;min_p;temperature", DryMultiplier = 1,
                 DryPenaltyLastN = 0, DrySequenceBreakers = new[] { "a", "b" }
             }), "llama.cpp's draw");
+            var files = new Dictionary<string, byte[]>();
+            foreach (var name in new[] { "config.json", "model.safetensors", "tokenizer.json" })
+                files[name] = File.ReadAllBytes(Path.Combine(path, name));
+            using (var own = LanguageModel.FromBytes(files, null, new MeshOptions { Threads = 1 }))
+                Expect(own.Generate("Once", new GenerateOptions { Tokens = 40 }) == usual, "a model from memory");
+            files.Remove("tokenizer.json");
+            Fails(() => LanguageModel.FromBytes(files), "not_found", "holds no tokenizer");
+            Fails(() => LanguageModel.FromBytes(new Dictionary<string, byte[]>()), "invalid_argument", "0 are given");
             Fails(() => model.Generate("Once", new GenerateOptions { Mirostat = 3 }), "out_of_range", "mirostat 3");
             Fails(() => model.Generate("Once", new GenerateOptions { Preset = "vllm" }), "unknown_name", "vllm");
             Expect(drawn == model.Generate("Once", new GenerateOptions
