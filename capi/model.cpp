@@ -3,13 +3,17 @@
 #include "capi/internal/arguments.hpp"
 #include "capi/internal/objects.hpp"
 
+#include "models/generation_config.hpp"
 #include "models/language_model.hpp"
 
 #include "storage/file_system.hpp"
+#include "storage/memory_files.hpp"
 
 #include "core/json.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,6 +63,35 @@ Status read_penalties(const weft_generate_options& given, models::SamplerOptions
   return {};
 }
 
+/// Numbers in the order of the sampler's table.
+template <class T, std::size_t N>
+void read_numbers(const models::SamplerNumber<T> (&rows)[N], const T (&given)[N], models::SamplerOptions& sampler) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (given[i] != 0) sampler.steps.*rows[i].value = given[i] < std::min<T>(rows[i].least, 0) ? 0 : given[i];
+}
+
+Status read_steps(const weft_generate_options& given, models::SamplerOptions& sampler) {
+  read_numbers(models::kSamplerReals,
+               {given.dynatemp_range, given.dynatemp_exponent, given.top_n_sigma, given.xtc_probability,
+                given.xtc_threshold, given.mirostat_tau, given.mirostat_eta, given.dry_multiplier, given.dry_base},
+               sampler);
+  read_numbers(models::kSamplerWholes, {given.mirostat, given.dry_allowed_length, given.dry_penalty_last_n}, sampler);
+  if (given.samplers) {
+    WEFT_TRY(const std::string_view names, text_of(given.samplers, "samplers"));
+    WEFT_TRY(sampler.order, models::parse_order(names, "samplers"));
+  }
+  if (given.dry_sequence_breakers || given.dry_sequence_breaker_count != 0) {
+    WEFT_TRY(const auto breakers,
+             array_of(given.dry_sequence_breakers, given.dry_sequence_breaker_count, "dry_sequence_breakers"));
+    sampler.steps.dry_breakers.clear();
+    for (const char* const breaker : breakers) {
+      WEFT_TRY(const std::string_view text, text_of(breaker, "dry_sequence_breakers"));
+      sampler.steps.dry_breakers.emplace_back(text);
+    }
+  }
+  return models::check_sampler(sampler);
+}
+
 Status read_grammar(const weft_generate_options& given, models::GenerateOptions& made) {
   if (given.grammar && given.json_schema)
     return fail(Errc::invalid_argument, "generate options: grammar and json_schema; one of them at most");
@@ -74,10 +107,16 @@ Status read_grammar(const weft_generate_options& given, models::GenerateOptions&
   return {};
 }
 
-Result<models::GenerateOptions> generate_options_of(const weft_generate_options* options) {
+Result<models::GenerateOptions> generate_options_of(const weft_generate_options* options, const Json& generation) {
   WEFT_TRY(const weft_generate_options given, struct_of(options, "generate options"));
   models::GenerateOptions made;
   models::SamplerOptions& sampler = made.sampler;
+  if (given.preset) {
+    WEFT_TRY(const std::string_view preset, text_of(given.preset, "preset"));
+    auto draw = models::sampler_of_preset(preset, generation);
+    if (!draw) return fail(std::move(draw).error().within("preset"));
+    sampler = *std::move(draw);
+  }
   if (given.temperature != 0) sampler.temperature = given.temperature;
   if (given.top_k != 0) sampler.top_k = given.top_k == UINT64_MAX ? 0 : static_cast<std::size_t>(given.top_k);
   if (given.top_p != 0) sampler.top_p = given.top_p;
@@ -86,6 +125,7 @@ Result<models::GenerateOptions> generate_options_of(const weft_generate_options*
   WEFT_CHECK(check_within("top_p", sampler.top_p, 0, models::SamplerOptions::kMostShare));
   WEFT_CHECK(check_within("min_p", sampler.min_p, 0, models::SamplerOptions::kMostShare));
   WEFT_CHECK(read_penalties(given, sampler));
+  WEFT_CHECK(read_steps(given, sampler));
   WEFT_CHECK(read_grammar(given, made));
   if (given.is_greedy) sampler.temperature = 0;
   sampler.seed = given.seed;
@@ -105,6 +145,15 @@ Result<models::GenerateOptions> generate_options_of(const weft_generate_options*
   return made;
 }
 
+Outcome hand_out_model(const std::string& path, const weft_model_options* options, weft_model** out_model) {
+  WEFT_TRY(const weft_model_options given, struct_of(options, "model options"));
+  WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(given.mesh));
+  auto made = std::make_unique<ModelObject>();
+  WEFT_TRY(made->model, models::load_language_model(storage::real_file_system(), path, text_or_empty(given.tokenizer),
+                                                    std::move(wanted)));
+  return hand_out(std::move(made), out_model);
+}
+
 }  // namespace
 }  // namespace weft::capi
 
@@ -115,12 +164,23 @@ weft_status weft_model_load(const char* path, const weft_model_options* options,
   return guarded([&]() -> Outcome {
     WEFT_CHECK(check_out(out_model, "out_model"));
     WEFT_TRY(const std::string_view place, text_of(path, "path"));
-    WEFT_TRY(const weft_model_options given, struct_of(options, "model options"));
-    WEFT_TRY(mesh::MeshOptions wanted, mesh_options_of(given.mesh));
-    auto made = std::make_unique<ModelObject>();
-    WEFT_TRY(made->model, models::load_language_model(storage::real_file_system(), std::string(place),
-                                                      text_or_empty(given.tokenizer), std::move(wanted)));
-    return hand_out(std::move(made), out_model);
+    return hand_out_model(std::string(place), options, out_model);
+  });
+}
+
+weft_status weft_model_load_bytes(const weft_file_bytes* files, size_t count, const weft_model_options* options,
+                                  weft_model** out_model) {
+  return guarded([&]() -> Outcome {
+    WEFT_CHECK(check_out(out_model, "out_model"));
+    WEFT_TRY(const auto given, array_of(files, count, "files"));
+    std::vector<storage::MemoryFiles::Named> named;
+    for (const weft_file_bytes& each : given) {
+      WEFT_TRY(const std::string_view name, text_of(each.name, "files: name"));
+      WEFT_TRY(const ByteSpan bytes, bytes_of(each.bytes, each.count, "files: bytes"));
+      named.push_back({std::string(name), bytes});
+    }
+    WEFT_TRY(const storage::MemoryFiles kept, storage::MemoryFiles::make(named));
+    return hand_out_model(kept.path(), options, out_model);
   });
 }
 
@@ -150,7 +210,7 @@ weft_status weft_model_generate(weft_model* model, const char* prompt, const wef
                                 weft_text_function function, void* user) {
   return with<ModelObject>(model, [&](ModelObject& of) -> Outcome {
     WEFT_TRY(const std::string_view given, text_of(prompt, "prompt"));
-    WEFT_TRY(models::GenerateOptions wanted, generate_options_of(options));
+    WEFT_TRY(models::GenerateOptions wanted, generate_options_of(options, of.model.generation));
     const auto stopped = [] { return fail(Errc::interrupted, "generate: stopped by the function that gets the text"); };
     bool is_over = false;  // after that it is told nothing, a rest that a stop string held back neither
     const auto stops = [&](const char* text) {

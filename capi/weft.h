@@ -17,8 +17,8 @@
  *           WEFT_TOO_SMALL: nothing is written but `out_needed`. With a NULL buffer of capacity 0, only the size is
  *           told. Texts are UTF-8 and end with 0, which sizes of texts count.
  * Structs   Begin with `size`, which the caller sets to sizeof; what is 0 or NULL takes its default. A library that
- *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output, weft_coord and
- *           weft_score begin without one and never grow.
+ *           knows fewer fields than are set answers WEFT_UNSUPPORTED. weft_input, weft_output, weft_coord,
+ *           weft_score and weft_file_bytes begin without one and never grow.
  * Arrays    Are float32, row-major: [ticks or samples][sessions][width].
  */
 /* clang-format on */
@@ -529,6 +529,18 @@ typedef struct weft_model_options {
 
 /* Opens what `weft import` made, or a Hugging Face folder or GGUF file that it takes (docs/models.md). */
 WEFT_API weft_status weft_model_load(const char* path, const weft_model_options* options, weft_model** out_model);
+/* A file of a model: its name without folders, and its content. */
+typedef struct weft_file_bytes {
+  const char* name;
+  const void* bytes;
+  size_t count;
+} weft_file_bytes;
+/*
+ * The same of files in memory: one, of weft import or a GGUF file, or those of a folder by their names (config.json,
+ * model.safetensors, tokenizer.json). They are copied in memory and given back before this returns. Linux only.
+ */
+WEFT_API weft_status weft_model_load_bytes(const weft_file_bytes* files, size_t count,
+                                           const weft_model_options* options, weft_model** out_model);
 WEFT_API weft_status weft_model_destroy(weft_model* model);
 /* Ids of a text's tokens, with those that the model expects around it. */
 WEFT_API weft_status weft_model_tokenize(weft_model* model, const char* text, uint32_t* ids, size_t capacity,
@@ -564,6 +576,26 @@ typedef struct weft_generate_options {
   size_t bias_count;
   const char* grammar;     /* GBNF that the text follows (docs/grammars.md); NULL: none */
   const char* json_schema; /* a JSON schema; the text is JSON that it takes; NULL: none */
+  /*
+   * Whose values the fields that are 0 have, and the order of steps: "llama.cpp", as NULL, or "hf": those of the
+   * model's generation_config.json and of transformers. Below, numbers that are less than 0 are 0.
+   */
+  const char* preset;
+  const char* samplers;     /* the steps in their order, such as "penalties;top_k;temperature"; NULL: the preset's */
+  double dynatemp_range;    /* the temperature follows the entropy, from as much below to as much above */
+  double dynatemp_exponent; /* power of the entropy that it follows */
+  double top_n_sigma;       /* standard deviations below the largest logit that logits may be; 0: any */
+  double xtc_probability;   /* part of the draws that leave out all tokens of xtc_threshold but the least likely one */
+  double xtc_threshold;
+  double mirostat_tau;   /* surprise that mirostat aims at, in bits */
+  double mirostat_eta;   /* rate at which it follows */
+  double dry_multiplier; /* taken off logits of tokens that go on with a repetition */
+  double dry_base;       /* times as much for each token more of it */
+  int64_t mirostat;      /* 1, 2: instead of all other steps but the temperature */
+  int64_t dry_allowed_length;
+  int64_t dry_penalty_last_n;               /* tokens that are looked at for repetitions; -1: all */
+  const char* const* dry_sequence_breakers; /* texts that end a repetition; NULL: the usual ones */
+  size_t dry_sequence_breaker_count;
 } weft_generate_options;
 
 /*

@@ -48,7 +48,7 @@ struct ServeRequest {
   std::vector<std::string> files, listen, keys, origins, hosts;
   std::string state, model_directory, bridge_root, key_file, durability, max_body = "8MiB", max_upload = "4GiB", log,
                                                                          request_log;
-  std::string prefix_cache, kv_memory, scheduling = "fcfs", draft;
+  std::string prefix_cache, kv_memory, scheduling = "fcfs", draft, preset;
   models::DraftOptions drafts;
   std::string tokenizer, chat_template, any_model = "auto", numa = "off", device, io_priority = "high";
   std::optional<std::uint64_t> port;
@@ -136,6 +136,7 @@ Result<server::Service::Options> options_of(const ServeRequest& request, bool is
   if (!request.request_log.empty()) {
     WEFT_TRY(options.models.serving.log, server::RequestLog::open(request.request_log, WEFT_VERSION));
   }
+  options.models.serving.preset = request.preset;
   options.models.draft = request.draft;
   options.models.tokenizer = request.tokenizer;
   options.models.threads = request.threads;
@@ -384,6 +385,7 @@ Verb add_serve(CLI::App& program) {
                     "Requests for texts get slots in their order, or by their priority: then texts give theirs away"),
          {"fcfs", "priority"});
   add_draft_flags(*app, r.draft, r.drafts);
+  add_preset(*app, r.preset, "Values that requests for texts do not give, and the order; those of the route");
   add_option(*app, "tokenizer", r.tokenizer, "Where the tokenizer of language models is; the model's own");
   add_option(*app, "chat-template", r.chat_template,
              "How conversations are spelled, a file or a built-in name; the model's")

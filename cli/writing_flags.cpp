@@ -79,6 +79,52 @@ void add_repetition_flags(CLI::App& verb, WritingFlags::Draw& to, std::vector<st
       .one_a_flag();
 }
 
+/// The flag of a name of JSON.
+std::string flag_of(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// Flags of the steps that llama.cpp has beside those above, and of their order.
+void add_step_flags(CLI::App& verb, WritingFlags::Draw& to) {
+  const SamplerOptions draw;
+  const auto add = [&](const auto& rows, auto& values) {
+    for (std::size_t i = 0; i < std::size(rows); ++i) {
+      const auto& [name, value, least, most, meaning] = rows[i];
+      add_option(verb, flag_of(name), values[i], or_else(meaning, static_cast<double>(draw.steps.*value)))
+          .within(static_cast<double>(least), static_cast<double>(most));
+    }
+  };
+  add(models::kSamplerWholes, to.wholes);
+  add(models::kSamplerReals, to.reals);
+  add_option(verb, "dry-sequence-breaker", to.breakers,
+             "A text that ends what --dry-multiplier takes for a repetition, or none; several; \\n, :, \" and *")
+      .type_name("TEXT")
+      .one_a_flag();
+  add_option(verb, "samplers", to.order, "The steps in their order; " + models::sampler_names()).type_name("NAME;NAME");
+}
+
+/// Values of `add_step_flags`. @error invalid_argument: a fraction where there is none; as parse_order, check_breakers
+Status take_steps(const WritingFlags::Draw& given, SamplerOptions& draw) {
+  for (std::size_t i = 0; i < std::size(models::kSamplerReals); ++i)
+    if (given.reals[i]) draw.steps.*models::kSamplerReals[i].value = *given.reals[i];
+  for (std::size_t i = 0; i < std::size(models::kSamplerWholes); ++i) {
+    if (!given.wholes[i]) continue;
+    const auto& [name, value, least, most, meaning] = models::kSamplerWholes[i];
+    draw.steps.*value = static_cast<std::int64_t>(*given.wholes[i]);
+    if (static_cast<double>(draw.steps.*value) != *given.wholes[i])
+      return fail(Errc::invalid_argument,
+                  "--" + flag_of(name) + ": found " + shown(*given.wholes[i]) + ", expected a whole number");
+  }
+  if (given.order) {
+    WEFT_TRY(draw.order, models::parse_order(*given.order, "--samplers"));
+  }
+  if (given.breakers.empty()) return {};
+  draw.steps.dry_breakers = given.breakers;
+  if (given.breakers.size() == 1 && given.breakers[0] == "none") draw.steps.dry_breakers.clear();
+  return models::check_breakers(draw.steps.dry_breakers, "--dry-sequence-breaker");
+}
+
 Result<std::pair<text::TokenId, float>> read_bias(const std::string& text) {
   const std::size_t equals = text.find('=');
   const auto refuse = [&] {
@@ -110,6 +156,10 @@ std::uint64_t peak_memory() {
 
 }  // namespace
 
+void add_preset(CLI::App& verb, std::string& preset, const std::string& help) {
+  add_option(verb, "preset", preset, help).member_of({"llama.cpp", "hf"});
+}
+
 void add_draft_flags(CLI::App& verb, std::string& model, models::DraftOptions& to) {
   add_option(verb, "draft", model, "A smaller model of the same vocabulary that guesses tokens: faster, the same text")
       .type_name("MODEL");
@@ -125,11 +175,11 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
       .required();
   add_option(verb, "tokens", to.most_tokens, or_number("Tokens to write, at most", to.most_tokens))
       .within(std::uint64_t{1}, GenerateOptions::kMostTokens);
-  add_option(verb, "preset", flags.preset,
-             "Values that are not given, and the order: llama.cpp's, or hf: the model's generation_config.json")
-      .member_of({"llama.cpp", "hf"});
+  add_preset(verb, flags.preset,
+             "Values that are not given, and the order: llama.cpp's, or hf: the model's generation_config.json");
   add_candidate_flags(verb, flags);
   add_repetition_flags(verb, flags.draw, flags.biases);
+  add_step_flags(verb, flags.draw);
   add_option(verb, "stop", to.stops, "A text that ends what is written; it may be given several times").one_a_flag();
   add_option(verb, "grammar", flags.grammar, "A GBNF file that the text follows").type_name("FILE");
   add_option(verb, "json-schema", flags.schema, "A JSON schema's file; the text is JSON that it takes")
@@ -143,6 +193,9 @@ void add_writing_flags(CLI::App& verb, WritingFlags& flags) {
 }
 
 Status read_writing_flags(WritingFlags& flags) {
+  SamplerOptions tried;  // what is wrong is told before a model is loaded
+  if (const Status taken = take_steps(flags.draw, tried); !taken)
+    return fail(Errc::invalid_argument, taken.error().text());
   for (const std::string& text : flags.biases) {
     WEFT_TRY(const auto bias, read_bias(text));
     for (const auto& [id, other] : flags.options.sampler.logit_bias)
@@ -177,14 +230,12 @@ Result<models::LanguageModel> load_model(const WritingFlags& flags) {
 }
 
 Status take_draw(WritingFlags& flags, const models::LanguageModel& model) {
-  SamplerOptions draw;
-  if (flags.preset == "hf") {
-    auto made = models::read_generation_config(model.generation);
-    if (!made) return fail(std::move(made).error().within("--preset hf"));
-    draw = *std::move(made);
-  } else if (const std::string other = models::described_sampling(model.generation); !other.empty() && !flags.json) {
+  auto made = models::sampler_of_preset(flags.preset, model.generation);
+  if (!made) return fail(std::move(made).error().within("--preset"));
+  SamplerOptions draw = *std::move(made);
+  const std::string other = models::described_sampling(model.generation);
+  if (flags.preset != "hf" && !other.empty() && !flags.json)
     std::fprintf(stderr, "weft: generation_config.json has %s; --preset hf takes them\n", escaped(other).c_str());
-  }
   draw.seed = flags.options.sampler.seed;
   draw.logit_bias = flags.options.sampler.logit_bias;
   const WritingFlags::Draw& given = flags.draw;
@@ -201,6 +252,7 @@ Status take_draw(WritingFlags& flags, const models::LanguageModel& model) {
   take(draw.frequency_penalty, given.frequency);
   take(draw.penalty_window, given.window);
   take(draw.no_repeat_ngram, given.no_repeat);
+  WEFT_CHECK(take_steps(given, draw));
   flags.options.sampler = std::move(draw);
   return {};
 }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,9 @@ struct WritingFlags {
   struct Draw {
     std::optional<double> temperature, top_p, min_p, typical_p, repetition, presence, frequency;
     std::optional<std::uint64_t> top_k, window, no_repeat;
+    std::optional<double> reals[std::size(models::kSamplerReals)], wholes[std::size(models::kSamplerWholes)];
+    std::optional<std::string> order;
+    std::vector<std::string> breakers;
   };
   std::string model, tokenizer;
   std::string preset = "llama.cpp";
@@ -38,6 +42,8 @@ struct WritingFlags {
   bool json = false;
 };
 
+/// --preset: who says what is not given of a draw.
+void add_preset(CLI::App& verb, std::string& preset, const std::string& help);
 /// Options of guesses of the next tokens: --draft, --draft-lookup, --draft-tokens.
 void add_draft_flags(CLI::App& verb, std::string& model, models::DraftOptions& to);
 

@@ -61,8 +61,8 @@ void DraftModel::release(std::size_t slot) noexcept {
   batch_.release(slot);
 }
 
-std::vector<text::TokenId> DraftModel::guess(std::size_t slot, const TokenHistory& before,
-                                             const SamplerOptions& options, std::size_t most) {
+std::vector<text::TokenId> DraftModel::guess(std::size_t slot, const TokenHistory& before, Sampler sampler,
+                                             std::size_t most) {
   std::vector<text::TokenId>& taken = taken_[slot];
   std::vector<text::TokenId> all(before.ids.begin(), before.ids.end()), guesses;
   if (all.size() > batch_.context()) return guesses;
@@ -70,7 +70,6 @@ std::vector<text::TokenId> DraftModel::guess(std::size_t slot, const TokenHistor
   const auto ends = std::mismatch(taken.begin(), taken.end(), all.begin(), all.end() - 1);
   taken.erase(ends.first, taken.end());
   if (!batch_.roll_back(slot, taken.size())) return guesses;
-  Sampler sampler(options);
   while (guesses.size() < most && all.size() <= batch_.context()) {
     const auto logits = batch_.accept(slot, std::span(all).subspan(taken.size()));
     if (!logits) {

@@ -71,10 +71,9 @@ class DraftModel {
   static Result<DraftModel> make(const LanguageModel& model, const LanguageModel& target, std::size_t slots,
                                  std::size_t context, std::uint64_t max_memory);
 
-  /// At most `most` tokens after those of a slot's text; fewer, or none, where its context is full or a logit is not
-  /// finite.
-  std::vector<text::TokenId> guess(std::size_t slot, const TokenHistory& before, const SamplerOptions& options,
-                                   std::size_t most);
+  /// At most `most` tokens after those of a slot's text, by a copy of its sampler; fewer, or none, where its context is
+  /// full or a logit is not finite.
+  std::vector<text::TokenId> guess(std::size_t slot, const TokenHistory& before, Sampler sampler, std::size_t most);
   /// Gives the memory of a slot's keys and values back.
   void release(std::size_t slot) noexcept;
 

@@ -3,6 +3,7 @@
 #include "models/generation_config.hpp"
 
 #include "core/json_reader.hpp"
+#include "core/printable.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -59,7 +60,7 @@ Status read(JsonReader& reader, const char* key, std::size_t& value) {
 
 Result<SamplerOptions> read_generation_config(const Json& config) {
   SamplerOptions draw{.temperature = 1, .top_k = 50, .top_p = 1, .min_p = 0};
-  draw.temperature_first = true;
+  draw.order = SamplerOptions::hf_order();
   draw.penalty_window = 0;
   static const Json kNone = Json::object();
   WEFT_TRY(JsonReader reader, JsonReader::open(config.is_null() ? kNone : config, kFile));
@@ -79,6 +80,14 @@ Result<SamplerOptions> read_generation_config(const Json& config) {
   WEFT_TRY(const bool draws, reader.boolean_or("do_sample", false));
   if (!draws) draw.temperature = 0;
   return draw;
+}
+
+Result<SamplerOptions> sampler_of_preset(std::string_view preset, const Json& config) {
+  if (preset == "llama.cpp") return SamplerOptions();
+  if (preset != "hf") return fail(Errc::unknown_name, in_quotes(preset) + " is none of llama.cpp, hf");
+  auto made = read_generation_config(config);
+  if (!made) return fail(std::move(made).error().within("hf"));
+  return made;
 }
 
 std::string described_sampling(const Json& config) {

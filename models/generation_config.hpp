@@ -8,6 +8,7 @@
 #include "core/result.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace weft::models {
 
@@ -17,6 +18,10 @@ namespace weft::models {
 ///        done, all of them
 /// @source transformers 4, `GenerationConfig` and `_get_logits_processor`
 Result<SamplerOptions> read_generation_config(const Json& config);
+
+/// The draw of a preset: "llama.cpp", or "hf", which is read_generation_config's.
+/// @error unknown_name; as read_generation_config
+Result<SamplerOptions> sampler_of_preset(std::string_view preset, const Json& config);
 
 /// Keys of the draw that a file names, as "temperature 0.6, top_k 20"; empty: none.
 std::string described_sampling(const Json& config);

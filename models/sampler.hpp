@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "models/sampler_options.hpp"
+
 #include "text/tokenizer.hpp"
 
 #include "core/result.hpp"
@@ -9,38 +11,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace weft::models {
 
-/// Choice of the next token, in this order: the logit bias is added; tokens that would repeat an n-gram are banned;
-/// penalties of tokens that were there; the `top_k` largest logits; the most typical shares that exceed `typical_p`;
-/// the largest shares that reach `top_p`; those of at least `min_p` of the largest share; the temperature; a draw.
-/// `temperature_first` is another order.
-struct SamplerOptions {
-  // Bounds of what users may ask for; shares: top_p, min_p, typical_p.
-  static constexpr double kMostTemperature = 100, kMostShare = 1, kMostPenalty = 100, kLeastRepetition = 0.01;
-  double temperature =
-      0.8;                 // 0, and whatever 1/T is infinite of in binary32: the largest logit, the first of equal ones
-  std::size_t top_k = 40;  // 0: all
-  double top_p = 0.95;     // 1: all
-  double min_p = 0.05;     // 0: all
-  double typical_p = 1;    // 1: all
-  /// A logit of a token that was there: multiplied by it where it is not above 0, else divided. 1: none; above 0.
-  double repetition_penalty = 1;
-  double presence_penalty = 0;      // taken off a logit once
-  double frequency_penalty = 0;     // and for each time that the token was there
-  std::size_t penalty_window = 64;  // tokens that penalties look back; 0: all
-  bool penalizes_prompt = true;     // false: presence and frequency count in what was written alone, as OpenAI has it
-  /// As transformers have it: the temperature comes before the shares of `top_p`, `min_p` and `typical_p`, and
-  /// `typical_p` last. False: as llama.cpp.
-  bool temperature_first = false;
-  std::size_t no_repeat_ngram = 0;                            // tokens of an n-gram that is not to come twice; 0: none
-  std::vector<std::pair<text::TokenId, float>> logit_bias{};  // minus infinity bans a token
-  std::uint64_t seed = 0;
-};
+class SequenceBreakers;
 
 /// Tokens before the one that is chosen.
 struct TokenHistory {
@@ -49,15 +30,18 @@ struct TokenHistory {
 };
 
 /// Draws tokens from logits. The number of a draw is that of the token in its sequence, so a text is a function of
-/// logits, tokens before and seed alone, wherever it is continued.
+/// logits, tokens before and seed alone, wherever it is continued; with mirostat also of all draws of the text before,
+/// which one sampler takes in their order.
 /// @exact the same ids on every machine: penalties in binary32, exponentials and logarithms of kernels/math.hpp, sums
 ///        serial in binary64, ties to the lower id
 class Sampler {
  public:
-  /// Says whether a token may come; it is asked for candidates from the largest logit on.
+  /// Says whether a token may come; it may be asked for any candidate, in any order.
   using Mask = std::function<bool(text::TokenId)>;
 
-  explicit Sampler(const SamplerOptions& options) : options_(options) {}
+  /// `breakers`: those of the options in the model's tokens; null: none. @pre the options passed check_sampler
+  explicit Sampler(const SamplerOptions& options, std::shared_ptr<const SequenceBreakers> breakers = nullptr)
+      : options_(options), breakers_(std::move(breakers)), mu_(2 * options.steps.mirostat_tau) {}
   /// As the other, of a token at a position without tokens before. @error as the other
   Result<text::TokenId> pick(std::span<const float> logits, std::uint64_t position) {
     return pick(logits, {}, position, nullptr);
@@ -73,19 +57,39 @@ class Sampler {
     float logit, share;
     text::TokenId id;
   };
+  using Counts = std::unordered_map<text::TokenId, std::size_t>;
+
   Result<text::TokenId> pick(std::span<const float> logits, const TokenHistory& before, std::uint64_t position,
                              const Mask& allows);
+  void take_steps(const TokenHistory& before, std::uint64_t position, const Mask& allows);
+  bool is_on(SamplerStep step) const;
   void add_bias();
   void ban_repeated(std::span<const text::TokenId> ids);
+  void for_each_of(const Counts& counts, const std::function<void(Candidate& each, std::size_t count)>& change);
   void penalize(const TokenHistory& before);
-  void take_largest(const Mask& allows);
+  void penalize_repetitions(std::span<const text::TokenId> ids);
+  void leave_out_refused(const Mask& allows);
+  void take_largest(std::size_t most, const Mask& allows);
+  void sort(std::size_t most);
+  void keep_near_largest();
   void keep_typical();
-  void keep_likely();
-  void scale(float by);
-  double weigh(float by);
+  void keep_likeliest();
+  void keep_least_share();
+  void leave_out_likeliest(std::uint64_t position);
+  void heat();
+  void cut_by_surprise(std::size_t vocabulary);
+  double weigh();
+  double information(const Candidate& of, double log_total) const;
+  double entropy(double total) const;
+  Result<text::TokenId> draw(std::uint64_t position);
 
   SamplerOptions options_;
+  std::shared_ptr<const SequenceBreakers> breakers_;
+  double mu_;  // of mirostat: surprise in bits from which candidates are left out
   std::vector<Candidate> candidates_;
+  float factor_ = 1;                          // of logits less the largest one: 1/T once the temperature was taken
+  bool is_whole_ = true, is_sorted_ = false;  // whole: a candidate for each id; sorted: from the largest logit on
+  bool is_faulty_ = false;                    // a sum of shares was not finite
 };
 
 }  // namespace weft::models

@@ -83,6 +83,7 @@ std::uint64_t TextEngine::parked() const noexcept { return parts_->parked; }
 
 Status TextEngine::check(const TextRequest& request) const {
   if (request.prompt.empty()) return fail(Errc::invalid_argument, "the prompt has no tokens; give it a text");
+  WEFT_CHECK(check_sampler(request.sampler));
   const std::size_t known = parts_->batch.vocabulary();
   const auto unknown = [&](const std::string& of, text::TokenId id) {
     return fail(Errc::out_of_range, of + "token " + std::to_string(id) + ", the model has " + std::to_string(known));
@@ -97,11 +98,21 @@ Status TextEngine::check(const TextRequest& request) const {
                               std::to_string(context()) + "; nothing can be written");
 }
 
+std::shared_ptr<const SequenceBreakers> TextEngine::Parts::breakers_of(const SamplerStepOptions& steps) {
+  const std::vector<std::string>& texts = steps.dry_breakers;
+  if (steps.dry_multiplier == 0 || texts.empty()) return nullptr;
+  if (breaking_texts != texts) breakers = std::make_shared<const SequenceBreakers>(*model.tokenizer, texts);
+  breaking_texts = texts;
+  return breakers;
+}
+
 Result<std::size_t> TextEngine::begin(TextRequest request) {
   WEFT_CHECK(check(request));
   Parts& p = *parts_;
   if (free_slots() == 0) return fail(Errc::full, "all " + std::to_string(slots()) + " slots write texts");
-  auto text = std::make_unique<EngineText>(*p.model.tokenizer, p.bytes, p.options.drafts.most, std::move(request));
+  auto breakers = p.breakers_of(request.sampler.steps);
+  auto text = std::make_unique<EngineText>(*p.model.tokenizer, p.bytes, std::move(breakers), p.options.drafts.most,
+                                           std::move(request));
   text->number = p.next_number++;
   const std::size_t at = p.put(std::move(text));
   return at;

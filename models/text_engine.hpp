@@ -128,7 +128,7 @@ class TextEngine {
   Slot slot(std::size_t slot) const noexcept;
 
   /// Success where a request can be begun in a free slot. @error invalid_argument: no prompt; out_of_range: a token,
-  /// of the biases too, that the model has not; full: a prompt that leaves no room
+  /// of the biases too, that the model has not; full: a prompt that leaves no room; as check_sampler
   Status check(const TextRequest& request) const;
   /// Takes a free slot; its text begins with the next step. @error as `check`; full: no slot is free
   Result<std::size_t> begin(TextRequest request);

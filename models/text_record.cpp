@@ -2,6 +2,8 @@
 
 #include "models/text_record.hpp"
 
+#include "models/sampler_json.hpp"
+
 #include "core/json.hpp"
 #include "core/json_reader.hpp"
 
@@ -43,13 +45,37 @@ Json json_of(const SamplerOptions& sampler) {
   const auto set = [&](const char* name, const auto& value, auto...) { out[name] = value; };
   const auto set_natural = [&](const char* name, std::size_t value) { out[name] = value; };
   visit_sampler(sampler, set, set_natural, set);
-  if (sampler.temperature_first) out["temperature_first"] = true;
+  for (const auto& each : kSamplerReals) out[each.name] = sampler.steps.*each.value;
+  for (const auto& each : kSamplerWholes) out[each.name] = sampler.steps.*each.value;
+  out["dry_sequence_breakers"] = sampler.steps.dry_breakers;
+  Json steps = Json::array();
+  for (const SamplerStep step : sampler.order) steps.push_back(std::string(name_of(step)));
+  out["samplers"] = std::move(steps);
   out["seed"] = sampler.seed;
   Json biases = Json::array();
   for (const auto& [id, bias] : sampler.logit_bias)
     biases.push_back(Json::array({id, std::isfinite(bias) ? Json(bias) : Json()}));
   out["logit_bias"] = std::move(biases);
   return out;
+}
+
+/// Settings that older logs lack: what is not there is as it was then.
+Status read_later(JsonReader& reader, SamplerOptions& to) {
+  for (const auto& each : kSamplerReals) {
+    WEFT_TRY(to.steps.*each.value, reader.f64_or(each.name, to.steps.*each.value, each.least, each.most));
+  }
+  for (const auto& each : kSamplerWholes) {
+    WEFT_TRY(to.steps.*each.value, read_whole(reader.find(each.name), each, to.steps.*each.value));
+  }
+  if (const auto breakers = reader.find("dry_sequence_breakers")) {
+    WEFT_TRY(to.steps.dry_breakers, read_breakers(*breakers));
+  }
+  WEFT_TRY(const bool is_early, reader.boolean_or("temperature_first", false));
+  if (is_early) to.order = SamplerOptions::hf_order();
+  if (const auto steps = reader.find("samplers")) {
+    WEFT_TRY(to.order, read_order(*steps));
+  }
+  return {};
 }
 
 Status read(JsonReader& reader, SamplerOptions& to) {
@@ -66,9 +92,9 @@ Status read(JsonReader& reader, SamplerOptions& to) {
       [&](const char* name, double& value, double least, double most) { take(value, reader.f64(name, least, most)); },
       [&](const char* name, std::size_t& value) { take(value, reader.u64(name)); },
       [&](const char* name, bool& value) { take(value, reader.boolean(name)); });
-  take(to.temperature_first, reader.boolean_or("temperature_first", false));
   take(to.seed, reader.u64("seed"));
   WEFT_CHECK(done);
+  WEFT_CHECK(read_later(reader, to));
   WEFT_TRY(const auto biases, reader.array("logit_bias"));
   for (const JsonValue& each : biases) {
     WEFT_TRY(const auto pair, each.array(2, 2));

@@ -123,7 +123,7 @@ Result<LlamaRequest> read_llama(TextCall& call) {
   JsonReader& body = call.body;
   LlamaRequest out;
   models::TextRequest& text = out.text;
-  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::llama, call.model->description().vocabulary, text));
+  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::llama, *call.model, text));
   // As many as the context holds, where none or -1 is given.
   text.most_tokens = call.model->description().context;
   const char* const key = given(body, "n_predict") ? "n_predict" : "max_tokens";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Properties, slots and tokenizer, as llama.cpp's server tells them.
 
+#include "models/generation_config.hpp"
 #include "server/internal/llama_settings.hpp"
 #include "server/internal/text_call.hpp"
 #include "server/internal/token_text.hpp"
@@ -12,21 +13,28 @@ namespace weft::server {
 
 Json internal::llama_settings(const models::TextRequest& text) {
   const models::SamplerOptions& draw = text.sampler;
-  return {{"seed", draw.seed},
-          {"temperature", draw.temperature},
-          {"top_k", draw.top_k},
-          {"top_p", draw.top_p},
-          {"min_p", draw.min_p},
-          {"typical_p", draw.typical_p},
-          {"repeat_penalty", draw.repetition_penalty},
-          {"repeat_last_n", draw.penalty_window},
-          {"presence_penalty", draw.presence_penalty},
-          {"frequency_penalty", draw.frequency_penalty},
-          {"stop", text.stops},
-          {"n_predict", text.most_tokens},
-          {"max_tokens", text.most_tokens},
-          {"ignore_eos", text.ignores_ends},
-          {"n_probs", text.likeliest}};
+  Json out{{"seed", draw.seed},
+           {"temperature", draw.temperature},
+           {"top_k", draw.top_k},
+           {"top_p", draw.top_p},
+           {"min_p", draw.min_p},
+           {"typical_p", draw.typical_p},
+           {"repeat_penalty", draw.repetition_penalty},
+           {"repeat_last_n", draw.penalty_window},
+           {"presence_penalty", draw.presence_penalty},
+           {"frequency_penalty", draw.frequency_penalty},
+           {"stop", text.stops},
+           {"n_predict", text.most_tokens},
+           {"max_tokens", text.most_tokens},
+           {"ignore_eos", text.ignores_ends},
+           {"n_probs", text.likeliest}};
+  for (const auto& each : models::kSamplerReals) out[each.name] = draw.steps.*each.value;
+  for (const auto& each : models::kSamplerWholes) out[each.name] = draw.steps.*each.value;
+  out["dry_sequence_breakers"] = draw.steps.dry_breakers;
+  Json steps = Json::array();
+  for (const models::SamplerStep step : draw.order) steps.push_back(std::string(models::name_of(step)));
+  out["samplers"] = std::move(steps);
+  return out;
 }
 
 namespace {
@@ -43,11 +51,15 @@ void tell_properties(const LanguageContext& context, const Call& call) {
   if (!model) return;
   const ModelDescription& is = model->description();
   const auto& chat = model->model().chat.chat;
+  models::TextRequest usual;
+  if (!model->preset().empty())
+    if (auto draw = models::sampler_of_preset(model->preset(), model->model().generation))
+      usual.sampler = *std::move(draw);
   Json slot{{"id", 0},
             {"id_task", -1},
             {"n_ctx", is.context},
             {"is_processing", false},
-            {"params", internal::llama_settings({})}};
+            {"params", internal::llama_settings(usual)}};
   call.exchange->respond(json_response({{"default_generation_settings", std::move(slot)},
                                         {"total_slots", is.slots * context.models.replicas(is.name).size()},
                                         {"model_alias", is.name},

@@ -184,10 +184,8 @@ Result<Chat> read_chat_request(TextCall& call) {
   JsonReader& body = call.body;
   Chat chat;
   models::TextRequest& text = chat.text;
-  text.sampler.temperature = text.sampler.top_p = 1;
-  text.sampler.top_k = 0, text.sampler.min_p = 0;
   WEFT_CHECK(check_known(body));
-  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::openai, call.model->description().vocabulary, text));
+  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::openai, *call.model, text));
   const char* const bound = given(body, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
   WEFT_TRY(text.most_tokens,
            natural_or(body, bound, call.model->description().context, 1, models::GenerateOptions::kMostTokens));

@@ -176,9 +176,7 @@ Result<Completion> read(TextCall& call) {
   JsonReader& body = call.body;
   Completion out;
   models::TextRequest& text = out.text;
-  text.sampler.temperature = text.sampler.top_p = 1;
-  text.sampler.top_k = 0, text.sampler.min_p = 0;
-  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::openai, call.model->description().vocabulary, text));
+  WEFT_CHECK(internal::read_sampling(body, internal::Dialect::openai, *call.model, text));
   WEFT_TRY(out.echoes, boolean_or(body, "echo", false));
   WEFT_TRY(text.most_tokens,
            natural_or(body, "max_tokens", 16, out.echoes ? 0 : 1, models::GenerateOptions::kMostTokens));

@@ -2,6 +2,7 @@
 
 #include "server/served_model.hpp"
 
+#include "models/generation_config.hpp"
 #include "server/access.hpp"
 #include "server/request_log.hpp"
 
@@ -63,6 +64,9 @@ ModelDescription describe(std::string name, std::string file, const models::Lang
 
 Result<std::shared_ptr<ServedModel>> ServedModel::make(std::string name, std::string file, Loaded loaded,
                                                        Options options) {
+  if (!options.preset.empty())
+    if (auto draw = models::sampler_of_preset(options.preset, loaded.model.generation); !draw)
+      return fail(std::move(draw).error().within("preset"));
   ModelDescription description = describe(std::move(name), std::move(file), loaded.model);
   std::shared_ptr<ServedModel> made(new ServedModel(std::move(description), std::move(loaded), std::move(options)));
   models::TextEngine::Options with = made->options_.engine;

@@ -101,6 +101,7 @@ class ServedModel {
     std::size_t queue = 64;                          ///< requests that may wait
     std::chrono::milliseconds longest_wait{30'000};  ///< of a request, in the queue
     std::optional<NumaNode> node{};                  ///< that its thread stays on
+    std::string preset{};                            ///< of requests that name none; empty: values of the route
     bool by_priority = false;
     bool isolates_keys = false;         ///< texts never go on from those that another key began
     std::shared_ptr<RequestLog> log{};  ///< of texts that were written; null: none
@@ -111,7 +112,7 @@ class ServedModel {
     std::unique_ptr<const models::LanguageModel> draft{};
   };
 
-  /// @error as TextEngine::make
+  /// @error as TextEngine::make, models::sampler_of_preset
   static Result<std::shared_ptr<ServedModel>> make(std::string name, std::string file, Loaded loaded, Options options);
   ~ServedModel();
   ServedModel(const ServedModel&) = delete;
@@ -121,6 +122,7 @@ class ServedModel {
   const ModelDescription& description() const noexcept { return description_; }
   const models::LanguageModel& model() const noexcept { return loaded_.model; }
   const text::Tokenizer& tokenizer() const noexcept { return *model().tokenizer; }
+  const std::string& preset() const noexcept { return options_.preset; }
   bool takes_priorities() const noexcept { return options_.by_priority; }
   const ModelCounters& counters() const noexcept { return counters_; }
   const std::optional<NumaNode>& node() const noexcept { return options_.node; }

@@ -928,6 +928,24 @@ namespace Weft
         /// <summary>GBNF that the text follows.</summary>
         public string Grammar { get; set; }
         public string JsonSchema { get; set; }
+        /// <summary>"llama.cpp", or "hf": what is not given is as generation_config.json and transformers have it.</summary>
+        public string Preset { get; set; }
+        /// <summary>The steps in their order, as "top_k;temperature".</summary>
+        public string Samplers { get; set; }
+        public double? DynatempRange { get; set; }
+        public double? DynatempExponent { get; set; }
+        public double? TopNSigma { get; set; }
+        public double? XtcProbability { get; set; }
+        public double? XtcThreshold { get; set; }
+        public uint? Mirostat { get; set; }
+        public double? MirostatTau { get; set; }
+        public double? MirostatEta { get; set; }
+        public double? DryMultiplier { get; set; }
+        public double? DryBase { get; set; }
+        public uint? DryAllowedLength { get; set; }
+        /// <summary>-1: all, 0: none.</summary>
+        public int? DryPenaltyLastN { get; set; }
+        public string[] DrySequenceBreakers { get; set; }
     }
 
     /// <summary>A language model with its tokenizer: what `weft import` made, or a Hugging Face folder or GGUF file that it
@@ -940,6 +958,43 @@ namespace Weft
         public LanguageModel(string path, string tokenizer = null, MeshOptions mesh = null)
         {
             var place = Native.Utf8(path, nameof(path));
+            handle = Load((ref Native.ModelFields options, out ModelHandle made) =>
+                Native.weft_model_load(place, ref options, out made), tokenizer, mesh);
+        }
+        /// <summary>Of files in memory (Linux): one, or those of a folder by their names, as "config.json".</summary>
+        public static LanguageModel FromBytes(IDictionary<string, byte[]> files, string tokenizer = null,
+            MeshOptions mesh = null)
+        {
+            Native.Given(files, nameof(files));
+            var pinned = new List<GCHandle>();
+            Func<byte[], IntPtr> pin = bytes =>
+            {
+                if (bytes.Length == 0) return IntPtr.Zero;
+                pinned.Add(GCHandle.Alloc(bytes, GCHandleType.Pinned));
+                return pinned[pinned.Count - 1].AddrOfPinnedObject();
+            };
+            try
+            {
+                var fields = new List<Native.FileFields>();
+                foreach (var each in files)
+                    fields.Add(new Native.FileFields
+                    {
+                        name = pin(Native.Utf8(each.Key, nameof(files))), bytes = pin(Native.Given(each.Value, nameof(files))),
+                        count = (UIntPtr)each.Value.Length
+                    });
+                return new LanguageModel(Load((ref Native.ModelFields options, out ModelHandle made) =>
+                    Native.weft_model_load_bytes(fields.ToArray(), (UIntPtr)fields.Count, ref options, out made),
+                    tokenizer, mesh));
+            }
+            finally
+            {
+                foreach (var each in pinned) each.Free();
+            }
+        }
+        private LanguageModel(ModelHandle made) { handle = made; }
+        private delegate int Loading(ref Native.ModelFields options, out ModelHandle made);
+        private static ModelHandle Load(Loading load, string tokenizer, MeshOptions mesh)
+        {
             var pinned = new GCHandle[2];
             using (var given = new Options(mesh))
                 try
@@ -950,7 +1005,8 @@ namespace Weft
                         size = (UIntPtr)Marshal.SizeOf(typeof(Native.ModelFields)), mesh = pinned[0].AddrOfPinnedObject(),
                         tokenizer = Native.Pin(ref pinned[1], tokenizer, nameof(tokenizer))
                     };
-                    Native.Check(Native.weft_model_load(place, ref options, out handle));
+                    Native.Check(load(ref options, out var made));
+                    return made;
                 }
                 finally
                 {
@@ -1070,6 +1126,26 @@ namespace Weft
                 if (given.Grammar != null) Fields.grammar = Keep(Native.Utf8(given.Grammar, nameof(given.Grammar)));
                 if (given.JsonSchema != null)
                     Fields.json_schema = Keep(Native.Utf8(given.JsonSchema, nameof(given.JsonSchema)));
+                if (given.Preset != null) Fields.preset = Keep(Native.Utf8(given.Preset, nameof(given.Preset)));
+                if (given.Samplers != null) Fields.samplers = Keep(Native.Utf8(given.Samplers, nameof(given.Samplers)));
+                Fields.dynatemp_range = Number(given.DynatempRange, nameof(given.DynatempRange));
+                Fields.dynatemp_exponent = Number(given.DynatempExponent, nameof(given.DynatempExponent));
+                Fields.top_n_sigma = given.TopNSigma == 0 ? -1 : given.TopNSigma ?? 0;
+                Fields.xtc_probability = Number(given.XtcProbability, nameof(given.XtcProbability));
+                Fields.xtc_threshold = Number(given.XtcThreshold, nameof(given.XtcThreshold));
+                Fields.mirostat_tau = Number(given.MirostatTau, nameof(given.MirostatTau));
+                Fields.mirostat_eta = Number(given.MirostatEta, nameof(given.MirostatEta));
+                Fields.dry_multiplier = Number(given.DryMultiplier, nameof(given.DryMultiplier));
+                Fields.dry_base = Number(given.DryBase, nameof(given.DryBase));
+                Fields.mirostat = Whole(given.Mirostat, -1);
+                Fields.dry_allowed_length = Whole(given.DryAllowedLength, -1);
+                Fields.dry_penalty_last_n = Whole(given.DryPenaltyLastN, -2);
+                var breakers = new IntPtr[given.DrySequenceBreakers?.Length ?? 0];
+                for (var i = 0; i < breakers.Length; ++i)
+                    breakers[i] = Keep(Native.Utf8(given.DrySequenceBreakers[i], nameof(given.DrySequenceBreakers)));
+                Fields.dry_sequence_breakers =
+                    given.DrySequenceBreakers == null ? IntPtr.Zero : Keep(breakers.Length == 0 ? new IntPtr[1] : breakers);
+                Fields.dry_sequence_breaker_count = (UIntPtr)breakers.Length;
             }
             catch
             {
@@ -1079,6 +1155,12 @@ namespace Weft
         }
         /// <summary>For the C ABI, where 0 is the default; `zero` says 0 there.</summary>
         private static ulong Zero(ulong? value, ulong zero) => value == 0 ? zero : value ?? 0;
+        private static long Whole(long? value, long zero) => value == 0 ? zero : value ?? 0;
+        private static double Number(double? value, string what)
+        {
+            if (value < 0) throw new ArgumentOutOfRangeException(what, value, "it is not negative");
+            return value == 0 ? -1 : value ?? 0;
+        }
         private IntPtr Keep(Array values)
         {
             if (values.Length == 0) return IntPtr.Zero;
@@ -1315,6 +1397,12 @@ namespace Weft
             public ulong steps;
         }
         [StructLayout(LayoutKind.Sequential)]
+        internal struct FileFields
+        {
+            public IntPtr name, bytes;
+            public UIntPtr count;
+        }
+        [StructLayout(LayoutKind.Sequential)]
         internal struct ModelFields { public UIntPtr size; public IntPtr mesh, tokenizer; }
         [StructLayout(LayoutKind.Sequential)]
         internal struct GenerateFields
@@ -1333,7 +1421,12 @@ namespace Weft
             public ulong penalty_window, no_repeat_ngram;
             public IntPtr bias_ids, biases;
             public UIntPtr bias_count;
-            public IntPtr grammar, json_schema;
+            public IntPtr grammar, json_schema, preset, samplers;
+            public double dynatemp_range, dynatemp_exponent, top_n_sigma, xtc_probability, xtc_threshold, mirostat_tau,
+                mirostat_eta, dry_multiplier, dry_base;
+            public long mirostat, dry_allowed_length, dry_penalty_last_n;
+            public IntPtr dry_sequence_breakers;
+            public UIntPtr dry_sequence_breaker_count;
         }
         [StructLayout(LayoutKind.Sequential)]
         private struct Error { public UIntPtr size; public int code; public IntPtr name, message; }
@@ -1461,6 +1554,9 @@ namespace Weft
             UIntPtr capacity, [Out] UIntPtr[] needed);
         [DllImport(Name)]
         internal static extern int weft_model_load(byte[] path, ref ModelFields options, out ModelHandle model);
+        [DllImport(Name)]
+        internal static extern int weft_model_load_bytes(FileFields[] files, UIntPtr count, ref ModelFields options,
+            out ModelHandle model);
         [DllImport(Name)] internal static extern int weft_model_destroy(IntPtr model);
         [DllImport(Name)]
         internal static extern int weft_model_tokenize(ModelHandle model, byte[] text, [Out] uint[] ids,

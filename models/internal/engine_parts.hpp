@@ -6,6 +6,7 @@
 #include "models/draft.hpp"
 #include "models/internal/engine_text.hpp"
 #include "models/prefix_cache.hpp"
+#include "models/sequence_breakers.hpp"
 #include "models/text_engine.hpp"
 #include "models/token_constraint.hpp"
 
@@ -38,11 +39,15 @@ struct TextEngine::Parts {
   std::vector<internal::EngineSlot> places;
   std::optional<PrefixCache> cache{};
   std::optional<DraftModel> draft{};
+  std::vector<std::string> breaking_texts{};  // whose tokens `breakers` are: most requests have the same
+  std::shared_ptr<const SequenceBreakers> breakers{};
   bool can_roll_back = false;
   std::size_t most_tokens = 0;  // whose keys and values have room, in all slots; 0: all
   std::uint64_t next_number = 1, parked = 0;
 
   Status make_cache();
+  /// Null where no step looks at them.
+  std::shared_ptr<const SequenceBreakers> breakers_of(const SamplerStepOptions& steps);
   Status bound_states();
   /// @pre can_roll_back; the sequence has taken as many
   void cut(std::size_t at, std::size_t tokens) {

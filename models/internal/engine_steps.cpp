@@ -164,8 +164,7 @@ std::vector<text::TokenId> TextEngine::Parts::guess(std::size_t at, std::size_t 
   const std::vector<text::TokenId> all = text.tokens(text.to_take() + 1);
   std::vector<text::TokenId> guesses;
   if (options.drafts.looks_up) guesses = repeated_after(all, most);
-  if (guesses.empty() && draft)
-    guesses = draft->guess(at, {all, text.request.prompt.size()}, text.request.sampler, most);
+  if (guesses.empty() && draft) guesses = draft->guess(at, {all, text.request.prompt.size()}, text.sampler, most);
   // A draft model may have more tokens than the tokenizer.
   const auto unknown =
       std::find_if(guesses.begin(), guesses.end(), [this](text::TokenId id) { return id >= batch.vocabulary(); });

@@ -24,9 +24,11 @@ namespace weft::models::internal {
 struct EngineText {
   using Clock = std::chrono::steady_clock;
 
-  EngineText(const text::Tokenizer& tokenizer, TokenBytes& bytes, std::size_t guesses, TextRequest of)
+  /// `breakers`: those of the request's sampler; null: it looks at none.
+  EngineText(const text::Tokenizer& tokenizer, TokenBytes& bytes, std::shared_ptr<const SequenceBreakers> breakers,
+             std::size_t guesses, TextRequest of)
       : request(std::move(of)),
-        sampler(request.sampler),
+        sampler(request.sampler, std::move(breakers)),
         stream(tokenizer, request.prompt, request.stops),
         constraint(request.grammar, bytes),
         length(guesses) {}

@@ -2,6 +2,10 @@
 
 #include "server/internal/sampling.hpp"
 
+#include "models/generation_config.hpp"
+#include "models/sampler_json.hpp"
+#include "server/served_model.hpp"
+
 #include <charconv>
 #include <chrono>
 #include <limits>
@@ -121,18 +125,49 @@ Status read_window(JsonReader& body, models::SamplerOptions& draw) {
 Status read_penalties(JsonReader& body, Dialect dialect, models::SamplerOptions& draw) {
   const bool is_openai = dialect == Dialect::openai;
   const double most = is_openai ? 2 : models::SamplerOptions::kMostPenalty;
-  WEFT_TRY(draw.presence_penalty, number_or(body, "presence_penalty", 0, -most, most));
-  WEFT_TRY(draw.frequency_penalty, number_or(body, "frequency_penalty", 0, -most, most));
-  if (is_openai) {
-    // Of what was written, however long ago.
-    draw.penalty_window = 0;
-    draw.penalizes_prompt = false;
-  }
+  WEFT_TRY(draw.presence_penalty, number_or(body, "presence_penalty", draw.presence_penalty, -most, most));
+  WEFT_TRY(draw.frequency_penalty, number_or(body, "frequency_penalty", draw.frequency_penalty, -most, most));
   const char* const repetition = is_openai ? "repetition_penalty" : "repeat_penalty";
-  WEFT_TRY(draw.repetition_penalty, number_or(body, repetition, 1, models::SamplerOptions::kLeastRepetition,
-                                              models::SamplerOptions::kMostPenalty));
-  WEFT_TRY(draw.typical_p, number_or(body, "typical_p", 1, 0, models::SamplerOptions::kMostShare));
+  WEFT_TRY(draw.repetition_penalty,
+           number_or(body, repetition, draw.repetition_penalty, models::SamplerOptions::kLeastRepetition,
+                     models::SamplerOptions::kMostPenalty));
+  WEFT_TRY(draw.typical_p, number_or(body, "typical_p", draw.typical_p, 0, models::SamplerOptions::kMostShare));
   return is_openai ? Status() : read_window(body, draw);
+}
+
+/// The draw where a request says no more of it.
+Result<models::SamplerOptions> usual_draw(JsonReader& body, Dialect dialect, const ServedModel& model) {
+  models::SamplerOptions draw;
+  WEFT_TRY(const std::string preset, string_or(body, "preset", model.preset(), 64));
+  const bool is_openai = dialect == Dialect::openai;
+  if (!preset.empty()) {
+    auto made = models::sampler_of_preset(preset, model.model().generation);
+    if (!made) return fail(std::move(made).error().within("preset"));
+    draw = *std::move(made);
+  } else if (is_openai) {
+    draw.temperature = draw.top_p = 1;
+    draw.top_k = draw.penalty_window = 0;  // penalties: of what was written, however long ago
+    draw.min_p = 0;
+  }
+  draw.penalizes_prompt = !is_openai;
+  return draw;
+}
+
+/// Those that have llama.cpp's names on each route.
+Status read_steps(JsonReader& body, models::SamplerOptions& draw) {
+  for (const auto& each : models::kSamplerReals) {
+    WEFT_TRY(draw.steps.*each.value, number_or(body, each.name, draw.steps.*each.value, each.least, each.most));
+  }
+  for (const auto& each : models::kSamplerWholes) {
+    WEFT_TRY(draw.steps.*each.value, models::read_whole(given(body, each.name), each, draw.steps.*each.value));
+  }
+  if (const auto breakers = given(body, "dry_sequence_breakers")) {
+    WEFT_TRY(draw.steps.dry_breakers, models::read_breakers(*breakers));
+  }
+  if (const auto steps = given(body, "samplers")) {
+    WEFT_TRY(draw.order, models::read_order(*steps));
+  }
+  return {};
 }
 
 /// A whole number; lower ones come first, as vLLM has it.
@@ -156,8 +191,9 @@ Status read_timeout(JsonReader& body, models::TextRequest& to) {
 
 }  // namespace
 
-Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, models::TextRequest& to) {
+Status read_sampling(JsonReader& body, Dialect dialect, const ServedModel& model, models::TextRequest& to) {
   models::SamplerOptions& draw = to.sampler;
+  WEFT_TRY(draw, usual_draw(body, dialect, model));
   constexpr double kMostShare = models::SamplerOptions::kMostShare;
   const double hottest = dialect == Dialect::openai ? 2 : models::SamplerOptions::kMostTemperature;
   WEFT_TRY(draw.temperature, number_or(body, "temperature", draw.temperature, 0, hottest));
@@ -165,7 +201,8 @@ Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, 
   WEFT_TRY(draw.min_p, number_or(body, "min_p", draw.min_p, 0, kMostShare));
   WEFT_TRY(draw.top_k, natural_or(body, "top_k", draw.top_k, 0, models::GenerateOptions::kMostTokens));
   WEFT_CHECK(read_penalties(body, dialect, draw));
-  WEFT_CHECK(read_biases(body, vocabulary, draw.logit_bias));
+  WEFT_CHECK(read_steps(body, draw));
+  WEFT_CHECK(read_biases(body, model.description().vocabulary, draw.logit_bias));
   WEFT_TRY(draw.seed, read_seed(body));
   WEFT_TRY(to.ignores_ends, boolean_or(body, "ignore_eos", to.ignores_ends));
   WEFT_TRY(to.reuses, boolean_or(body, "cache_prompt", to.reuses));

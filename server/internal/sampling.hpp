@@ -12,6 +12,10 @@
 #include <string>
 #include <string_view>
 
+namespace weft::server {
+class ServedModel;
+}
+
 namespace weft::server::internal {
 
 /// The value of a key, where it is there and not null, as clients leave things out.
@@ -24,8 +28,9 @@ Result<double> number_or(JsonReader& reader, std::string_view key, double fallba
 
 /// Names and bounds of OpenAI, or of llama.cpp's server.
 enum class Dialect { openai, llama };
-/// Settings of the draw, stop strings and the like; the fields of `to` are the defaults. A seed that is not given, or
-/// negative, is drawn. @error as JsonReader; out_of_range: a bias of a token that is none
-Status read_sampling(JsonReader& body, Dialect dialect, std::size_t vocabulary, models::TextRequest& to);
+/// Settings of the draw, stop strings and the like. Those that are not given are as `preset` says, or the server's
+/// own; without one they are the dialect's. A seed that is not given, or negative, is drawn.
+/// @error as JsonReader; out_of_range: a bias of a token that is none; as models::sampler_of_preset
+Status read_sampling(JsonReader& body, Dialect dialect, const ServedModel& model, models::TextRequest& to);
 
 }  // namespace weft::server::internal

@@ -427,6 +427,30 @@ internal static class CsharpTest
             var seeded = new GenerateOptions { Tokens = 20, Seed = 3 };
             var drawn = model.Generate("Once", seeded);
             Expect(drawn == model.Generate("Once", seeded), "a function of its seed");
+            var usual = model.Generate("Once", new GenerateOptions { Tokens = 40 });
+            var likeliest = model.Generate("Once", new GenerateOptions { Tokens = 40, Temperature = 0 });
+            Expect(usual != likeliest, "a draw");
+            foreach (var same in new[] { new GenerateOptions { Preset = "hf" }, new GenerateOptions { TopNSigma = 1e-4 },
+                                         new GenerateOptions { Mirostat = 2, MirostatTau = 0 } })
+            {
+                same.Tokens = 40;
+                Expect(model.Generate("Once", same) == likeliest, "the likeliest tokens");
+            }
+            Expect(usual == model.Generate("Once", new GenerateOptions
+            {
+                Tokens = 40, Preset = "llama.cpp", Samplers = "penalties;top_k;typ_p;top_p;min_p;temperature", DryMultiplier = 1,
+                DryPenaltyLastN = 0, DrySequenceBreakers = new[] { "a", "b" }
+            }), "llama.cpp's draw");
+            var files = new Dictionary<string, byte[]>();
+            foreach (var name in new[] { "config.json", "model.safetensors", "tokenizer.json" })
+                files[name] = File.ReadAllBytes(Path.Combine(path, name));
+            using (var own = LanguageModel.FromBytes(files, null, new MeshOptions { Threads = 1 }))
+                Expect(own.Generate("Once", new GenerateOptions { Tokens = 40 }) == usual, "a model from memory");
+            files.Remove("tokenizer.json");
+            Fails(() => LanguageModel.FromBytes(files), "not_found", "holds no tokenizer");
+            Fails(() => LanguageModel.FromBytes(new Dictionary<string, byte[]>()), "invalid_argument", "0 are given");
+            Fails(() => model.Generate("Once", new GenerateOptions { Mirostat = 3 }), "out_of_range", "mirostat 3");
+            Fails(() => model.Generate("Once", new GenerateOptions { Preset = "vllm" }), "unknown_name", "vllm");
             Expect(drawn == model.Generate("Once", new GenerateOptions
             {
                 Tokens = 20, Seed = 3, Temperature = 0.8, TopK = 40, TopP = 0.95, MinP = 0.05

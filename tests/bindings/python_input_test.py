@@ -217,7 +217,8 @@ class Kinds(unittest.TestCase):
         with weft.LanguageModel(MODEL, threads=1) as model:
             wrong = [{name: value} for name in ("temperature", "top_p", "min_p", "typical_p", "repetition_penalty",
                                                 "presence_penalty", "frequency_penalty", "stops", "logit_bias", "on_text",
-                                                "top_k", "penalty_window", "ignores_ends", "grammar", "json_schema")
+                                                "top_k", "penalty_window", "ignores_ends", "grammar", "json_schema",
+                                                "preset", "mirostat", "mirostat_tau", "dry_penalty_last_n", "top_n_sigma")
                      for value in ("a", several, 1j, object(), {5: "a"})]
             for options in [*wrong, {"stops": None}, {"stops": 5}]:
                 (name, value), = options.items()
@@ -228,6 +229,29 @@ class Kinds(unittest.TestCase):
                 self.assertTrue(caught.exception.code and caught.exception.name and caught.exception.text)
                 if not isinstance(value, str) and name not in ("stops", "json_schema"):
                     self.assertIsInstance(caught.exception, weft.WeftTypeError)
+            for name, value in (("mirostat", 3), ("mirostat", -1), ("mirostat_tau", -1), ("mirostat_tau", float("nan")),
+                                ("dry_base", 0.5), ("dry_penalty_last_n", -2), ("dry_allowed_length", 2 ** 40),
+                                ("xtc_probability", 1.5), ("dry_sequence_breakers", [""]), ("samplers", "topk"),
+                                ("dry_sequence_breakers", ["a"] * 10000), ("samplers", ["top_k", "top_k"])):
+                with self.assertRaises(weft.WeftError, msg=name) as caught:
+                    model.generate("Once", tokens=1, **{name: value})
+                self.assertIn(name, caught.exception.text)
+            greedy, usual = model.generate("Once", tokens=40, temperature=0)["ids"], model.generate("Once", tokens=40)["ids"]
+            for same in ({"preset": "hf"}, {"top_n_sigma": 1e-4}, {"mirostat": 2, "mirostat_tau": 0}):
+                self.assertEqual(model.generate("Once", tokens=40, **same)["ids"], greedy, same)
+            for same in ({"preset": "llama.cpp"}, {"top_n_sigma": 0}, {"dry_multiplier": 1, "dry_penalty_last_n": 0},
+                         {"samplers": "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature".split(";")}):
+                self.assertEqual(model.generate("Once", tokens=40, **same)["ids"], usual, same)
+            self.assertNotEqual(model.generate("Once", tokens=40, samplers="")["ids"], usual)
+            folder = {each.name: each.read_bytes() for each in MODEL.iterdir() if each.suffix in (".json", ".safetensors")}
+            gguf = bytearray(next(MODEL.glob("*.gguf")).read_bytes())
+            for given in (folder, gguf, memoryview(gguf)):
+                with weft.LanguageModel.from_bytes(given, threads=1) as own:
+                    self.assertEqual(own.generate("Once", tokens=40)["ids"], usual)
+            for wrong in (5, "a", None, {"config.json": "a"}, {5: b"a"}):
+                self.assertRaises(weft.WeftTypeError, weft.LanguageModel.from_bytes, wrong)
+            for wrong in ({}, b"", b"abc", {"a/b": b"", "c": b""}, {"config.json": b"{}", "model.safetensors": b""}):
+                self.assertRaises(weft.WeftError, weft.LanguageModel.from_bytes, wrong)
             for ids in (5, None, "a", ["a"], several * 1j):
                 self.assertRaises(weft.WeftTypeError, model.detokenize, ids)
             self.assertEqual(model.generate("Once", tokens=3, temperature=0, top_k=0, top_p=0, min_p=0, penalty_window=0,

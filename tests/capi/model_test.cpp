@@ -127,6 +127,101 @@ TEST(CModel, TakesBiasesAndGrammars) {
   WEFT_EXPECT_OK(weft_model_destroy(model));
 }
 
+TEST(CModel, TakesPresetsAndSteps) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  weft_model* const model = load();
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.tokens = 40;
+  options.seed = 3;
+  const auto made = [&] {
+    EXPECT_EQ(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OK) << weft_last_error();
+    return result_of(model)["ids"].get<std::vector<std::uint32_t>>();
+  };
+  const auto usual = made();
+  options.is_greedy = 1;
+  const auto greedy = made();
+  options.is_greedy = 0;
+  EXPECT_NE(usual, greedy);
+  options.preset = "hf";  // do_sample is false there
+  EXPECT_EQ(made(), greedy);
+  options.preset = "llama.cpp";
+  EXPECT_EQ(made(), usual);
+  options.preset = "vllm";
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_UNKNOWN_NAME, "vllm");
+  options.preset = nullptr;
+  options.top_n_sigma = 1e-4;
+  EXPECT_EQ(made(), greedy);
+  options.top_n_sigma = -1;
+  EXPECT_EQ(made(), usual);
+  options.mirostat = 2;
+  options.mirostat_tau = -1;  // 0
+  EXPECT_EQ(made(), greedy);
+  options.mirostat = 3;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE,
+                    "mirostat 3 is not between 0 and 2");
+  options.mirostat = 0;
+  options.xtc_probability = NAN;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_OUT_OF_RANGE, "xtc_probability");
+  options.xtc_probability = 0;
+  options.samplers = "top_k;top_k";
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_DUPLICATE_NAME, "top_k");
+  options.samplers = "";
+  EXPECT_NE(made(), usual);
+  options.samplers = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+  EXPECT_EQ(made(), usual);
+  const char* const breakers[] = {"a", ""};
+  options.dry_multiplier = 1;
+  options.dry_sequence_breakers = breakers;
+  options.dry_sequence_breaker_count = 2;
+  WEFT_EXPECT_FAILS(weft_model_generate(model, "", &options, nullptr, nullptr), WEFT_INVALID_ARGUMENT,
+                    "dry_sequence_breakers[1]: an empty text");
+  options.dry_sequence_breaker_count = 1;
+  made();
+  options.size = offsetof(weft_generate_options, preset);  // of a program that was built before
+  EXPECT_EQ(made(), usual);
+  WEFT_EXPECT_OK(weft_model_destroy(model));
+}
+
+std::string content_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+TEST(CModel, IsLoadedFromBytes) {
+  if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
+  weft_generate_options options{};
+  options.size = sizeof options;
+  options.tokens = 20;
+  const auto made = [&](weft_model* model) {
+    EXPECT_EQ(weft_model_generate(model, "Once", &options, nullptr, nullptr), WEFT_OK) << weft_last_error();
+    auto ids = result_of(model)["ids"].get<std::vector<std::uint32_t>>();
+    WEFT_EXPECT_OK(weft_model_destroy(model));
+    return ids;
+  };
+  const auto expected = made(load());
+  std::vector<std::string> contents;
+  const std::vector<const char*> names{"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"};
+  for (const char* const name : names) contents.push_back(content_of(shared_data("stories260K/derived") + "/" + name));
+  std::vector<weft_file_bytes> files;
+  for (std::size_t i = 0; i < names.size(); ++i) files.push_back({names[i], contents[i].data(), contents[i].size()});
+  weft_model* model = nullptr;
+  WEFT_ASSERT_OK(weft_model_load_bytes(files.data(), files.size(), nullptr, &model));
+  EXPECT_EQ(made(model), expected);
+  const std::string path = shared_data("stories260K/derived") + "/stories260K-f32.gguf", content = content_of(path);
+  const weft_file_bytes one{"model.gguf", content.data(), content.size()};
+  WEFT_ASSERT_OK(weft_model_load(path.c_str(), nullptr, &model));
+  const auto of_gguf = made(model);
+  WEFT_ASSERT_OK(weft_model_load_bytes(&one, 1, nullptr, &model));
+  EXPECT_EQ(made(model), of_gguf);
+  WEFT_EXPECT_FAILS(weft_model_load_bytes(files.data(), 2, nullptr, &model), WEFT_NOT_FOUND, "holds no tokenizer");
+  WEFT_EXPECT_FAILS(weft_model_load_bytes(&files[2], 1, nullptr, &model), WEFT_PARSE_FAILED, "neither an .entity file");
+  WEFT_EXPECT_FAILS(weft_model_load_bytes(files.data(), 0, nullptr, &model), WEFT_INVALID_ARGUMENT, "0 are given");
+  WEFT_EXPECT_FAILS(weft_model_load_bytes(nullptr, 2, nullptr, &model), WEFT_INVALID_ARGUMENT, "files: NULL");
+  const weft_file_bytes up[] = {{"../a", "x", 1}, {"b", "x", 1}};
+  WEFT_EXPECT_FAILS(weft_model_load_bytes(up, 2, nullptr, &model), WEFT_INVALID_ARGUMENT, "\"../a\" is no name");
+}
+
 TEST(CModel, TokensGoThereAndBack) {
   if (shared_data("stories260K").empty()) GTEST_SKIP() << "no ../shared/data";
   weft_model* const model = load();

@@ -149,6 +149,29 @@ class Chat(unittest.TestCase):
             (model / "generation_config.json").write_text(json.dumps(own | {"num_beams": 4}))
             self.assertIn("num_beams", run("generate", model, "--prompt", "x", "--preset", "hf", code=3).stderr)
 
+    def test_takes_the_steps_of_llama_cpp(self):
+        flags = ("--tokens", 12, "--seed", 3)
+        usual, greedy = generate(*flags)["ids"], generate(*flags, "--temperature", 0)["ids"]
+        order = "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature"
+        self.assertEqual(generate(*flags, "--samplers", order)["ids"], usual)
+        for other in (("--samplers", "top_k"), ("--mirostat", 1), ("--mirostat", 2, "--mirostat-tau", 8, "--mirostat-eta", 0.2),
+                      ("--xtc-probability", 1, "--xtc-threshold", 0.05), ("--dynatemp-range", 0.7), ("--temperature", 1.5),
+                      ("--dry-multiplier", 20, "--dry-allowed-length", 0, "--dry-sequence-breaker", "none")):
+            self.assertNotEqual(generate(*flags, *other)["ids"], usual, other)
+        self.assertEqual(generate(*flags, "--top-n-sigma", 0.0001)["ids"], greedy)
+        self.assertEqual(generate(*flags, "--mirostat", 2, "--mirostat-tau", 0)["ids"], greedy)
+        for ways in (("--draft-lookup",), ("--draft", MODEL)):
+            for steps in (("--mirostat", 2), ("--xtc-probability", 0.5, "--dry-multiplier", 1)):
+                self.assertEqual(generate(*flags, *steps, *ways)["ids"], generate(*flags, *steps)["ids"], (ways, steps))
+        for wrong, told in ((("--samplers", "top_k;topp"), '--samplers: "topp" is none of penalties;dry'),
+                            (("--samplers", "xtc;xtc"), '--samplers: "xtc" is there twice'),
+                            (("--mirostat", 3), "--mirostat"), (("--mirostat", 0.5), "--mirostat: found 0.5, expected a whole"),
+                            (("--xtc-probability", "nan"), "--xtc-probability"), (("--dry-base", 0.5), "--dry-base"),
+                            (("--dry-sequence-breaker", ""), "--dry-sequence-breaker: "),
+                            (("--dry-sequence-breaker", "x" * 41), "41 bytes are more than 40"),
+                            (("--preset", "vllm"), "--preset")):
+            self.assertIn(told, run("generate", MODEL, "--prompt", "x", *wrong, code=2).stderr)
+
     def test_takes_templates_from_files(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "t.jinja"

@@ -166,9 +166,13 @@ inline void OutsideCalls::load_model() {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   options.tokenizer = program_.byte() % 4 == 0 ? path.c_str() : nullptr;
   weft_model* made = nullptr;
-  const char* const place = program_.byte() % 16 == 0  ? nullptr
-                            : program_.byte() % 2 == 0 ? path.c_str()
-                                                       : folder.c_str();
+  const unsigned way = program_.byte() % 16;
+  if (way == 1 || way == 2) {
+    const weft_file_bytes files[] = {{"config.json", content.data(), content.size()},
+                                     {program_.pick(kPortNames), content.data(), content.size()}};
+    return keep(handles_.models, weft_model_load_bytes(files, way, &options, &made), made);
+  }
+  const char* const place = way == 0 ? nullptr : program_.byte() % 2 == 0 ? path.c_str() : folder.c_str();
   keep(handles_.models, weft_model_load(place, program_.byte() % 4 == 0 ? nullptr : &options, &made), made);
 }
 

@@ -74,8 +74,10 @@ TEST(DraftModel, GuessesWhatTheSameModelWrites) {
   ASSERT_TRUE(model) << model.error().text();
   auto draft = DraftModel::make(*model, *model, 2, 64, 0);
   ASSERT_TRUE(draft) << draft.error().text();
-  for (const double temperature : {0.0, 0.9}) {
+  for (const auto& [temperature, mirostat] : {std::pair(0.0, 0), std::pair(0.9, 0), std::pair(0.9, 2)}) {
     SamplerOptions options{.temperature = temperature, .repetition_penalty = 1.1, .seed = 7};
+    options.steps.mirostat = mirostat;  // its cut goes with the text
+    options.steps.mirostat_tau = 2;
     Sampler sampler(options);
     auto decoding = Decoding::begin(*model->mesh, 64);
     ASSERT_TRUE(decoding);
@@ -84,10 +86,11 @@ TEST(DraftModel, GuessesWhatTheSameModelWrites) {
     auto logits = decoding->accept(all);
     for (int i = 0; i < 12; ++i) {
       ASSERT_TRUE(logits);
+      const Sampler before = sampler;
       const auto id = sampler.pick(*logits, {all, prompt});
       ASSERT_TRUE(id);
       // In another slot each other time, and in the same one after other tokens.
-      const Ids guesses = draft->guess(static_cast<std::size_t>(i % 2), {all, prompt}, options, 3);
+      const Ids guesses = draft->guess(static_cast<std::size_t>(i % 2), {all, prompt}, before, 3);
       ASSERT_EQ(guesses.size(), 3u);
       EXPECT_EQ(guesses[0], *id) << i << ", temperature " << temperature;
       all.push_back(*id);
@@ -96,9 +99,10 @@ TEST(DraftModel, GuessesWhatTheSameModelWrites) {
   }
   // Its context ends sooner or later.
   const Ids full(64, 5), over(65, 5);
-  EXPECT_EQ(draft->guess(0, {full, 64}, {}, 3).size(), 1u);
-  EXPECT_TRUE(draft->guess(0, {over, 65}, {}, 3).empty());
-  EXPECT_EQ(draft->guess(0, {std::span(full).first(10), 10}, {}, 3).size(), 3u);
+  const Sampler usual{SamplerOptions()};
+  EXPECT_EQ(draft->guess(0, {full, 64}, usual, 3).size(), 1u);
+  EXPECT_TRUE(draft->guess(0, {over, 65}, usual, 3).empty());
+  EXPECT_EQ(draft->guess(0, {std::span(full).first(10), 10}, usual, 3).size(), 3u);
 }
 
 TEST(DraftModel, IsRefusedWithAnotherVocabulary) {

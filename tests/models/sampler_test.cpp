@@ -130,7 +130,8 @@ std::optional<text::TokenId> reference(std::vector<double> logits, const std::ve
     }
     return true;
   };
-  const double first = o.temperature_first ? o.temperature : 1;
+  const bool temperature_first = o.order == SamplerOptions::hf_order();
+  const double first = temperature_first ? o.temperature : 1;
   normalize(first);
   const auto keep_typical = [&] {  // false: the answer is too near
     if (o.typical_p >= 1) return true;
@@ -146,7 +147,7 @@ std::optional<text::TokenId> reference(std::vector<double> logits, const std::ve
     normalize(first);
     return true;
   };
-  if (!o.temperature_first && !keep_typical()) return std::nullopt;
+  if (!temperature_first && !keep_typical()) return std::nullopt;
   if (o.top_p < 1 && !keep_until(o.top_p, false)) return std::nullopt;
   if (o.min_p > 0)
     for (std::size_t i = 1; i < items.size(); ++i) {
@@ -155,7 +156,7 @@ std::optional<text::TokenId> reference(std::vector<double> logits, const std::ve
       if (far < 0) items.resize(i);
     }
   normalize(first);
-  if (o.temperature_first && !keep_typical()) return std::nullopt;
+  if (temperature_first && !keep_typical()) return std::nullopt;
   normalize(o.temperature);
   RandomStream stream(o.seed, 0, static_cast<RandomPurpose>(16));
   stream.seek(ids.size());
@@ -193,7 +194,7 @@ TEST(Sampler, DoesWhatAReferenceDoes) {
     sometimes(o.penalty_window, 1 + below(20), std::size_t{0});
     sometimes(o.no_repeat_ngram, 1 + below(3), std::size_t{0});
     o.penalizes_prompt = below(2) == 0;
-    o.temperature_first = i % 2 == 1;
+    if (i % 2 == 1) o.order = SamplerOptions::hf_order();
     o.seed = random();
     for (std::size_t b = below(3); b > 0; --b) {
       const auto id = static_cast<text::TokenId>(below(vocabulary));
@@ -237,6 +238,15 @@ TEST(Sampler, RefusesWhatIsNotFinite) {
   EXPECT_EQ(hot.pick(std::vector<float>{3e38f, -3e38f}, 3).error().code(), Errc::not_finite) << "0 times infinity";
 }
 
+TEST(GenerationConfig, IsThePresetHf) {
+  EXPECT_EQ(sampler_of_preset("llama.cpp", {{"top_k", 7}, {"num_beams", 4}})->top_k, 40u);
+  EXPECT_EQ(sampler_of_preset("hf", {{"top_k", 7}})->top_k, 7u);
+  const auto refused = sampler_of_preset("hf", {{"num_beams", 4}});
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("hf: generation_config.json: num_beams"), std::string::npos);
+  EXPECT_EQ(sampler_of_preset("HF", {}).error().code(), Errc::unknown_name);
+}
+
 TEST(GenerationConfig, GivesTheDrawThatAFileNames) {
   const auto usual = read_generation_config({});
   ASSERT_TRUE(usual) << usual.error().text();
@@ -260,7 +270,7 @@ TEST(GenerationConfig, GivesTheDrawThatAFileNames) {
   EXPECT_EQ(made->repetition_penalty, 1.1);
   EXPECT_EQ(made->no_repeat_ngram, 3u);
   EXPECT_EQ(made->penalty_window, 0u);
-  EXPECT_TRUE(made->temperature_first);
+  EXPECT_EQ(made->order, SamplerOptions::hf_order());
   const auto refused = read_generation_config({{"num_beams", 4}, {"bad_words_ids", {{1}}}, {"eta_cutoff", 0}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Errc::unsupported);

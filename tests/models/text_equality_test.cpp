@@ -2,6 +2,7 @@
 // Random requests in random company: each has the text, the scores and the last state that it has alone, one token at a
 // time, whatever is shared, guessed, suspended, paused or ended beside it, on any threads and instruction set.
 
+#include "models/sequence_breakers.hpp"
 #include "models/text_engine.hpp"
 #include "models/token_constraint.hpp"
 
@@ -90,6 +91,7 @@ class Requests {
     draw.seed = random();
     if (one_of(4)) draw.repetition_penalty = 1.2, draw.frequency_penalty = 0.3;
     if (one_of(8)) draw.no_repeat_ngram = 3;
+    if (one_of(4)) set_steps(random, draw);
     if (one_of(8)) draw.logit_bias = {{300, 2.0f}, {301, -std::numeric_limits<float>::infinity()}};
     request.most_tokens = one_of(16) ? 0 : 1 + random() % 48;
     if (one_of(4)) request.stops = {".", " the"};
@@ -106,6 +108,22 @@ class Requests {
   }
 
  private:
+  /// Steps of llama.cpp's in another order, or mirostat, whose cut is state of the text.
+  static void set_steps(std::mt19937& random, SamplerOptions& draw) {
+    draw.temperature = 0.9;
+    SamplerStepOptions& steps = draw.steps;
+    if (random() % 2 == 0) {
+      steps.mirostat = 1 + random() % 2;
+      steps.mirostat_tau = 1 + random() % 3;
+      steps.mirostat_eta = 0.5;
+      return;
+    }
+    steps.dry_multiplier = 0.8;
+    steps.xtc_probability = 0.5;
+    steps.top_n_sigma = 2;
+    steps.dynatemp_range = 0.4;
+    std::reverse(draw.order.begin(), draw.order.begin() + random() % 9);
+  }
   std::vector<std::vector<text::TokenId>> beginnings_, endings_;
   text::Grammar grammar_ = *text::Grammar::parse("root ::= \"a\"");
 };
@@ -114,7 +132,8 @@ class Requests {
 Outcome one_by_one(const LanguageModel& model, Decoding& decoding, const TextRequest& request) {
   Outcome out;
   decoding.restart();
-  Sampler sampler(request.sampler);
+  Sampler sampler(request.sampler,
+                  std::make_shared<SequenceBreakers>(*model.tokenizer, request.sampler.steps.dry_breakers));
   text::TokenStream stream(*model.tokenizer, request.prompt, request.stops);
   TokenBytes bytes(*model.tokenizer);
   TokenConstraint constraint(request.grammar, bytes);

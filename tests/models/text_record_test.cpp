@@ -40,7 +40,7 @@ TextRecord written(const LanguageModel& model, TextRequest request) {
 
 /// Requests that together use all that a record keeps.
 std::vector<TextRequest> requests(const LanguageModel& model) {
-  std::vector<TextRequest> all(4);
+  std::vector<TextRequest> all(6);
   for (TextRequest& each : all) {
     each.prompt = *model.tokenizer->encode("Once upon a time");
     each.sampler.seed = (std::uint64_t{1} << 60) + 17;
@@ -52,6 +52,13 @@ std::vector<TextRequest> requests(const LanguageModel& model) {
   all[1].stops = {".", "\n\xc3\xa9"};
   all[1].sampler.no_repeat_ngram = 3;
   all[2].grammar = *text::Grammar::parse("root ::= (\" \" [a-z]+){2,9} \".\"");
+  all[4].sampler.steps.mirostat = 2;
+  all[4].sampler.steps.mirostat_eta = 0.1 + 0.2;
+  all[5].sampler.steps.dry_multiplier = 0.8;
+  all[5].sampler.steps.dry_breakers = {"\n", "\xc3\xa9"};
+  all[5].sampler.steps.dry_penalty_last_n = 100;
+  all[5].sampler.steps.xtc_probability = 0.5;
+  all[5].sampler.order = SamplerOptions::hf_order();
   all[3].most_tokens = 1000;  // more than the context holds
   all[3].ignores_ends = true;
   return all;
@@ -77,7 +84,7 @@ TEST(TextRecord, IsReadBackAsItWasAndWritesTheSameTexts) {
   for (const std::size_t slots : {1u, 3u}) {
     const auto made = replay_texts(*model, records, {.slots = slots});
     ASSERT_TRUE(made) << made.error().text();
-    EXPECT_EQ(made->texts, 4u);
+    EXPECT_EQ(made->texts, 6u);
     for (const auto& each : made->differences) ADD_FAILURE() << each.record << ": " << each.what;
   }
 }
@@ -143,6 +150,33 @@ TEST(TextRecord, RefusesWhatIsNone) {
   EXPECT_NE(refused("\"seed\":1", "\"seed\":1,\"sed\":2").find("sed"), std::string::npos);
   EXPECT_NE(refused("\"stop\":[]", "\"stop\":[],\"grammar\":\"root ::=\\\"\"").find("grammar"), std::string::npos);
   EXPECT_NE(refused("}", "").find("log:1"), std::string::npos);
+  const auto with = [&](const std::string& setting) { return refused("\"seed\":1", "\"seed\":1," + setting); };
+  const std::string sampler = "log:1.request.sampler.";
+  EXPECT_TRUE(with("\"mirostat\":0.5").starts_with(sampler + "mirostat: found 0.5"));
+  EXPECT_TRUE(with("\"mirostat\":3").starts_with(sampler + "mirostat: found 3"));
+  EXPECT_TRUE(with("\"dry_base\":1e300").starts_with(sampler + "dry_base: found"));
+  EXPECT_TRUE(with("\"dry_sequence_breakers\":[\"\"]").starts_with(sampler + "dry_sequence_breakers[0]: an empty"));
+  EXPECT_TRUE(with("\"samplers\":[\"top_k\",\"top_k\"]").starts_with(sampler + "samplers: \"top_k\" is there twice"));
+}
+
+TEST(TextRecord, ReadsLinesOfLogsThatLackLaterSettings) {
+  TextRecord record;
+  record.request.prompt = {1};
+  record.ids = {5};
+  record.end = TextChunk::End::length;
+  record.context = 4;
+  std::string line = to_line(record);
+  line.pop_back();
+  const std::size_t begin = line.find("\"dynatemp_range\""), end = line.find("\"seed\"");
+  ASSERT_LT(begin, end);
+  line.erase(begin, end - begin);
+  const auto read = read_text_record(line, "log:1");
+  ASSERT_TRUE(read) << read.error().text();
+  EXPECT_EQ(to_line(*read), to_line(record));
+  line.insert(begin, "\"temperature_first\":true,");
+  const auto early = read_text_record(line, "log:1");
+  ASSERT_TRUE(early) << early.error().text();
+  EXPECT_EQ(early->request.sampler.order, SamplerOptions::hf_order());
 }
 
 }  // namespace

@@ -82,4 +82,77 @@ TEST(Llama, CompletesAsTheOtherRouteDoes) {
   EXPECT_EQ(stories.serving().ask("POST", "/completion", R"({"prompt":"a","grammar":"root ::= x"})").status, 400);
 }
 
+TEST(Llama, TakesItsSamplersOnEachRoute) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  Stories stories;
+  const Json settings{{"dynatemp_range", 0.5},
+                      {"dynatemp_exponent", 1.5},
+                      {"top_n_sigma", 2.5},
+                      {"xtc_probability", 0.25},
+                      {"xtc_threshold", 0.125},
+                      {"mirostat", 2},
+                      {"mirostat_tau", 2.5},
+                      {"mirostat_eta", 0.25},
+                      {"dry_multiplier", 0.5},
+                      {"dry_base", 1.25},
+                      {"dry_allowed_length", 3},
+                      {"dry_penalty_last_n", 64},
+                      {"dry_sequence_breakers", Json::array({"\n", "said"})},
+                      {"samplers", Json::array({"dry", "top_k", "temperature"})}};
+  Json request{{"prompt", "The cat"}, {"n_predict", 60}, {"max_tokens", 60}, {"seed", 5}};
+  const Json plain = stories.ask("/completion", request);
+  for (const char* const key : {"temperature", "min_p", "top_p", "top_k"})  // as the other route has them
+    request[key] = plain["generation_settings"][key];
+  for (const auto& [key, value] : settings.members()) request[key] = value;
+  const Json told = stories.ask("/completion", request);
+  for (const auto& [key, value] : settings.members()) EXPECT_EQ(told["generation_settings"][key], value) << key;
+  EXPECT_NE(told["content"].text(), plain["content"].text());
+  EXPECT_EQ(stories.complete(request)["choices"][0]["text"].text(), told["content"].text());
+  request["samplers"] = "dkt";
+  EXPECT_EQ(stories.ask("/completion", request)["content"].text(), told["content"].text()) << "llama.cpp's letters";
+  const auto refused = [&](const char* key, const char* value) {
+    const Reply reply = stories.serving().ask(
+        "POST", "/completion", std::string(R"({"prompt":"a","n_predict":1,")") + key + "\":" + value + "}");
+    EXPECT_EQ(reply.status, 400) << reply.body;
+    return reply.json()["error"]["param"] == Json(key) ? reply.json()["error"]["message"].text() : "another param";
+  };
+  EXPECT_EQ(refused("mirostat", "3"), "mirostat: found 3, expected a finite number from 0 to 2");
+  EXPECT_EQ(refused("mirostat", "1.5"), "mirostat: found 1.5, expected a whole number");
+  EXPECT_EQ(refused("xtc_probability", "1e99"), "xtc_probability: found 1e+99, expected a finite number from 0 to 1");
+  EXPECT_EQ(refused("dry_base", "0.5"), "dry_base: found 0.5, expected a finite number from 1 to 100");
+  EXPECT_NE(refused("samplers", R"(["top_k","adaptive_p"])").find("\"adaptive_p\" is none of penalties;dry"),
+            std::string::npos);
+  EXPECT_NE(refused("samplers", R"("kk")").find("\"k\" is there twice"), std::string::npos);
+  EXPECT_NE(refused("preset", R"("vllm")").find("preset: \"vllm\" is none of llama.cpp, hf"), std::string::npos);
+  std::string many = "[";
+  for (int i = 0; i < 10000; ++i) many += "\"a\",";
+  EXPECT_EQ(refused("dry_sequence_breakers", (many + "\"a\"]").c_str()),
+            "dry_sequence_breakers: found an array of 10001, expected an array of 0 to 128");
+}
+
+TEST(Llama, DrawsAsThePresetSays) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  const Json request{{"prompt", "The cat"}, {"n_predict", 60}, {"max_tokens", 60}, {"seed", 5}};
+  const auto with = [&](const char* key, const Json& value) {
+    Json own = request;
+    own[key] = value;
+    return own;
+  };
+  Stories stories;
+  const std::string greedy = stories.ask("/completion", with("temperature", 0))["content"].text();
+  const std::string drawn = stories.ask("/completion", request)["content"].text();
+  ASSERT_NE(drawn, greedy);
+  // The model's file has no do_sample, which is false there.
+  EXPECT_EQ(stories.ask("/completion", with("preset", "hf"))["content"].text(), greedy);
+  EXPECT_EQ(stories.complete(with("preset", "hf"))["choices"][0]["text"].text(), greedy);
+  EXPECT_NE(stories.complete(request)["choices"][0]["text"].text(), greedy);
+  EXPECT_EQ(stories.complete(with("preset", "llama.cpp"))["choices"][0]["text"].text(), drawn);
+  auto options = Stories::usual();
+  options.preset = "hf";
+  Stories preset(options);
+  EXPECT_EQ(preset.complete(request)["choices"][0]["text"].text(), greedy);
+  EXPECT_EQ(preset.ask("/completion", with("preset", "llama.cpp"))["content"].text(), drawn);
+  EXPECT_EQ(preset.serving().ask("GET", "/props").json()["default_generation_settings"]["params"]["temperature"], 0);
+}
+
 }  // namespace

@@ -8,7 +8,7 @@ import json
 import operator
 import os
 import pathlib
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Callable, Dict, ItemsView, Iterator, List, Mapping, Tuple
 
 import numpy as np
@@ -123,6 +123,10 @@ class ModelOptions(Sized):
     _fields_ = [("size", c_size_t), ("mesh", POINTER(MeshOptions)), ("tokenizer", c_char_p)]
 
 
+class FileBytes(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("bytes", c_void_p), ("count", c_size_t)]
+
+
 class GenerateOptions(Sized):
     _fields_ = [("size", c_size_t), ("tokens", c_uint64), ("temperature", c_double), ("top_k", c_uint64),
                 ("top_p", c_double), ("min_p", c_double), ("seed", c_uint64), ("context", c_uint64),
@@ -130,7 +134,12 @@ class GenerateOptions(Sized):
                 ("max_memory", c_uint64), ("typical_p", c_double), ("repetition_penalty", c_double),
                 ("presence_penalty", c_double), ("frequency_penalty", c_double), ("penalty_window", c_uint64),
                 ("no_repeat_ngram", c_uint64), ("bias_ids", c_void_p), ("biases", c_void_p), ("bias_count", c_size_t),
-                ("grammar", c_char_p), ("json_schema", c_char_p)]
+                ("grammar", c_char_p), ("json_schema", c_char_p), ("preset", c_char_p), ("samplers", c_char_p),
+                ("dynatemp_range", c_double), ("dynatemp_exponent", c_double), ("top_n_sigma", c_double),
+                ("xtc_probability", c_double), ("xtc_threshold", c_double), ("mirostat_tau", c_double),
+                ("mirostat_eta", c_double), ("dry_multiplier", c_double), ("dry_base", c_double),
+                ("mirostat", c_int64), ("dry_allowed_length", c_int64), ("dry_penalty_last_n", c_int64),
+                ("dry_sequence_breakers", c_void_p), ("dry_sequence_breaker_count", c_size_t)]
 
 
 class EnvironmentOptions(Sized):
@@ -182,12 +191,12 @@ _FUNCTIONS = {
     "environments": "HZz", "environment_create": "THh", "environment_destroy": "H", "environment_describe": "HH",
     "environment_reset": "HQQ", "environment_step": "HUHZH", "environment_observation": "HHZz",
     "environment_state": "HHZz", "environment_save": "HHZz", "environment_restore": "HHZ", "environment_hash": "HHZz",
-    "model_load": "THh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
+    "model_load": "THh", "model_load_bytes": "HZHh", "model_destroy": "H", "model_tokenize": "HTHZz", "model_detokenize": "HHZHZz",
     "model_generate": "HTHHH", "model_result": "HHZz",
 }
 # Of these, `not_found` is a file, or something in one.
 _OF_FILES = {"network_load", "mesh_load", "mesh_load_bytes", "mesh_save", "learner_load", "learner_load_bytes", "agent_open",
-             "agent_acknowledge", "agent_checkpoint", "agent_close", "model_load"}
+             "agent_acknowledge", "agent_checkpoint", "agent_close", "model_load", "model_load_bytes"}
 # The others give no status.
 _PLAIN = {"last_error": ([], POINTER(Error)), "status_name": ([c_int], c_char_p), "version": ([], c_char_p)}
 

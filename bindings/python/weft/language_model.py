@@ -22,18 +22,52 @@ def _given(value: Any, zero: Any, convert: Callable[[Any, str], Any], what: str)
     return 0 if value is None else convert(value, what) or zero
 
 
+def _number(value: Any, convert: Callable[[Any, str], Any], what: str, least: int = 0) -> Any:
+    """As `_given`, of a field that what is below `least` makes 0."""
+    number = 0 if value is None else convert(value, what)
+    if not number >= least:
+        raise refused("out_of_range", f"{what}: {number} is not from {least} on")
+    return 0 if value is None else number or least - 1
+
+
+def _integer(value: Any, what: str) -> int:
+    is_negative = isinstance(value, (int, np.integer)) and value < 0
+    return -_library.whole(-int(value), what) if is_negative else _library.whole(value, what, 2 ** 63 - 1)
+
+
+def _options(tokenizer: "str | os.PathLike[str] | None", threads: int, max_memory: int) -> _library.ModelOptions:
+    mesh = _library.MeshOptions(threads=threads, max_memory=max_memory)
+    return _library.ModelOptions(mesh=ctypes.pointer(mesh),
+                                 tokenizer=None if tokenizer is None else _library.path(tokenizer))
+
+
 class LanguageModel(Handle):
     """Weights and tokenizer of what `weft import` made, or of a Hugging Face folder or GGUF file that it takes."""
     _destroy = staticmethod(lib.model_destroy)
 
     def __init__(self, path: "str | os.PathLike[str]", tokenizer: "str | os.PathLike[str] | None" = None, *,
                  threads: int = 0, max_memory: int = 0) -> None:
-        mesh = _library.MeshOptions(threads=threads, max_memory=max_memory)
-        options = _library.ModelOptions(mesh=ctypes.pointer(mesh),
-                                        tokenizer=None if tokenizer is None else _library.path(tokenizer))
+        options = _options(tokenizer, threads, max_memory)
         handle = c_void_p()
         lib.model_load(_library.path(path), ctypes.byref(options), handle)
         super().__init__(handle)
+
+    @classmethod
+    def from_bytes(cls, files: "Any | Dict[str, Any]", tokenizer: "str | os.PathLike[str] | None" = None, *,
+                   threads: int = 0, max_memory: int = 0) -> "LanguageModel":
+        """Of files in memory: the bytes of one (of weft import, or GGUF), or those of a folder by their names, as
+        {"config.json": ..., "model.safetensors": ..., "tokenizer.json": ...}. Linux only; they are copied meanwhile."""
+        named = files.items() if isinstance(files, dict) else [("model", files)]
+        kept = [(_library.text(name, "files"), _library.buffer(content, f"files: {name}"))
+                for name, content in named]
+        given = (_library.FileBytes * max(len(kept), 1))(
+            *[_library.FileBytes(name, ctypes.cast(content, c_void_p), len(content)) for name, content in kept])
+        options = _options(tokenizer, threads, max_memory)
+        handle = c_void_p()
+        lib.model_load_bytes(ctypes.cast(given, c_void_p), len(kept), ctypes.byref(options), handle)
+        model = cls.__new__(cls)
+        Handle.__init__(model, handle)
+        return model
 
     def tokenize(self, text: str) -> List[int]:
         """Ids, with those that the model expects around a text."""
@@ -56,7 +90,15 @@ class LanguageModel(Handle):
                  repetition_penalty: float = 0.0, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
                  penalty_window: Optional[int] = None, no_repeat_ngram: int = 0,
                  logit_bias: Optional[Dict[int, float]] = None, grammar: Optional[str] = None,
-                 json_schema: Optional[Any] = None) -> Dict[str, Any]:
+                 json_schema: Optional[Any] = None, preset: Optional[str] = None,
+                 samplers: "str | Sequence[str] | None" = None, dynatemp_range: Optional[float] = None,
+                 dynatemp_exponent: Optional[float] = None, top_n_sigma: Optional[float] = None,
+                 xtc_probability: Optional[float] = None, xtc_threshold: Optional[float] = None,
+                 mirostat: Optional[int] = None, mirostat_tau: Optional[float] = None,
+                 mirostat_eta: Optional[float] = None, dry_multiplier: Optional[float] = None,
+                 dry_base: Optional[float] = None, dry_allowed_length: Optional[int] = None,
+                 dry_penalty_last_n: Optional[int] = None,
+                 dry_sequence_breakers: Optional[Sequence[str]] = None) -> Dict[str, Any]:
         """Continuation of the prompt: text, ids, prompt_ids, end ("end", "stop", "length"), seconds, prompt_seconds.
 
         The text is a function of model, prompt and options. None: the default of `weft generate` (docs/cli.md).
@@ -64,7 +106,8 @@ class LanguageModel(Handle):
         on_text gets text as it becomes certain, on the caller's thread; what it raises, and what a signal raises
         meanwhile (KeyboardInterrupt), ends the text and is raised.
         penalty_window 0: penalties look at all tokens. grammar: GBNF that the text follows; json_schema: a schema, as
-        JSON's text or a dict.
+        JSON's text or a dict. preset "hf": what is not given is as the model's generation_config.json and transformers
+        have it; samplers: the steps in their order, as "top_k;temperature" or a list; docs/models.md says the rest.
         """
         if isinstance(stops, (str, bytes)):
             raise wrong_kind(f"stops: {stops!r} is one text; a list of texts is wanted")
@@ -80,6 +123,13 @@ class LanguageModel(Handle):
                       for token, value in _library.items({} if logit_bias is None else logit_bias, "logit_bias"))
         bias_ids = np.array([token for token, _ in bias], np.uint32)
         biases = floats([value for _, value in bias])
+        breaking = [_library.text(each, "dry_sequence_breakers")
+                    for each in _library.listed(dry_sequence_breakers or (), "dry_sequence_breakers")]
+        breaking_texts = None if dry_sequence_breakers is None else (ctypes.c_char_p * max(len(breaking), 1))(*breaking)
+        reals = {"dynatemp_range": dynatemp_range, "dynatemp_exponent": dynatemp_exponent,
+                 "xtc_probability": xtc_probability, "xtc_threshold": xtc_threshold, "mirostat_tau": mirostat_tau,
+                 "mirostat_eta": mirostat_eta, "dry_multiplier": dry_multiplier, "dry_base": dry_base}
+        wholes = {"mirostat": mirostat, "dry_allowed_length": dry_allowed_length}
         schema = json_schema if json_schema is None or isinstance(json_schema, str) else \
             _library.json_text(json_schema, "json_schema").decode()
         options = _library.GenerateOptions(
@@ -93,7 +143,16 @@ class LanguageModel(Handle):
             frequency_penalty=frequency_penalty, penalty_window=_given(penalty_window, 2 ** 64 - 1, _library.whole, "penalty_window"),
             no_repeat_ngram=no_repeat_ngram, bias_ids=address(bias_ids), biases=address(biases), bias_count=len(bias),
             grammar=_library.text_or_none(grammar, "grammar") or None,
-            json_schema=_library.text_or_none(schema, "json_schema") or None)
+            json_schema=_library.text_or_none(schema, "json_schema") or None,
+            preset=_library.text_or_none(preset, "preset"),
+            samplers=None if samplers is None else _library.text(
+                samplers if isinstance(samplers, str) else ";".join(map(str, _library.listed(samplers, "samplers"))),
+                "samplers"),
+            dry_sequence_breakers=ctypes.cast(breaking_texts, c_void_p), dry_sequence_breaker_count=len(breaking),
+            top_n_sigma=_given(top_n_sigma, -1.0, _library.real, "top_n_sigma"),
+            dry_penalty_last_n=_number(dry_penalty_last_n, _integer, "dry_penalty_last_n", -1),
+            **{name: _number(value, _library.real, name) for name, value in reals.items()},
+            **{name: _number(value, _integer, name) for name, value in wholes.items()})
         encoded = _library.text(prompt, "prompt")
 
         def generate(give: Callable[[Any], bool]) -> None:
