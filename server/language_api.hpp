@@ -15,7 +15,8 @@ namespace weft::server {
 struct LanguageContext {
   ModelTable& models;
   MeshTable& meshes;
-  Worker& worker;  ///< reads requests: tokens of long prompts take long
+  Worker& worker;        ///< reads requests
+  Worker& large_worker;  ///< reads large ones: the tokens of a text of 8 MiB take seconds
   const std::string version;
   Worker& loader;                     ///< reads files of weights
   const std::string model_directory;  ///< of files that clients may name; empty: none

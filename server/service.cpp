@@ -57,7 +57,14 @@ struct Service::Parts {
         models(options.models),
         metrics(options.version),
         native{meshes, worker, jobs, idempotency, options.model_directory, options.allows_weights, options.version},
-        language{models, meshes, reader, options.version, worker, options.model_directory, options.allows_weights} {}
+        language{models,
+                 meshes,
+                 reader,
+                 large_reader,
+                 options.version,
+                 worker,
+                 options.model_directory,
+                 options.allows_weights} {}
 
   void turn() {
     std::unique_lock hold(mutex);
@@ -90,7 +97,7 @@ struct Service::Parts {
   std::unique_ptr<HttpServer> http;
   Worker worker;
   JobTable jobs;
-  Worker reader{256};  // of requests for texts
+  Worker reader{256}, large_reader;  // of requests for texts
   NativeContext native;
   LanguageContext language;
   std::unique_ptr<BridgeHost> bridge;
@@ -111,6 +118,7 @@ Service::~Service() {
   parts_->worker.stop();
   parts_->jobs.stop();
   parts_->reader.stop();
+  parts_->large_reader.stop();
   parts_->models.stop_all();
   if (parts_->bridge) parts_->bridge->stop();
   for (const auto& each : parts_->meshes.all())

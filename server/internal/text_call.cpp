@@ -14,6 +14,7 @@ namespace weft::server::internal {
 namespace {
 
 constexpr std::size_t kLongestPrompt = std::size_t{8} << 20;
+constexpr std::size_t kLargeRequest = std::size_t{64} << 10;  // bytes above which requests wait for each other alone
 
 const char* usual_type(int status) {
   switch (status) {
@@ -92,7 +93,8 @@ std::optional<HttpResponse> answer(LanguageContext& context, const ExchangePoint
 
 std::function<void(Call)> on_worker(LanguageContext& context, ReadText read, bool takes_meshes) {
   return [&context, read = std::move(read), takes_meshes](Call call) {
-    const bool taken = context.worker.submit([&context, read, takes_meshes, exchange = call.exchange] {
+    Worker& worker = call.exchange->request.body.size() > kLargeRequest ? context.large_worker : context.worker;
+    const bool taken = worker.submit([&context, read, takes_meshes, exchange = call.exchange] {
       if (exchange->is_cancelled()) return;
       try {
         if (auto response = answer(context, exchange, read, takes_meshes)) exchange->respond(*std::move(response));

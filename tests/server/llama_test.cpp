@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/server/stories.hpp"
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <string>
 
 namespace {
 
@@ -47,6 +51,22 @@ TEST(Llama, MakesTokensAndBack) {
   }
   EXPECT_EQ(joined, " " + text);  // its tokenizer puts a space before a text
   EXPECT_EQ(stories.ask("/detokenize", {{"tokens", ids}})["content"].text(), text);
+}
+
+// A text of megabytes takes a second to become tokens: short ones are answered meanwhile.
+TEST(Llama, LargeTextsHoldNoOthers) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  Stories stories;
+  std::string large;
+  while (large.size() < std::size_t{6} << 20) large += "Once upon a time there was a cat. ";
+  auto answer = std::async(std::launch::async, [&] { return stories.ask("/tokenize", {{"content", large}}); });
+  int answered = 0;
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    EXPECT_EQ(stories.ask("/tokenize", {{"content", "a cat"}})["tokens"].size(), 2u);
+    ++answered;
+  }
+  EXPECT_GT(answer.get()["tokens"].size(), std::size_t{1} << 20);
+  EXPECT_GT(answered, 5);
 }
 
 TEST(Llama, CompletesAsTheOtherRouteDoes) {
