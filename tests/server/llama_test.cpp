@@ -57,12 +57,13 @@ TEST(Llama, MakesTokensAndBack) {
 TEST(Llama, LargeTextsHoldNoOthers) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
+  const auto short_ids = *stories.model().tokenizer().encode("a cat", {.add_special = false});
   std::string large;
   while (large.size() < std::size_t{6} << 20) large += "Once upon a time there was a cat. ";
   auto answer = std::async(std::launch::async, [&] { return stories.ask("/tokenize", {{"content", large}}); });
   int answered = 0;
   while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    EXPECT_EQ(stories.ask("/tokenize", {{"content", "a cat"}})["tokens"].size(), 2u);
+    EXPECT_EQ(stories.ask("/tokenize", {{"content", "a cat"}})["tokens"], Json(short_ids));
     ++answered;
   }
   EXPECT_GT(answer.get()["tokens"].size(), std::size_t{1} << 20);
