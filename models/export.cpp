@@ -16,6 +16,7 @@
 #include "models/model_files.hpp"
 #include "models/tensor_layout.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -44,6 +45,8 @@ namespace {
 
 using internal::PlannedTensor;
 
+constexpr const char* kWindow = ".attention.sliding_window";
+
 /// Types of 16 bits that matrices keep.
 bool is_half(std::string_view type) { return type == "float16" || type == "bfloat16"; }
 
@@ -55,14 +58,15 @@ class Exporter {
         out_(out),
         type_(options.type),
         shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX),
-        is_forced_(options.is_forced) {}
+        is_forced_(options.is_forced),
+        max_memory_(options.max_memory) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
     read_ = {path, described.empty() ? path : described};
     WEFT_TRY(const formats::EntityFile weights, formats::load_entity(files_, path));
     WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, read_.back()));
     WEFT_CHECK(check_type());
-    WEFT_TRY(model_, internal::load_described(weights, file));
+    WEFT_TRY(model_, internal::load_described(weights, file, max_memory_));
     if (!is_gguf_ && type_.empty()) pack_ternary();
     WEFT_CHECK(check_format());
     WEFT_CHECK(plan());
@@ -127,7 +131,11 @@ class Exporter {
     WEFT_TRY(planned_, internal::plan_tensors(model_, is_gguf_));
     choose_matrix_types();
     choose_vector_types();
-    return {};
+    std::uint64_t most = 0;
+    for (const PlannedTensor& planned : planned_) most = std::max(most, internal::bytes_to_write(planned));
+    mesh::MemoryEstimate estimate;
+    estimate.add("the largest tensor as it is written", most);
+    return mesh::check_memory("exporting", estimate, max_memory_);
   }
 
   /// Types of matrices as they are asked for, or blocks that hold what they have.
@@ -225,6 +233,10 @@ class Exporter {
       tensors.push_back(formats::make_tensor<float>(name, std::span<const float>(values)));
     made_.notes.insert(made_.notes.end(), rope.notes.begin(), rope.notes.end());
     WEFT_CHECK(check_keys(metadata, tensors));
+    if (model_.family->gguf != "gemma2" && metadata.find(std::string(model_.family->gguf) + kWindow) &&
+        *std::max_element(model_.decoder.windows.begin(), model_.decoder.windows.end()) != 0)
+      made_.notes.push_back("llama.cpp does not read attention.sliding_window of architecture " +
+                            std::string(model_.family->gguf) + ", and sees everything; Weft reads it");
     WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
     name_types(metadata);
     WEFT_TRY(const auto sources, formats::gguf_part_sources(std::move(metadata), std::move(tensors), shard_bytes_));
@@ -334,6 +346,7 @@ class Exporter {
   std::string type_;  // of matrices; empty: their own
   std::uint64_t shard_bytes_;
   bool is_forced_;
+  std::uint64_t max_memory_;
   internal::DescribedModel model_;
   std::vector<PlannedTensor> planned_;
   std::string vector_type_ = "float32";

@@ -39,7 +39,7 @@ const Family* find_gguf_family(std::string_view architecture);
 /// "llama, mistral, ...".
 std::string family_names();
 
-/// What a description says. Keys of other families' that change results are problems, with their values.
+/// Sets what a description says. Keys of other families' that change results are problems, with their values.
 void describe_model(const Family& family, ConfigReader& config, Decoder& decoder);
 
 /// A config.json as weft import would read it, without the tensors.

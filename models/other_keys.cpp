@@ -19,7 +19,7 @@ struct OtherKey {
   std::string_view why;
 };
 
-// What decides which tensors there are.
+// Keys that decide which tensors there are.
 constexpr std::array<OtherKey, 9> kOfTensors{{
     {"quantization_config", 0,
      "weights quantized in this way are not read; use the model as it was before, or a GGUF file"},
@@ -33,7 +33,7 @@ constexpr std::array<OtherKey, 9> kOfTensors{{
     {"pruned_heads", 0, "layers with fewer heads than others are not imported"},
 }};
 constexpr std::string_view kOtherFactor = "products with this factor are not imported; expected 1";
-constexpr std::array<OtherKey, 22> kOfValues{{
+constexpr std::array<OtherKey, 24> kOfValues{{
     {"sliding_window_pattern", 0, "this pattern of windows is not known; layer_types says it layer by layer"},
     {"alibi", 0, "positions as biases of scores are not imported"},
     {"is_causal", 1, "attention to later tokens is not imported"},
@@ -46,6 +46,8 @@ constexpr std::array<OtherKey, 22> kOfValues{{
     {"logits_scaling", 1, kOtherFactor},
     {"logit_scale", 1, kOtherFactor},
     {"scale_emb", 1, kOtherFactor},
+    {"residual_scale", 1, kOtherFactor},
+    {"embedding_scale", 1, kOtherFactor},
     {"attn_logit_softcapping", 0, "this family has no cap of scores here"},
     {"final_logit_softcapping", 0, "this family has no cap of logits here"},
     {"clip_qkv", 0, "limits of queries, keys and values are not imported"},
@@ -85,8 +87,10 @@ void refuse_other_keys(ConfigReader& config, const Decoder& decoder) {
   for (const OtherKey& row : kOfValues) check(row);
   const auto head_dim = static_cast<double>(decoder.head_dim);
   const double scale = decoder.score_scale != 0 ? decoder.score_scale : 1 / std::sqrt(head_dim);
-  check({"attention_multiplier", scale, "scores are multiplied with something else here"});
-  check({"query_pre_attn_scalar", head_dim, "scores are divided by the root of a head's width here"});
+  const std::string product = "scores are multiplied with " + Json(scale).dump() + " in this family";
+  check({"attention_multiplier", scale, product});
+  check({"attention.scale", scale, product});  // of GGUF
+  check({"query_pre_attn_scalar", head_dim, "scores are divided by the root of head_dim in this family"});
   if (const Json* const found = config.find_unread("layer_types"); found && !is_of_whole_layers(*found))
     config.refuse_value("layer_types", told(*found, "this family has no windows here"));
 }

@@ -9,7 +9,7 @@
 
 namespace weft::models {
 
-/// What longrope multiplies cosines and sines with where its description does not say.
+/// The factor of cosines and sines that longrope has where its description does not say.
 double longrope_gain(double factor, double original);
 
 /// Numbers of a scaling as Llama 3.1 has it.

@@ -37,10 +37,10 @@ constexpr std::array<KeyRow, 17> kKeys{{{"embedding_length", "hidden_size"},
                                         {"rope.dimension_count", "rope_dimension_count"},
                                         {"attn_logit_softcapping", "attn_logit_softcapping"},
                                         {"final_logit_softcapping", "final_logit_softcapping"},
-                                        {"attention.scale", "attention_multiplier"},
-                                        {"logit_scale", "logits_scaling"},
-                                        {"residual_scale", "residual_multiplier"},
-                                        {"embedding_scale", "embedding_multiplier"}}};
+                                        {"attention.scale", "attention.scale"},
+                                        {"logit_scale", "logit_scale"},
+                                        {"residual_scale", "residual_scale"},
+                                        {"embedding_scale", "embedding_scale"}}};
 
 /// Keys of rope_scaling.
 constexpr std::array<KeyRow, 6> kScalingKeys{

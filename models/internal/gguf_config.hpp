@@ -18,7 +18,8 @@ namespace weft::models::internal {
 /// @error not_found, parse_failed, out_of_range: naming the key
 Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::TensorFile& file);
 
-/// What a reader makes of a GGUF file's keys and tensors before it is written. @error as gguf_config; unsupported
+/// The decoder that a reader will make of a GGUF file's keys and tensors, before it is written. @error as gguf_config;
+/// unsupported
 Result<Decoder> described_by(const formats::GgufMetadata& metadata, std::vector<formats::Tensor> tensors);
 
 }  // namespace weft::models::internal

@@ -112,7 +112,7 @@ TEST(ConfigKeys, ThatLeaveResultsAsTheyAreAreTaken) {
       "partial_rotary_factor": 1.0})";
   for (const char* const family : {"llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "phi3", "bitnet", "gpt2"})
     EXPECT_EQ(problems_of(config_of(family, harmless)), "") << family;
-  // What scores are multiplied with anyhow: 1 / sqrt(4), and of gemma2 1 / sqrt(256).
+  // The factor that scores have anyhow: 1 / sqrt(4), and of gemma2 1 / sqrt(256).
   for (const auto& [family, scale] : {std::pair("llama", "0.5"), {"gpt2", "0.5"}, {"gemma2", "0.0625"}})
     EXPECT_EQ(problems_of(config_of(family, R"({"attention_multiplier": )" + std::string(scale) + "}")), "") << family;
   const Json linear = config_of("llama", R"({"layer_types": ["full_attention", "full_attention"],

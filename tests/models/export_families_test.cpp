@@ -110,6 +110,11 @@ TEST_P(Families, AreTheSameModelFromEachFileThatTheyAreWrittenTo) {
   }
   ASSERT_TRUE(made) << made.error().text();
   expect_same(gguf, source_);
+  const std::string told = std::accumulate(made->notes.begin(), made->notes.end(), std::string());
+  const std::string family = GetParam().name;
+  EXPECT_EQ(told.find("attention.sliding_window") != std::string::npos,
+            family == "mistral" || family == "qwen2_windows" || family == "phi3_window")
+      << told;
   const auto again = written(entity_of(gguf), ExportFormat::hugging_face, "back");
   ASSERT_TRUE(again) << again.error().text();
   expect_same(back, source_);
