@@ -132,7 +132,8 @@ class Exporter {
     choose_matrix_types();
     choose_vector_types();
     std::uint64_t most = 0;
-    for (const PlannedTensor& planned : planned_) most = std::max(most, internal::bytes_to_write(planned));
+    for (const PlannedTensor& planned : planned_)
+      most = std::max(most, internal::bytes_to_write(*model_.mesh, planned));
     mesh::MemoryEstimate estimate;
     estimate.add("the largest tensor as it is written", most);
     return mesh::check_memory("exporting", estimate, max_memory_);

@@ -162,11 +162,12 @@ std::vector<float> values_of(const mesh::Mesh& mesh, const PlannedTensor& tensor
   for (const std::size_t extent : tensor.shape) count *= extent;
   const WeightStore& weights = weights_of(mesh);
   if (is_in_order(tensor)) return weights.read(weights.parameters()[tensor.slices.front().parameter]);
-  std::vector<float> values(count);
+  std::vector<float> values;
   const std::size_t columns = tensor.is_matrix() ? tensor.shape[1] : 1;
   for (const Slice& slice : tensor.slices) {
     const WeightStore::Parameter& parameter = weights.parameters()[slice.parameter];
     const std::vector<float> own = weights.read(parameter);
+    values.resize(count);  // no sooner: reading takes a copy too
     const std::size_t out = parameter.spec->out, in = std::max<std::size_t>(parameter.spec->in, 1);
     for (std::size_t o = 0; o < out; ++o) {
       const std::size_t row = slice.layout.row_of(out, o);
@@ -198,12 +199,15 @@ bool holds_values(std::string_view type, const std::vector<float>& values) {
   return type == "float16" ? holds_all<numeric::Float16>(values) : holds_all<numeric::Bfloat16>(values);
 }
 
-std::uint64_t bytes_to_write(const PlannedTensor& tensor) {
+std::uint64_t bytes_to_write(const mesh::Mesh& mesh, const PlannedTensor& tensor) {
   std::uint64_t count = tensor.is_matrix() ? tensor.shape[1] : 1;
   count *= tensor.shape[0];
-  // Codes and their copy in the order of files; values, and those of a slice that is put into its place.
+  // Codes, and their copy in the order of files.
   if (tensor.form != PlannedTensor::Form::values) return count / 4 * 9;
-  return (is_in_order(tensor) ? 1 : 2) * count * sizeof(float);
+  // Values; those of a slice that is put into its place; what codes of a slice stand for, in panels.
+  const bool is_stored = weights_of(mesh).stored(tensor.slices.front().parameter) != nullptr;
+  const bool is_double = is_stored || !is_in_order(tensor);
+  return (is_stored && tensor.slices.size() > 1 ? 3 : is_double ? 2 : 1) * count * sizeof(float);
 }
 
 Result<formats::Tensor> tensor_of(std::shared_ptr<const mesh::Mesh> mesh, const PlannedTensor& planned) {
