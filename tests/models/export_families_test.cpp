@@ -161,14 +161,16 @@ TEST_P(Families, HaveTheKeysOfTransformersAfterGguf) {
                                 "torch_dtype",
                                 "bos_token_id",
                                 "eos_token_id"})
-    if (was.contains(key) && !(std::string(GetParam().folder) == "bitnet" && std::string(key) == "architectures"))
+    if (was.contains(key) && !(std::string(GetParam().folder) == "bitnet" && std::string(key) == "architectures")) {
       EXPECT_EQ(config[key], was[key]) << key << ": " << config[key].dump() << ", was " << was[key].dump();
+    }
   if (was.contains("rope_scaling") && !was["rope_scaling"].is_null())
     for (const auto& [key, value] : was["rope_scaling"].members())
-      if (key != "factor" || !was["rope_scaling"].contains("long_factor"))
+      if (key != "factor" || !was["rope_scaling"].contains("long_factor")) {
         EXPECT_EQ(config["rope_scaling"][key == "type" && !config["rope_scaling"].contains(key) ? "rope_type" : key],
                   value)
             << key << ": " << config["rope_scaling"].dump();
+      }
   const std::set<std::string> known{"activation_function",
                                     "architectures",
                                     "attention_bias",
@@ -212,7 +214,9 @@ TEST_P(Families, HaveTheKeysOfTransformersAfterGguf) {
   EXPECT_TRUE(config.contains("eos_token_id")) << "else it is the family's default";
   const std::string defaults = folder_.path() + "/back/generation_config.json";
   EXPECT_EQ(std::filesystem::exists(defaults), !config["eos_token_id"].is_null());
-  if (!config["eos_token_id"].is_null()) EXPECT_EQ(json(defaults)["eos_token_id"], config["eos_token_id"]);
+  if (!config["eos_token_id"].is_null()) {
+    EXPECT_EQ(json(defaults)["eos_token_id"], config["eos_token_id"]);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Families, ::testing::ValuesIn(kRows),
@@ -366,8 +370,9 @@ TEST_F(ChangedGguf, HasDivisorsThatComeBackFromAFolder) {
       EXPECT_NEAR(is->decoder.rope.divisors[i], was->decoder.rope.divisors[i], 1e-5 * divisors[i]) << i;
     const std::string told = std::accumulate(made->notes.begin(), made->notes.end(), std::string());
     EXPECT_NE(told.find("rope_freqs.weight"), std::string::npos) << told;
-    if (std::string(type) == "llama3")
+    if (std::string(type) == "llama3") {
       EXPECT_EQ(config["rope_scaling"]["original_max_position_embeddings"], Json(32)) << config["rope_scaling"].dump();
+    }
   }
 }
 
