@@ -16,6 +16,7 @@
 #include "core/json.hpp"
 #include "core/printable.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 
@@ -26,6 +27,7 @@ struct ExportRequest {
   std::string file, out, model, type, format = "hf";
   std::size_t rank = 0;  // of adapters; 0: not given
   std::string shard_size;
+  std::uint64_t max_memory = 0;
   bool json = false, force = false;
 };
 
@@ -40,8 +42,9 @@ Status export_graph(const ExportRequest& request) {
                 "--type: weights of an ONNX file are float32, or with 'stored' codes where "
                 "they are int8, uint8, int4 or uint4; found " +
                     in_quotes(request.type));
-  WEFT_TRY(const models::ExportedOnnx made, models::export_onnx(storage::real_file_system(), request.file, request.out,
-                                                                request.type == "stored", request.force));
+  WEFT_TRY(const models::ExportedOnnx made,
+           models::export_onnx(storage::real_file_system(), request.file, request.out, request.type == "stored",
+                               request.force, request.max_memory));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
@@ -68,7 +71,8 @@ Status export_language_model(const ExportRequest& request) {
     return fail(Errc::invalid_argument, "--type: adapters are float32; found " + in_quotes(request.type));
   if (is_peft && !request.shard_size.empty())
     return fail(Errc::invalid_argument, "--shard-size: adapters are one file; hf and gguf have parts");
-  models::ExportOptions options{.described = request.model, .type = request.type, .is_forced = request.force};
+  models::ExportOptions options{
+      .described = request.model, .type = request.type, .is_forced = request.force, .max_memory = request.max_memory};
   if (!request.shard_size.empty()) {
     auto size = parse_byte_size(request.shard_size);
     if (!size) return fail(std::move(size).error().within("--shard-size"));
@@ -80,7 +84,7 @@ Status export_language_model(const ExportRequest& request) {
   }
   WEFT_TRY(const models::Exported made,
            is_peft ? models::export_adapters(storage::real_file_system(), request.file, request.out, request.model,
-                                             request.rank ? request.rank : 8, request.force)
+                                             request.rank ? request.rank : 8, request.force, request.max_memory)
                    : models::export_model(storage::real_file_system(), request.file,
                                           is_gguf ? models::ExportFormat::gguf : models::ExportFormat::hugging_face,
                                           request.out, options));
@@ -126,6 +130,7 @@ Verb add_export(CLI::App& program) {
              "NAME-00001-of-00003; one file")
       .type_name("SIZE");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
+  add_max_memory(*app, request->max_memory);
   add_flag(*app, "force", request->force, "Replace what is at PATH, whatever it is, and not a model alone");
   add_flag(*app, "json", request->json, "One JSON object on stdout");
   return {app, [request] { return export_language_model(*request); }};

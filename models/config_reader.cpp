@@ -28,6 +28,7 @@ const Json* ConfigReader::find(std::string_view key) const {
 bool ConfigReader::has(std::string_view key) const { return find(key) != nullptr; }
 
 bool ConfigReader::is_null(std::string_view key) const {
+  asked_.emplace(key);
   const Json* const found = config_.is_object() ? config_.find(key) : nullptr;
   return found && found->is_null();
 }
@@ -36,7 +37,8 @@ void ConfigReader::wrong(std::string_view key, const Json& found, std::string_vi
   refuse(key, "found " + printable(found.dump(), 60) + ", expected " + std::string(expected));
 }
 
-std::size_t ConfigReader::size(std::string_view key, std::optional<std::size_t> fallback, std::size_t most) {
+std::size_t ConfigReader::size(std::string_view key, std::optional<std::size_t> fallback, std::size_t most,
+                               std::size_t least) {
   const Json* const found = find(key);
   if (!found) {
     if (!fallback) refuse(key, "is not there");
@@ -44,9 +46,9 @@ std::size_t ConfigReader::size(std::string_view key, std::optional<std::size_t> 
   }
   if (found->is_natural()) {
     const auto value = found->get<std::size_t>();
-    if (value >= 1 && value <= most) return value;
+    if (value >= least && value <= most) return value;
   }
-  wrong(key, *found, "a whole number from 1 to " + std::to_string(most));
+  wrong(key, *found, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return fallback.value_or(1);
 }
 
@@ -125,11 +127,15 @@ std::vector<std::string> ConfigReader::unread() const {
   return keys;
 }
 
+const Json* ConfigReader::find_unread(std::string_view key) const {
+  if (!asked_.emplace(key).second || !config_.is_object()) return nullptr;
+  const Json* const found = config_.find(key);
+  return found && !found->is_null() ? found : nullptr;
+}
+
 void ConfigReader::refuse_given(std::string_view key, const std::string& why) {
   const Json* const found = find(key);
-  if (!found || (found->is_bool() && !found->get<bool>()) || (found->is_number() && found->get<double>() == 0) ||
-      (found->is_string() && found->text() == "none"))
-    return;
+  if (!found || (found->is_bool() && !found->get<bool>()) || (found->is_number() && found->get<double>() == 0)) return;
   refuse(key, printable(found->dump(), 60) + ": " + why);
 }
 

@@ -38,9 +38,9 @@ class ConfigReader {
   bool has(std::string_view key) const;
   /// True where the key is there and null.
   bool is_null(std::string_view key) const;
-  /// A whole number from 1 to `most`. Without a fallback the key must be there.
+  /// A whole number from `least` to `most`. Without a fallback the key must be there.
   std::size_t size(std::string_view key, std::optional<std::size_t> fallback = std::nullopt,
-                   std::size_t most = 16777216);
+                   std::size_t most = 16777216, std::size_t least = 1);
   /// A positive number.
   double number(std::string_view key, double fallback);
   bool flag(std::string_view key, bool fallback);
@@ -64,7 +64,7 @@ class ConfigReader {
   }
   /// False where a problem leaves open which tensors there are.
   bool knows_tensors() const noexcept { return problems_.texts().size() == of_values_; }
-  /// Refuses the key where its value is anything but absent, null, false, zero or "none".
+  /// Refuses the key where its value is anything but absent, null, false or zero.
   void refuse_given(std::string_view key, const std::string& why);
   const Problems& problems() const noexcept { return problems_; }
   Problems& problems() noexcept { return problems_; }
@@ -73,6 +73,8 @@ class ConfigReader {
   const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// Keys of the object that nothing has asked for, in its order.
   std::vector<std::string> unread() const;
+  /// The value of such a key, which is asked for from now on; null: it was before, or is absent or null.
+  const Json* find_unread(std::string_view key) const;
 
  private:
   std::string path(std::string_view key) const { return source_ + "." + std::string(key); }

@@ -4,15 +4,19 @@
 
 #include "models/carriers.hpp"
 #include "models/import.hpp"
+#include "models/internal/decoder_difference.hpp"
 #include "models/internal/described_model.hpp"
 #include "models/internal/exported_tokenizer.hpp"
+#include "models/internal/gguf_config.hpp"
 #include "models/internal/gguf_metadata_of.hpp"
 #include "models/internal/gguf_rope.hpp"
+#include "models/internal/hugging_face_config.hpp"
 #include "models/internal/planned_tensor.hpp"
 #include "models/internal/written_model.hpp"
 #include "models/model_files.hpp"
 #include "models/tensor_layout.hpp"
 
+#include "mesh/memory/memory_estimate.hpp"
 #include "mesh/mesh.hpp"
 #include "mesh/mesh_access.hpp"
 #include "mesh/persistence/entity_model.hpp"
@@ -41,6 +45,8 @@ namespace {
 
 using internal::PlannedTensor;
 
+constexpr const char* kWindow = ".attention.sliding_window";
+
 /// Types of 16 bits that matrices keep.
 bool is_half(std::string_view type) { return type == "float16" || type == "bfloat16"; }
 
@@ -52,14 +58,15 @@ class Exporter {
         out_(out),
         type_(options.type),
         shard_bytes_(options.shard_bytes ? options.shard_bytes : UINT64_MAX),
-        is_forced_(options.is_forced) {}
+        is_forced_(options.is_forced),
+        max_memory_(options.max_memory) {}
 
   Result<Exported> write(const std::string& path, const std::string& described) && {
     read_ = {path, described.empty() ? path : described};
     WEFT_TRY(const formats::EntityFile weights, formats::load_entity(files_, path));
     WEFT_TRY(const formats::EntityFile file, formats::load_entity(files_, read_.back()));
     WEFT_CHECK(check_type());
-    WEFT_TRY(model_, internal::load_described(weights, file));
+    WEFT_TRY(model_, internal::load_described(weights, file, max_memory_));
     if (!is_gguf_ && type_.empty()) pack_ternary();
     WEFT_CHECK(check_format());
     WEFT_CHECK(plan());
@@ -116,10 +123,6 @@ class Exporter {
       return fail(Errc::unsupported,
                   "a GGUF file has no word for inputs of int8 with one scale a row, as this model's ternary matrices "
                   "take them; --format hf has");
-    if (is_gguf_ && model_.family->name == "bitnet" && model_.decoder.gate != "silu")
-      return fail(Errc::unsupported,
-                  "hidden_act " + model_.decoder.gate +
-                      ": GGUF's architecture bitnet has silu, and no key for another; --format hf has");
     return {};
   }
   const mesh::WeightStore& weights() const { return mesh::MeshAccess::weights(*model_.mesh); }
@@ -128,7 +131,12 @@ class Exporter {
     WEFT_TRY(planned_, internal::plan_tensors(model_, is_gguf_));
     choose_matrix_types();
     choose_vector_types();
-    return {};
+    std::uint64_t most = 0;
+    for (const PlannedTensor& planned : planned_)
+      most = std::max(most, internal::bytes_to_write(*model_.mesh, planned));
+    mesh::MemoryEstimate estimate;
+    estimate.add("the largest tensor as it is written", most);
+    return mesh::check_memory("exporting", estimate, max_memory_);
   }
 
   /// Types of matrices as they are asked for, or blocks that hold what they have.
@@ -225,6 +233,11 @@ class Exporter {
     for (const auto& [name, values] : rope.tensors)
       tensors.push_back(formats::make_tensor<float>(name, std::span<const float>(values)));
     made_.notes.insert(made_.notes.end(), rope.notes.begin(), rope.notes.end());
+    WEFT_CHECK(check_keys(metadata, tensors));
+    if (model_.family->gguf != "gemma2" && metadata.find(std::string(model_.family->gguf) + kWindow) &&
+        *std::max_element(model_.decoder.windows.begin(), model_.decoder.windows.end()) != 0)
+      made_.notes.push_back("llama.cpp does not read attention.sliding_window of architecture " +
+                            std::string(model_.family->gguf) + ", and sees everything; Weft reads it");
     WEFT_CHECK(internal::add_tokenizer_keys(file, model_.config, model_.decoder.vocabulary, metadata, made_.notes));
     name_types(metadata);
     WEFT_TRY(const auto sources, formats::gguf_part_sources(std::move(metadata), std::move(tensors), shard_bytes_));
@@ -242,6 +255,17 @@ class Exporter {
     };
     return finish(std::move(written));
   }
+  /// Keys of a GGUF file hold few of the numbers that a model may have: it would be another one where they do not.
+  Status check_keys(const formats::GgufMetadata& metadata, const std::vector<formats::Tensor>& tensors) const {
+    std::vector<formats::Tensor> described;
+    for (const formats::Tensor& tensor : tensors)
+      described.push_back({tensor.name, tensor.type, tensor.shape, tensor.bytes});
+    WEFT_TRY(const Decoder said, internal::described_by(metadata, std::move(described)));
+    const std::string difference = internal::difference_of(model_.decoder, said);
+    if (difference.empty()) return {};
+    return fail(Errc::unsupported, difference + ", as programs take it that read GGUF's architecture " +
+                                       std::string(model_.family->gguf) + ", which has no key for it; --format hf has");
+  }
   static std::string name_in_folder(const std::string& path) { return path.substr(path.rfind('/') + 1); }
   void add_weights(internal::WrittenModel& written, const std::string& path, const ByteSource& source) {
     written.set.made.push_back({path, source});
@@ -254,18 +278,44 @@ class Exporter {
     return internal::write_model(files_, std::move(written), made_.notes);
   }
 
+  /// config.json of a model whose description came from a GGUF file.
+  Result<Json> described_config() {
+    Json config = internal::hugging_face_config(*model_.family, model_.decoder, made_.notes);
+    ConfigReader reader(config, "config.json");
+    Decoder said;
+    describe_model(*model_.family, reader, said);
+    if (!reader.problems().empty()) return reader.problems().failure(Errc::unsupported, "transformers");
+    if (const std::string difference = internal::difference_of(model_.decoder, said); !difference.empty())
+      return fail(Errc::unsupported, difference + ", as transformers take it of a " + std::string(model_.family->name) +
+                                         ", which has no key for it; --format gguf "
+                                         "has");
+    config["torch_dtype"] = "float32";
+    made_.notes.emplace_back("config.json was made from a GGUF file's metadata, which has fewer keys");
+    return config;
+  }
+  /// The type that transformers load all weights in: that of the matrices, float32 where they differ.
+  std::string type_of_matrices() const {
+    std::string type;
+    for (const PlannedTensor& planned : planned_) {
+      if (!planned.is_matrix() || planned.form != PlannedTensor::Form::values) continue;
+      if (!type.empty() && planned.type != type) return "float32";
+      type = planned.type;
+    }
+    return type.empty() ? vector_type_ : type;
+  }
+
   Status write_folder(const formats::EntityFile& file, std::vector<formats::Tensor> tensors) {
     WEFT_CHECK(internal::make_shared_folder(out_));
     WEFT_TRY(const formats::SafetensorsShards parts,
              formats::safetensors_shard_sources(std::move(tensors), {{"format", "pt"}}, shard_bytes_));
-    Json config = model_.config;
-    if (!type_.empty() && config.contains("torch_dtype")) config["torch_dtype"] = type_;
+    Json config = model_.config, tokens;
     if (config.contains("is_gguf")) {
-      config["architectures"] = Json::array({std::string(model_.family->architecture)});
-      config["torch_dtype"] = type_.empty() ? "float32" : type_;
-      config.erase("is_gguf");
-      made_.notes.emplace_back("config.json was made from a GGUF file's metadata, which has fewer keys");
+      WEFT_TRY(config, described_config());
+      WEFT_TRY(tokens, internal::token_ids(file));
+      config.update(tokens);
     }
+    for (const char* const key : {"torch_dtype", "dtype"})
+      if (config.contains(key)) config[key] = type_of_matrices();
     internal::WrittenModel written;
     written.description = "config.json";
     for (std::size_t i = 0; i < parts.sources.size(); ++i)
@@ -277,6 +327,9 @@ class Exporter {
     if (!parts.index.empty()) add_text(index, parts.index);
     WEFT_TRY(const auto kept, internal::tokenizer_files(file, made_.notes));
     for (const auto& [name, bytes] : kept) add_text(name, bytes);
+    WEFT_TRY(const std::string generation, write_json(tokens, 2));
+    if (tokens.contains("eos_token_id") && !tokens["eos_token_id"].is_null())
+      add_text("generation_config.json", generation);
     WEFT_TRY(const std::string text, write_json(config, 2));
     add_text("config.json", text);  // the last one: a folder without it is no model
     written.is_model_file = [&](std::string_view name) {
@@ -294,6 +347,7 @@ class Exporter {
   std::string type_;  // of matrices; empty: their own
   std::uint64_t shard_bytes_;
   bool is_forced_;
+  std::uint64_t max_memory_;
   internal::DescribedModel model_;
   std::vector<PlannedTensor> planned_;
   std::string vector_type_ = "float32";

@@ -31,7 +31,8 @@ struct ExportOptions {
   /// Bytes of tensors in a file, at most, save where one tensor has more; 0: one file has all. Files of the weights
   /// are then named PREFIX-00001-of-00003 in both formats, of a PATH of GGUF without its ending, of a folder "model".
   std::uint64_t shard_bytes = 0;
-  bool is_forced = false;  // files at the place that are none of a model are replaced or removed too
+  bool is_forced = false;        // files at the place that are none of a model are replaced or removed too
+  std::uint64_t max_memory = 0;  // bytes that the model, and writing it, may take by estimate, each; 0: no bound
 };
 /// "float32", "float16", "bfloat16"; of GGUF also the blocks that formats::quantize makes.
 std::vector<std::string_view> export_types(ExportFormat format);
@@ -45,8 +46,9 @@ std::vector<std::string_view> export_types(ExportFormat format);
 /// it holds them, in GGUF as float32.
 /// Of what is at the place a model is replaced, and a note says so; see check_replaced_file.
 /// @error unsupported: a file of another origin, or a network whose parts were changed; what cannot be said in the
-///        format; unknown_name: a type; not_finite: a value past the type's largest; storage, also: a
-///        file at the place that is none of a model
+///        format, so that what is read there would be another model; unknown_name: a type; not_finite: a value past the
+///        type's largest; too_large: what does not fit into memory; storage, also: a file at the place that is none of
+///        a model
 Result<Exported> export_model(storage::FileSystem& files, const std::string& entity, ExportFormat format,
                               const std::string& out, const ExportOptions& options = {});
 

@@ -25,17 +25,6 @@ constexpr std::array<PartName, 14> kLlamaParts{{{"token_embd", "embed_tokens"},
                                                 {"ffn_up", "mlp.up_proj"},
                                                 {"ffn_down", "mlp.down_proj"}}};
 
-/// Keys that change what a model computes in ways that no family here has.
-constexpr std::array<std::array<std::string_view, 2>, 6> kOfOthers{{
-    {"quantization_config",
-     "weights quantized in this way are not read; use the model as it was before, or a GGUF file"},
-    {"num_experts", "mixtures of experts are not imported"},
-    {"num_local_experts", "mixtures of experts are not imported"},
-    {"vision_config", "models that see pictures are not imported"},
-    {"sliding_window_pattern", "this pattern of windows is not known; layer_types says it layer by layer"},
-    {"alibi", "positions as biases of scores are not imported"},
-}};
-
 }  // namespace
 
 std::span<const Family* const> families() {
@@ -76,7 +65,7 @@ ConfigReport report_config(const Json& config) {
   }
   ConfigReader reader(config, "config.json");
   Decoder decoder;
-  family->describe(reader, decoder);
+  describe_model(*family, reader, decoder);
   report.is_supported = true;
   report.problems = reader.problems().texts();
   report.notes = reader.notes();
@@ -88,9 +77,6 @@ ConfigReport report_config(const Json& config) {
 std::span<const PartName> llama_parts() { return kLlamaParts; }
 
 void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon) {
-  for (const auto& [key, why] : kOfOthers)
-    if (key != "quantization_config" || decoder.ternary == TernaryBlocks::none)
-      config.refuse_given(key, std::string(why));
   decoder.vocabulary = config.size("vocab_size");
   decoder.width = config.size("hidden_size");
   decoder.blocks = config.size("num_hidden_layers", std::nullopt, kMostBlocks);
@@ -99,7 +85,7 @@ void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon)
   decoder.heads = config.size("num_attention_heads", std::nullopt, 65536);
   const bool knows_heads = config.problems().texts().size() == problems;
   decoder.kv_heads = config.size("num_key_value_heads", decoder.heads, 65536);
-  decoder.context = config.size("max_position_embeddings", 2048);
+  decoder.context = config.size("max_position_embeddings", decoder.context ? decoder.context : 2048);
   if (config.has("head_dim"))
     decoder.head_dim = config.size("head_dim");
   else if (decoder.head_dim == 0)
@@ -119,7 +105,7 @@ void describe_windows(ConfigReader& config, Decoder& decoder, std::size_t window
   if (types.size() != decoder.blocks)
     return config.refuse("layer_types", std::to_string(types.size()) + " layers, num_hidden_layers says " +
                                             std::to_string(decoder.blocks));
-  const std::size_t sliding = config.has("sliding_window") ? config.size("sliding_window") : 0;
+  const std::size_t sliding = config.has("sliding_window") ? config.size("sliding_window") : window;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types[i] != "full_attention" && types[i] != "sliding_attention")
       config.refuse("layer_types", "'" + types[i] + "' is not known; expected full_attention or sliding_attention");
@@ -132,8 +118,12 @@ void describe_windows(ConfigReader& config, Decoder& decoder, std::size_t window
 void describe_late_windows(ConfigReader& config, Decoder& decoder) {
   const bool has_window = config.flag("use_sliding_window", false);
   describe_windows(config, decoder, has_window ? config.size("sliding_window", 4096) : 0);
+  const auto is_wide = [](std::size_t each) { return each == 0; };
+  if (!has_window && config.has("use_sliding_window") &&
+      !std::all_of(decoder.windows.begin(), decoder.windows.end(), is_wide))
+    config.refuse_value("use_sliding_window", "false, and layer_types names layers with a window");
   if (!has_window || config.has("layer_types")) return;
-  const std::size_t first = std::min(config.size("max_window_layers", 28), decoder.windows.size());
+  const std::size_t first = std::min(config.size("max_window_layers", 28, kMostBlocks, 0), decoder.windows.size());
   std::fill_n(decoder.windows.begin(), first, 0);
 }
 

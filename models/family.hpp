@@ -39,6 +39,9 @@ const Family* find_gguf_family(std::string_view architecture);
 /// "llama, mistral, ...".
 std::string family_names();
 
+/// Sets what a description says. Keys of other families' that change results are problems, with their values.
+void describe_model(const Family& family, ConfigReader& config, Decoder& decoder);
+
 /// A config.json as weft import would read it, without the tensors.
 struct ConfigReport {
   bool is_supported = false;  // its family
@@ -52,11 +55,13 @@ inline constexpr std::size_t kMostBlocks = 4096;
 
 /// Names that llama has, and most others with it.
 std::span<const PartName> llama_parts();
-/// Keys that llama and those after it share: sizes, heads, norms, rope. `epsilon`: where rms_norm_eps is absent.
+/// Keys that llama and those after it share: sizes, heads, norms, rope. `epsilon`: where rms_norm_eps is absent. The
+/// decoder's own head_dim, is_tied and context, where set, are those of the family where these keys are absent.
 void describe_llama_like(ConfigReader& config, Decoder& decoder, double epsilon = 1e-6);
-/// Rotary positions: rope_theta, and rope_scaling or rope_parameters in whatever spelling.
-void describe_rope(ConfigReader& config, Decoder& decoder, double theta = 10000);
-/// Windows of all blocks, of the first ones or of those that layer_types names.
+/// Rotary positions: rope_theta, and rope_scaling or rope_parameters in whatever spelling. `can_be_partial`:
+/// partial_rotary_factor has a meaning. The decoder's own original length, where set, is the family's.
+void describe_rope(ConfigReader& config, Decoder& decoder, double theta = 10000, bool can_be_partial = false);
+/// Windows of all blocks, or of those that layer_types names; `window`: where sliding_window is absent; 0: none.
 void describe_windows(ConfigReader& config, Decoder& decoder, std::size_t window);
 /// Windows as qwen has them: of blocks from max_window_layers on, where use_sliding_window says so.
 void describe_late_windows(ConfigReader& config, Decoder& decoder);

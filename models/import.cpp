@@ -36,9 +36,21 @@ std::string model_name(const std::string& path) {
 /// The types of a layer's matrices in the file.
 struct FileTypes {
   std::set<std::string> names;
-  std::set<std::string> carried;  // encodings whose codes all of them hold; "" among them: of one none
-  std::optional<Encoding> encoding;
+  std::optional<Encoding> encoding;  // whose codes all of them hold
   bool has_adapter = false;
+
+  void add(const std::optional<Encoding>& carried) {
+    const auto is_of_blocks = [](const Encoding& each) {
+      return each.granularity == Granularity::block32 || each.granularity == Granularity::block32_f16;
+    };
+    if (names.empty() || carried == encoding)
+      encoding = carried;
+    else if (encoding && carried && encoding->dtype == carried->dtype && is_of_blocks(*encoding) &&
+             is_of_blocks(*carried))
+      encoding = Encoding(encoding->dtype, Granularity::block32);  // scales of binary16 are floats too
+    else
+      encoding.reset();
+  }
 };
 /// By depth.
 std::map<std::uint32_t, FileTypes> types_of(const DecoderNetwork& network, const WeightPlan& plan) {
@@ -47,10 +59,8 @@ std::map<std::uint32_t, FileTypes> types_of(const DecoderNetwork& network, const
     if (place.in == 0) continue;
     const Origin& origin = plan.origins.at({place.z, place.parameter});
     FileTypes& of_layer = types[place.z];
+    of_layer.add(carried_encoding(origin));
     of_layer.names.insert(origin.type);
-    const auto encoding = carried_encoding(origin);
-    of_layer.carried.insert(encoding ? to_string(*encoding) : "");
-    of_layer.encoding = encoding;
     of_layer.has_adapter = of_layer.has_adapter || !origin.adapter.empty();
   }
   return types;
@@ -69,7 +79,7 @@ void set_encodings(const ImportOptions& options, const WeightPlan& plan, Decoder
       continue;
     }
     if (of_layer.has_adapter) continue;  // a sum in 16 bits would lose what the adapter adds
-    if (of_layer.carried.size() == 1 && of_layer.encoding) {
+    if (of_layer.encoding) {
       layer.dtype = of_layer.encoding->dtype, layer.granularity = of_layer.encoding->granularity;
       for (const std::string& type : types)
         kept.insert("weights of " + type + " keep their codes as " + to_string(*of_layer.encoding));
@@ -118,7 +128,7 @@ namespace {
 Result<Decoder> described(const ModelFiles& opened, Problems& problems, std::vector<std::string>& notes) {
   ConfigReader config(opened.config, opened.is_gguf ? "metadata" : "config.json");
   Decoder decoder;
-  opened.family->describe(config, decoder);
+  describe_model(*opened.family, config, decoder);
   if (!config.knows_tensors()) return config.problems().failure(Errc::unsupported, opened.path);
   problems = config.problems();
   notes.insert(notes.end(), config.notes().begin(), config.notes().end());

@@ -2,6 +2,7 @@
 
 #include "models/language_model.hpp"
 
+#include "models/family.hpp"
 #include "models/import.hpp"
 #include "models/kept_tokenizer.hpp"
 #include "models/model_files.hpp"
@@ -73,13 +74,22 @@ Status read_chat_beside(storage::FileSystem& files, const std::string& folder, L
   return {};
 }
 
+/// Positions that a model was made for: those that its family takes where its description does not say. 0: not known.
+std::size_t context_of(const Json& model) {
+  const Json* const name = model.is_object() ? model.find("family") : nullptr;
+  const Family* const family = name && name->is_string() ? find_family(name->text()) : nullptr;
+  if (!family) return 0;
+  ConfigReader reader(model["config"], "meta.model.config");
+  Decoder decoder;
+  family->describe(reader, decoder);
+  return decoder.context;
+}
+
 /// Tokenizer that the file keeps beside the weights, chat template, and the tokens that end a text.
 Status read_kept(const formats::EntityFile& file, LanguageModel& model) {
   const Json& config = file.meta()["model"]["config"];
   add_ends(config, model.ends);
-  for (const char* key : {"max_position_embeddings", "n_positions"})
-    if (const Json* const most = config.is_object() ? config.find(key) : nullptr; most && most->is_natural())
-      model.context = most->get<std::size_t>();
+  if (const std::size_t most = context_of(file.meta()["model"])) model.context = most;
   if (file.contains("model/generation_config.json")) {
     WEFT_TRY(const formats::Tensor kept, file.find("model/generation_config.json"));
     WEFT_TRY(Json defaults, parse_json(as_text(kept.bytes), "generation_config.json"));

@@ -75,14 +75,9 @@ Result<ModelFiles> open_gguf(storage::FileSystem& files, const std::string& path
   auto config = internal::gguf_config(model.metadata(), *model.tensors);
   if (!config) return fail(std::move(config).error().within(path));
   opened.config = *std::move(config);
-  const std::string architecture = opened.config["model_type"].text();
-  opened.family = find_gguf_family(architecture);
-  if (!opened.family) return unknown_family(path + ": general.architecture", architecture);
-  // Mistral has its architecture's name from llama, and a window.
-  if (architecture == "llama" && !opened.config["sliding_window"].is_null()) {
-    opened.config["model_type"] = "mistral";
-    opened.family = find_family("mistral");
-  }
+  WEFT_TRY(const std::string architecture, model.metadata().text("general.architecture"));
+  if (!find_gguf_family(architecture)) return unknown_family(path + ": general.architecture", architecture);
+  opened.family = find_family(opened.config["model_type"].text());
   opened.tensors = model.tensors;
   if (const auto* const tokens = model.metadata().find("tokenizer.ggml.tokens")) {
     const auto* const listed = std::get_if<formats::GgufArray>(tokens);

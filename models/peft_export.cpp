@@ -128,11 +128,12 @@ class AdapterWriter {
 }  // namespace
 
 Result<Exported> export_adapters(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 const std::string& described, std::size_t rank, bool is_forced) {
+                                 const std::string& described, std::size_t rank, bool is_forced,
+                                 std::uint64_t max_memory) {
   WEFT_TRY(const formats::EntityFile base, formats::load_entity(files, described));
   WEFT_TRY(const formats::EntityFile learned, formats::load_entity(files, entity));
   const auto loaded = [&](const formats::EntityFile& weights, const std::string& path) -> Result<DescribedModel> {
-    auto model = internal::load_described(weights, base);
+    auto model = internal::load_described(weights, base, max_memory);
     if (!model) return fail(std::move(model).error().within(path));
     return model;
   };

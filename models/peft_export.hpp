@@ -5,6 +5,7 @@
 #include "models/export.hpp"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace weft::models {
 
@@ -12,9 +13,10 @@ namespace weft::models {
 /// adapter_config.json and adapter_model.safetensors, lora_alpha being the rank. Each matrix' difference is cut to
 /// `rank`; of a model that `learning.lora` of that rank moved nothing but roundings is lost, and notes say how much is
 /// of others. Tensors that are no matrices of layers, and the embedding, have no adapters: notes name those that moved.
-/// `is_forced` as ExportOptions.
+/// `is_forced`, `max_memory` as ExportOptions, of each of the two models.
 /// @error as export_model; unsupported: nothing has moved
 Result<Exported> export_adapters(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 const std::string& described, std::size_t rank, bool is_forced = false);
+                                 const std::string& described, std::size_t rank, bool is_forced = false,
+                                 std::uint64_t max_memory = 0);
 
 }  // namespace weft::models

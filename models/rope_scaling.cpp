@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotary positions of families: every named scaling becomes divisors of the frequencies and a gain.
 
+#include "models/rope_scaling.hpp"
+
 #include "models/family.hpp"
 
 #include "core/printable.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -25,9 +28,7 @@ struct RopeScale {
 
 /// Llama 3.1: long wavelengths are divided, short ones stay, those between are mixed. As GGUF files hold them, in
 /// float32.
-std::vector<double> llama3_divisors(ConfigReader& config, const RopeScale& scale) {
-  const double low = config.number("low_freq_factor", 1), high = config.number("high_freq_factor", 4);
-  if (high <= low) config.refuse("high_freq_factor", "must be above low_freq_factor");
+std::vector<double> llama3_divisors(const RopeScale& scale, double low, double high) {
   std::vector<double> divisors;
   for (std::size_t i = 0; i < scale.dims / 2; ++i) {
     const double wavelength = kTurn / scale.frequency(i);
@@ -41,6 +42,23 @@ std::vector<double> llama3_divisors(ConfigReader& config, const RopeScale& scale
     divisors.push_back(static_cast<double>(static_cast<float>(divisor)));
   }
   return divisors;
+}
+
+std::vector<double> read_llama3(ConfigReader& config, const RopeScale& scale) {
+  const double low = config.number("low_freq_factor", 1), high = config.number("high_freq_factor", 4);
+  if (high <= low) config.refuse("high_freq_factor", "must be above low_freq_factor");
+  return llama3_divisors(scale, low, high);
+}
+
+/// Keys of scalings of one type, in one of another, have no effect; others change what positions are.
+void refuse_other_scaling_keys(ConfigReader& config) {
+  constexpr std::array<std::string_view, 12> kOfSome{
+      "low_freq_factor", "high_freq_factor", "beta_fast", "beta_slow",   "attention_factor", "mscale",
+      "mscale_all_dim",  "truncate",         "finetuned", "long_factor", "short_factor",     "partial_rotary_factor"};
+  for (const std::string& key : config.unread())
+    if (const Json* const found = config.find_unread(key);
+        found && std::find(kOfSome.begin(), kOfSome.end(), key) == kOfSome.end())
+      config.refuse_value(key, printable(found->dump(), 60) + ": is no key of rotary scalings that are imported");
 }
 
 /// Peng et al. 2023, arXiv:2309.00071, as transformers computes it. Divisors in float32, as GGUF files may hold them.
@@ -79,10 +97,8 @@ void describe_longrope(ConfigReader& config, const RopeScale& scale, DecoderRope
   if (rope.divisors.size() != scale.dims / 2)
     config.refuse(key, std::to_string(rope.divisors.size()) + " factors, expected " + std::to_string(scale.dims / 2) +
                            ", half of the elements that turn");
-  const double factor = scale.most / scale.original;
   rope.gain = config.has("attention_factor") ? config.number("attention_factor", 1)
-              : factor <= 1                  ? 1
-                                             : std::sqrt(1 + std::log(factor) / std::log(scale.original));
+                                             : longrope_gain(scale.factor, scale.original);
 }
 
 /// Divisors of a GGUF file's tensor, on top of a scaling that has a name.
@@ -97,7 +113,8 @@ void divide_more(const std::vector<double>& by, DecoderRope& rope) {
 
 void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) {
   const std::string type = config.text("rope_type", config.text("type", "default"));
-  const bool has_original = config.has("original_max_position_embeddings");
+  const bool is_longrope = type == "longrope" || type == "su";
+  const bool has_original = is_longrope || config.has("original_max_position_embeddings");
   scale.original = config.number("original_max_position_embeddings", scale.original);
   const double fallback = has_original || type == "yarn" ? std::max(scale.most / scale.original, 1.0) : 1;
   // Files of GGUF hold it in float32, and one model is to be the same from each file.
@@ -106,24 +123,25 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
   if (type == "linear" && !config.has("factor")) config.refuse_value("factor", "is not there, and linear needs it");
   // Older programs took the ratio whenever the original length was given.
   const double ratio = scale.most / scale.original;
-  if (type == "yarn" && has_original && config.has("factor") && static_cast<float>(ratio) != scale.factor)
+  if ((type == "yarn" || is_longrope) && has_original && config.has("factor") &&
+      static_cast<float>(ratio) != scale.factor)
     config.note("factor", printable(Json(scale.factor).dump(), 60) + " differs from max_position_embeddings / " +
                               "original_max_position_embeddings, " + printable(Json(ratio).dump(), 60) +
                               "; factor counts, as in today's transformers, while older ones took the ratio");
   if (type == "linear")
     rope.divisors.assign(scale.dims / 2, scale.factor);
   else if (type == "llama3")
-    rope.divisors = llama3_divisors(config, scale);
+    rope.divisors = read_llama3(config, scale);
   else if (type == "yarn")
     describe_yarn(config, scale, rope);
-  else if (type == "longrope" || type == "su")
+  else if (is_longrope)
     describe_longrope(config, scale, rope);
   else if (type != "default" && type != "none" && type != "dynamic" && type != "divisors")
     // With as many positions as it was trained on, "dynamic" is no scaling.
     config.refuse_value("rope_type",
                         "'" + type + "' is not known; expected default, linear, dynamic, yarn, longrope or llama3");
   if (type == "linear" || type == "yarn") rope.scaling.type = type;
-  if (type == "longrope" || type == "su") rope.scaling.type = "longrope";
+  if (is_longrope) rope.scaling.type = "longrope";
   divide_more(config.numbers("divisors"), rope);
   rope.gain = static_cast<float>(rope.gain * config.number("attn_factor", 1));
   if (config.has("divisors") && rope.divisors.size() != scale.dims / 2)
@@ -133,8 +151,40 @@ void describe_scaling(ConfigReader& config, RopeScale scale, DecoderRope& rope) 
 
 }  // namespace
 
-void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
+double longrope_gain(double factor, double original) {
+  return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
+}
+
+std::optional<Llama3Scaling> find_llama3(const DecoderRope& rope, std::size_t context) {
+  constexpr double kMostError = 1e-5;
+  if (rope.gain != 1 || rope.divisors.empty()) return std::nullopt;
+  const auto most = static_cast<double>(context);
+  const double factor = *std::max_element(rope.divisors.begin(), rope.divisors.end());
+  std::vector<double> originals{8192, most / factor, most};
+  for (double positions = 1 << 5; positions <= 1 << 20; positions *= 2) originals.push_back(positions);
+  std::optional<Llama3Scaling> best;
+  // Numbers that are all twice as large make the same divisors, so the usual ones come first.
+  for (const auto& [low, high] : {std::pair(1.0, 4.0), {1.0, 2.0}, {1.0, 8.0}, {1.0, 16.0}, {1.0, 32.0}})
+    for (const double original : originals) {
+      const RopeScale scale{rope.theta, factor, original, most, rope.dims};
+      const std::vector<double> made = llama3_divisors(scale, low, high);
+      double error = made.size() == rope.divisors.size() ? 0 : 1;
+      for (std::size_t i = 0; i < made.size() && error <= kMostError; ++i)
+        error = std::max(error, std::abs(made[i] / rope.divisors[i] - 1));
+      if (error <= kMostError && (!best || error < best->error)) best = {factor, low, high, original, error};
+    }
+  return best;
+}
+
+void describe_rope(ConfigReader& config, Decoder& decoder, double theta, bool can_be_partial) {
   DecoderRope& rope = decoder.rope;
+  const auto check_partial = [&](ConfigReader& reader) {
+    const double share = reader.number("partial_rotary_factor", 1);
+    if (!can_be_partial && share != 1)
+      reader.refuse_value("partial_rotary_factor",
+                          printable(Json(share).dump(), 60) + ": all elements of a head turn in this family");
+  };
+  check_partial(config);
   rope.theta = config.number("rope_theta", theta);
   const double share = config.number("partial_rotary_factor", 1);
   rope.dims = static_cast<std::size_t>(std::min(share, 2.0) * static_cast<double>(decoder.head_dim));
@@ -151,12 +201,15 @@ void describe_rope(ConfigReader& config, Decoder& decoder, double theta) {
   if (scaling) {
     ConfigReader inner = config.inside(*scaling, key);
     rope.theta = inner.number("rope_theta", rope.theta);
+    check_partial(inner);
     const double partial = inner.number("partial_rotary_factor", share);
     if (partial != share)
       rope.dims = static_cast<std::size_t>(std::min(partial, 2.0) * static_cast<double>(decoder.head_dim));
     const auto most = static_cast<double>(decoder.context);
-    describe_scaling(inner, {rope.theta, 1, config.number("original_max_position_embeddings", most), most, rope.dims},
+    const double usual = rope.scaling.original > 0 ? rope.scaling.original : most;
+    describe_scaling(inner, {rope.theta, 1, config.number("original_max_position_embeddings", usual), most, rope.dims},
                      rope);
+    refuse_other_scaling_keys(inner);
     config.take(inner);
   }
   if (decoder.head_dim == 0) return;  // is refused

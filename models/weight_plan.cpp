@@ -14,6 +14,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <set>
 
 namespace weft::models {
@@ -111,7 +112,8 @@ class PlanMaker {
                            (is_packed ? ", expected uint8, four codes a byte" : " is no type of weights here"));
     origin.tensor = found;
     origin.type = is_packed ? std::string(kPackedTernary) : tensor->type;
-    if (is_packed && !add_scale(found, origin)) return;
+    if (is_packed && !add_scale(found, found + "_scale", origin)) return;
+    if (!is_packed && !add_factor(found, place, origin)) return;
     add_adapter(place, origin);
     plan_.origins.emplace(std::pair(place.z, place.parameter), std::move(origin));
   }
@@ -143,8 +145,8 @@ class PlanMaker {
     return {shape[0] / 4, shape[1]};
   }
   /// The tensor beside a packed one that has its scale.
-  bool add_scale(const std::string& name, Origin& origin) {
-    origin.scale = name + "_scale";
+  bool add_scale(const std::string& name, const std::string& scale, Origin& origin) {
+    origin.scale = scale;
     origin.is_scale_inverted = decoder_.ternary == TernaryBlocks::packed_inverse;
     const auto tensor = opened_.tensors->describe(origin.scale);
     used_.insert(origin.scale);
@@ -157,6 +159,15 @@ class PlanMaker {
                   "': " + (tensor ? tensor->type + " " + to_string(tensor->shape) : std::string("is not there")) +
                   ", expected one number, the scale of '" + name + "'");
     return false;
+  }
+
+  /// Of GGUF: the tensor that a matrix' products are multiplied with, where it is there and not 1.
+  bool add_factor(const std::string& name, const ParameterPlace& place, Origin& origin) {
+    const std::string factor = name.substr(0, name.rfind('.') + 1) + "scale";
+    if (!opened_.is_gguf || place.in == 0 || !opened_.tensors->contains(factor)) return true;
+    if (!add_scale(name, factor, origin)) return false;
+    if (*scale_of(*opened_.tensors, origin) == 1) origin.scale.clear();
+    return true;
   }
 
   const ModelFiles& opened_;
@@ -189,6 +200,10 @@ class ParameterReader {
     } else {
       WEFT_CHECK(read_rows(origin, wanted));
     }
+    if (!origin.scale.empty() && origin.type != kPackedTernary) {
+      WEFT_TRY(const float factor, scale_of(*tensors_, origin));
+      for (float& value : wanted.values) value *= factor;
+    }
     if (origin.layout.added != 0)
       for (float& value : wanted.values) value += origin.layout.added;
     if (!allows_nonfinite_) WEFT_CHECK(check_finite(origin, wanted));
@@ -215,10 +230,16 @@ class ParameterReader {
     std::vector<std::uint8_t> codes(in), zero_points(has_zeros ? groups : 0);
     std::vector<float> scales(groups);
     std::fill(wanted.to.codes.begin(), wanted.to.codes.end(), std::byte{0});
+    const bool has_factor = !origin.scale.empty() && origin.type != kPackedTernary;
+    float factor = 1;
+    if (has_factor) {
+      WEFT_TRY(factor, scale_of(*tensors_, origin));
+    }
     for (std::size_t i = 0; i < wanted.rows; ++i) {
       const std::size_t row = origin.layout.row_of(wanted.spec.out, wanted.first + i);
       if (auto read = read_code_row(origin, row, {codes, scales, zero_points}); !read)
         return fail(std::move(read).error().within("tensor '" + held_.name + "', row " + std::to_string(row)));
+      if (has_factor) WEFT_CHECK(multiply(scales, factor));
       pack_codes(codes, bits(encoding.dtype), i * in, wanted.to.codes);
       if (encoding.granularity == Granularity::tensor) continue;
       put_scales(encoding, scales, wanted.to.scales.subspan(i * groups * kernels::scale_bytes(encoding)));
@@ -231,6 +252,14 @@ class ParameterReader {
   }
 
  private:
+  /// Scales are normal numbers.
+  Status multiply(std::span<float> scales, float factor) const {
+    for (float& scale : scales) {
+      scale = std::max(scale * factor, std::numeric_limits<float>::min());
+      if (!std::isfinite(scale)) return fail(Errc::not_finite, "tensor '" + held_.name + "': a scale is infinite");
+    }
+    return {};
+  }
   Status check_finite(const Origin& origin, const mesh::ParameterRows& wanted) const {
     const auto bad =
         std::find_if(wanted.values.begin(), wanted.values.end(), [](float v) { return !std::isfinite(v); });
@@ -353,6 +382,8 @@ std::optional<Encoding> carried_encoding(const Origin& origin) noexcept {
   if (origin.type == kPackedTernary) return packed_ternary_encoding();
   const Carrier* const carrier = origin.layout.is_transposed ? nullptr : find_carrier(origin.type);
   if (!carrier) return std::nullopt;
+  if (!origin.scale.empty() && carrier->encoding.granularity == Granularity::block32_f16)
+    return Encoding(carrier->encoding.dtype, Granularity::block32);
   return carrier->encoding;
 }
 

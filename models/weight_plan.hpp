@@ -35,13 +35,14 @@ struct Origin {
   std::string tensor;
   std::string type;
   TensorLayout layout;
-  std::string scale = {};          // tensor [1] of a packed matrix' scale
+  std::string scale = {};          // tensor [1] that the values are multiplied with; of a packed matrix its scale
   bool is_scale_inverted = false;  // it divides
   std::string adapter = {};        // among LoraAdapters::pairs(); empty: none
   std::size_t adapter_row = 0;     // of the parameter's first row
 };
 
 /// The encoding whose codes a type of files holds: those of carriers and kPackedTernary; nothing: it must be quantized.
+/// Scales that are multiplied with another are float32.
 std::optional<Encoding> carried_encoding(const Origin& origin) noexcept;
 
 /// The origin of every parameter of a decoder's network, by depth and name.

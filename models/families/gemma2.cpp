@@ -27,12 +27,11 @@ constexpr std::array<PartName, 14> kGemma2Parts{{{"token_embd", "embed_tokens"},
 void describe_gemma2(ConfigReader& config, Decoder& decoder) {
   describe_gemma_like(config, decoder);
   decoder.has_post_norms = true;
-  // GGUF files have no key for the first: the models of that format divide by the root of head_dim.
   const double scalar =
       config.number("query_pre_attn_scalar", config.has("is_gguf") ? static_cast<double>(decoder.head_dim) : 256);
   decoder.score_scale = 1 / std::sqrt(scalar);
-  decoder.score_cap = config.number("attn_logit_softcapping", 50);
-  decoder.logit_cap = config.number("final_logit_softcapping", 30);
+  decoder.score_cap = config.is_null("attn_logit_softcapping") ? 0 : config.number("attn_logit_softcapping", 50);
+  decoder.logit_cap = config.is_null("final_logit_softcapping") ? 0 : config.number("final_logit_softcapping", 30);
   const std::size_t window = config.size("sliding_window", 4096);
   describe_windows(config, decoder, window);
   for (std::size_t i = 1; i < decoder.windows.size() && !config.has("layer_types"); i += 2) decoder.windows[i] = 0;

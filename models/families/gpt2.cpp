@@ -3,6 +3,7 @@
 #include "models/family.hpp"
 
 #include <array>
+#include <optional>
 
 namespace weft::models {
 namespace {
@@ -19,16 +20,17 @@ constexpr std::array<PartName, 10> kGpt2Parts{{{"token_embd", "wte"},
                                                {"ffn_down", "mlp.c_proj"}}};
 
 /// The value of a key that has two names: gpt2's own, and that of GGUF's metadata as others spell it.
-std::size_t size_of(ConfigReader& config, const char* own, const char* other, std::size_t most = 16777216) {
-  return config.size(!config.has(own) && config.has(other) ? other : own, std::nullopt, most);
+std::size_t size_of(ConfigReader& config, const char* own, const char* other,
+                    std::optional<std::size_t> fallback = std::nullopt, std::size_t most = 16777216) {
+  return config.size(!config.has(own) && config.has(other) ? other : own, fallback, most);
 }
 
 void describe_gpt2(ConfigReader& config, Decoder& decoder) {
   decoder.vocabulary = config.size("vocab_size");
   decoder.width = size_of(config, "n_embd", "hidden_size");
-  decoder.blocks = size_of(config, "n_layer", "num_hidden_layers", kMostBlocks);
+  decoder.blocks = size_of(config, "n_layer", "num_hidden_layers", std::nullopt, kMostBlocks);
   decoder.heads = decoder.kv_heads = size_of(config, "n_head", "num_attention_heads");
-  decoder.context = size_of(config, "n_positions", "max_position_embeddings");
+  decoder.context = size_of(config, "n_positions", "max_position_embeddings", 1024);
   decoder.hidden = config.size(config.has("intermediate_size") ? "intermediate_size" : "n_inner", 4 * decoder.width);
   decoder.head_dim = decoder.width / decoder.heads;
   decoder.epsilon = config.number("layer_norm_epsilon", 1e-5);
@@ -37,9 +39,6 @@ void describe_gpt2(ConfigReader& config, Decoder& decoder) {
   if (act != "gelu_new" && act != "gelu_pytorch_tanh" && act != "gelu")
     config.refuse_value("activation_function", "'" + act + "'; expected gelu_new, gelu_pytorch_tanh or gelu");
   decoder.gate = act == "gelu" ? "gelu" : "gelu_tanh";
-  config.refuse_given("scale_attn_by_inverse_layer_idx", "scores that depend on the layer are not imported");
-  config.refuse_given("reorder_and_upcast_attn", "scores in another order of computing are not imported");
-  config.refuse_given("quantization_config", "weights quantized in this way are not read");
   decoder.has_layer_norm = decoder.has_positions = decoder.is_fused_qkv = true;
   decoder.is_gated = false;
   decoder.has_qkv_bias = decoder.has_out_bias = decoder.has_mlp_bias = true;

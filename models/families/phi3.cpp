@@ -18,8 +18,13 @@ constexpr std::array<PartName, 9> kPhi3Parts{{{"token_embd", "embed_tokens"},
                                               {"ffn_down", "mlp.down_proj"}}};
 
 void describe_phi3(ConfigReader& config, Decoder& decoder) {
+  decoder.context = 4096;
+  if (!config.has("is_gguf")) decoder.rope.scaling.original = 4096;
   describe_llama_like(config, decoder, 1e-5);
-  describe_rope(config, decoder);
+  describe_rope(config, decoder, 10000, true);
+  // transformers take it for longrope.
+  if (decoder.rope.scaling.type == "yarn" && !config.has("is_gguf"))
+    config.refuse_value("rope_scaling", "'yarn' is none of this family's; expected longrope, su or default");
   check_activation(config, "silu");
   decoder.is_fused_qkv = decoder.is_fused_gate = true;
   describe_windows(config, decoder, config.has("sliding_window") ? config.size("sliding_window") : 0);

@@ -6,6 +6,7 @@ namespace weft::models {
 namespace {
 
 void describe_qwen2(ConfigReader& config, Decoder& decoder) {
+  decoder.context = 32768;
   describe_llama_like(config, decoder);
   describe_rope(config, decoder);
   check_activation(config, "silu");

@@ -7,6 +7,7 @@ namespace {
 
 void describe_qwen3(ConfigReader& config, Decoder& decoder) {
   decoder.head_dim = 128;
+  decoder.context = 32768;
   describe_llama_like(config, decoder);
   describe_rope(config, decoder);
   check_activation(config, "silu");

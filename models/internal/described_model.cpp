@@ -19,6 +19,15 @@ namespace {
 
 using mesh::WeightStore;
 
+/// Of a mesh that is only read.
+mesh::MeshOptions mesh_options(std::uint64_t max_memory) {
+  mesh::MeshOptions options;
+  options.threads = 1;
+  options.max_memory = max_memory;
+  options.keeps_masters = false;
+  return options;
+}
+
 const WeightStore& weights_in(const DescribedModel& model) { return mesh::MeshAccess::weights(*model.mesh); }
 
 std::string_view kept_type(const WeightStore& weights, const ParameterPlace& place, std::size_t parameter) {
@@ -43,7 +52,8 @@ Status pack(const DescribedModel& model, std::size_t parameter, PlannedTensor& p
 
 }  // namespace
 
-Result<DescribedModel> load_described(const formats::EntityFile& weights, const formats::EntityFile& described) {
+Result<DescribedModel> load_described(const formats::EntityFile& weights, const formats::EntityFile& described,
+                                      std::uint64_t max_memory) {
   DescribedModel made;
   const Json& model = described.meta()["model"];
   const Json* const family = model.is_object() ? model.find("family") : nullptr;
@@ -58,7 +68,7 @@ Result<DescribedModel> load_described(const formats::EntityFile& weights, const 
   if (!config.problems().empty()) return config.problems().failure(Errc::unsupported, "description");
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(weights));
   made.name = spec.name;
-  WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, {.threads = 1, .keeps_masters = false}));
+  WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, mesh_options(max_memory)));
   WEFT_CHECK(mesh::restore_weights(mesh, weights));
   made.mesh = std::make_shared<const mesh::Mesh>(std::move(mesh));
   return made;

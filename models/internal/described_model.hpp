@@ -13,6 +13,7 @@
 #include "core/json.hpp"
 #include "core/result.hpp"
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,10 @@ struct DescribedModel {
   }
 };
 
-/// Weights and network of one file, description of another, or of the same. @error unsupported: no description
-Result<DescribedModel> load_described(const formats::EntityFile& weights, const formats::EntityFile& described);
+/// Weights and network of one file, description of another, or of the same. `max_memory`: bytes that the mesh may take
+/// by estimate; 0: no bound but the machine's. @error unsupported: no description; too_large
+Result<DescribedModel> load_described(const formats::EntityFile& weights, const formats::EntityFile& described,
+                                      std::uint64_t max_memory = 0);
 
 /// The tensors that it has in a GGUF file or one of Hugging Face, as float32 or in the 16 bits that its matrices have.
 /// @error unsupported: the network is not that of the description; packed matrices that are ternary no more

@@ -25,4 +25,8 @@ Status add_tokenizer_keys(const formats::EntityFile& file, const Json& config, s
 Result<std::vector<std::pair<std::string, std::string>>> tokenizer_files(const formats::EntityFile& file,
                                                                          std::vector<std::string>& notes);
 
+/// Keys bos_token_id, eos_token_id and pad_token_id, null where there is none, of a file that has a GGUF file's
+/// tokenizer: without them transformers would take their family's. @error out_of_range: a key that is no token
+Result<Json> token_ids(const formats::EntityFile& file);
+
 }  // namespace weft::models::internal

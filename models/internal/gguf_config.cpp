@@ -2,6 +2,9 @@
 
 #include "models/internal/gguf_config.hpp"
 
+#include "models/family.hpp"
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -21,7 +24,7 @@ struct KeyRow {
   std::string_view gguf, config;
 };
 
-constexpr std::array<KeyRow, 13> kKeys{{{"embedding_length", "hidden_size"},
+constexpr std::array<KeyRow, 17> kKeys{{{"embedding_length", "hidden_size"},
                                         {"block_count", "num_hidden_layers"},
                                         {"feed_forward_length", "intermediate_size"},
                                         {"attention.head_count", "num_attention_heads"},
@@ -33,7 +36,11 @@ constexpr std::array<KeyRow, 13> kKeys{{{"embedding_length", "hidden_size"},
                                         {"rope.freq_base", "rope_theta"},
                                         {"rope.dimension_count", "rope_dimension_count"},
                                         {"attn_logit_softcapping", "attn_logit_softcapping"},
-                                        {"final_logit_softcapping", "final_logit_softcapping"}}};
+                                        {"final_logit_softcapping", "final_logit_softcapping"},
+                                        {"attention.scale", "attention.scale"},
+                                        {"logit_scale", "logit_scale"},
+                                        {"residual_scale", "residual_scale"},
+                                        {"embedding_scale", "embedding_scale"}}};
 
 /// Keys of rope_scaling.
 constexpr std::array<KeyRow, 6> kScalingKeys{
@@ -168,6 +175,35 @@ Result<Json> scaling_of(const formats::GgufMetadata& metadata, const formats::Te
   return scaling;
 }
 
+/// Kinds of layers, from a list or from a number N: each Nth block sees everything, and with 0 none does.
+Result<Json> layer_types(const formats::GgufMetadata& metadata, const std::string& pattern, std::uint64_t blocks) {
+  Json types = Json::array();
+  const auto add = [&](bool slides) { types.push_back(slides ? "sliding_attention" : "full_attention"); };
+  if (std::holds_alternative<formats::GgufArray>(*metadata.find(pattern))) {
+    WEFT_TRY(const std::vector<bool>* const slides, metadata.array<bool>(pattern));
+    for (const bool each : *slides) add(each);
+  } else {
+    WEFT_TRY(const std::uint64_t period, metadata.natural(pattern, UINT32_MAX));
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(blocks, kMostBlocks); ++i)
+      add(period == 0 || i % period < period - 1);
+  }
+  return types;
+}
+
+/// Numbers that llama.cpp takes without a key for them, where other programs take others.
+void set_defaults(const std::string& architecture, std::uint64_t blocks, Json& config) {
+  if (architecture == "gpt2") return;
+  if (!config.contains("rope_theta")) config["rope_theta"] = 10000.0;
+  if (architecture != "gemma2") return;
+  const Json *const width = config.find("hidden_size"), *const heads = config.find("num_attention_heads");
+  const auto is_count = [](const Json* found) { return found && found->is_natural() && *found != Json(0u); };
+  // The 27 billion weights are known by their blocks.
+  if (blocks == 46 && is_count(width) && is_count(heads))
+    config["query_pre_attn_scalar"] = width->get<std::uint64_t>() / heads->get<std::uint64_t>();
+  else if (config.contains("head_dim"))
+    config["query_pre_attn_scalar"] = config["head_dim"];
+}
+
 }  // namespace
 
 Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::TensorFile& file) {
@@ -188,16 +224,21 @@ Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::T
   config["sliding_window"] = window == 0 ? Json() : Json(window);
   const std::string pattern = prefix + "attention.sliding_window_pattern";
   if (metadata.contains(pattern)) {
-    WEFT_TRY(const std::vector<bool>* const slides, metadata.array<bool>(pattern));
-    Json types = Json::array();
-    for (const bool each : *slides) types.push_back(each ? "sliding_attention" : "full_attention");
-    config["layer_types"] = std::move(types);
+    WEFT_TRY(Json types, layer_types(metadata, pattern, blocks));
+    const bool has_list = std::holds_alternative<formats::GgufArray>(*metadata.find(pattern));
+    if (has_list || window != 0 || architecture == "gemma2") config["layer_types"] = std::move(types);
+  }
+  // Mistral has its architecture's name from llama, and a window.
+  if (architecture == "llama" && window != 0) config["model_type"] = "mistral";
+  if (architecture == "bitnet" && metadata.contains("bitnet.hidden_activation")) {
+    WEFT_TRY(config["hidden_act"], metadata.text("bitnet.hidden_activation"));
   }
   // Architectures whose matrices are fused have biases always or never.
   if (!file.contains("blk.0.attn_qkv.weight")) {
     if (file.contains("blk.0.attn_output.bias")) config["attention_bias"] = true;
     if (file.contains("blk.0.ffn_down.bias")) config["mlp_bias"] = true;
   }
+  set_defaults(architecture, blocks, config);
   WEFT_TRY(const Json scaling, scaling_of(metadata, file, prefix));
   if (scaling.contains("rope_type")) config["rope_scaling"] = scaling;
   if (scaling.contains("original_max_position_embeddings"))
@@ -206,6 +247,46 @@ Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::T
   WEFT_TRY(const formats::Tensor table, file.describe("token_embd.weight"));
   if (!table.shape.empty()) config["vocab_size"] = table.shape.front();
   return config;
+}
+
+namespace {
+
+/// Tensors that are not in a file yet; those whose values are asked for have their bytes.
+class TensorList : public formats::TensorFile {
+ public:
+  explicit TensorList(std::vector<formats::Tensor> tensors) : tensors_(std::move(tensors)) {}
+
+  const std::vector<formats::Tensor>& tensors() const noexcept override { return tensors_; }
+  bool contains(std::string_view name) const noexcept override { return at(name) != tensors_.end(); }
+  Result<formats::Tensor> describe(std::string_view name) const override { return find(name); }
+  Result<formats::Tensor> find(std::string_view name) const override {
+    const auto found = at(name);
+    if (found == tensors_.end()) return fail(Errc::not_found, "tensor '" + std::string(name) + "' is not there");
+    return *found;
+  }
+  Status read(std::string_view name, std::size_t unit, const ByteSource::Sink& sink) const override {
+    WEFT_TRY(const formats::Tensor tensor, find(name));
+    return formats::each_part(tensor.bytes, unit, sink);
+  }
+  void forget(std::string_view) const noexcept override {}
+  Status intact() const override { return {}; }
+
+ private:
+  std::vector<formats::Tensor>::const_iterator at(std::string_view name) const noexcept {
+    return std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& each) { return each.name == name; });
+  }
+  std::vector<formats::Tensor> tensors_;
+};
+
+}  // namespace
+
+Result<Decoder> described_by(const formats::GgufMetadata& metadata, std::vector<formats::Tensor> tensors) {
+  WEFT_TRY(const Json config, gguf_config(metadata, TensorList(std::move(tensors))));
+  ConfigReader reader(config, "metadata");
+  Decoder decoder;
+  describe_model(*find_family(config["model_type"].text()), reader, decoder);
+  if (!reader.problems().empty()) return reader.problems().failure(Errc::unsupported, "the GGUF file");
+  return decoder;
 }
 
 }  // namespace weft::models::internal

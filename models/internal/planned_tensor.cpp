@@ -123,23 +123,36 @@ ByteBuffer packed_ternary_of(const mesh::Mesh& mesh, const PlannedTensor& planne
   return bytes;
 }
 
+/// True where the values of the only slice, as they are read, are the tensor's.
+bool is_in_order(const PlannedTensor& tensor) {
+  const TensorLayout& layout = tensor.slices.front().layout;
+  return tensor.slices.size() == 1 && !layout.is_transposed && layout.paired_heads == 0 && layout.first_row == 0 &&
+         layout.added == 0;
+}
+
 template <class Number>
 bool holds_all(const std::vector<float>& values) {
   return std::all_of(values.begin(), values.end(),
                      [](float value) { return Number::decode(Number::encode(value)) == value; });
 }
 
-/// Values in a type of 16 bits. @error not_finite: a number past its largest
+/// Hands on values in a type of 16 bits, some at a time. @error not_finite: a number past its largest
 template <class Number>
-Result<std::vector<std::uint16_t>> codes_of(const std::vector<float>& values, std::string_view type) {
-  std::vector<std::uint16_t> codes(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    codes[i] = Number::encode(values[i]);
-    if (!std::isfinite(static_cast<float>(Number::decode(codes[i]))))
-      return fail(Errc::not_finite, "value " + std::to_string(i) + " is " + std::to_string(values[i]) +
-                                        ", past the largest " + std::string(type));
+Status write_codes(const std::vector<float>& values, std::string_view type, const ByteSource::Sink& sink) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 19;
+  std::vector<std::uint16_t> codes;
+  for (std::size_t first = 0; first < values.size(); first += kAtOnce) {
+    codes.resize(std::min(kAtOnce, values.size() - first));
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      codes[i] = Number::encode(values[first + i]);
+      if (!std::isfinite(static_cast<float>(Number::decode(codes[i]))))
+        return fail(Errc::not_finite, "value " + std::to_string(first + i) + " is " +
+                                          std::to_string(values[first + i]) + ", past the largest " +
+                                          std::string(type));
+    }
+    WEFT_CHECK(sink(std::as_bytes(std::span(codes))));
   }
-  return codes;
+  return {};
 }
 
 }  // namespace
@@ -147,12 +160,14 @@ Result<std::vector<std::uint16_t>> codes_of(const std::vector<float>& values, st
 std::vector<float> values_of(const mesh::Mesh& mesh, const PlannedTensor& tensor) {
   std::size_t count = 1;
   for (const std::size_t extent : tensor.shape) count *= extent;
-  std::vector<float> values(count);
   const WeightStore& weights = weights_of(mesh);
+  if (is_in_order(tensor)) return weights.read(weights.parameters()[tensor.slices.front().parameter]);
+  std::vector<float> values;
   const std::size_t columns = tensor.is_matrix() ? tensor.shape[1] : 1;
   for (const Slice& slice : tensor.slices) {
     const WeightStore::Parameter& parameter = weights.parameters()[slice.parameter];
     const std::vector<float> own = weights.read(parameter);
+    values.resize(count);  // no sooner: reading takes a copy too
     const std::size_t out = parameter.spec->out, in = std::max<std::size_t>(parameter.spec->in, 1);
     for (std::size_t o = 0; o < out; ++o) {
       const std::size_t row = slice.layout.row_of(out, o);
@@ -184,6 +199,17 @@ bool holds_values(std::string_view type, const std::vector<float>& values) {
   return type == "float16" ? holds_all<numeric::Float16>(values) : holds_all<numeric::Bfloat16>(values);
 }
 
+std::uint64_t bytes_to_write(const mesh::Mesh& mesh, const PlannedTensor& tensor) {
+  std::uint64_t count = tensor.is_matrix() ? tensor.shape[1] : 1;
+  count *= tensor.shape[0];
+  // Codes, and their copy in the order of files.
+  if (tensor.form != PlannedTensor::Form::values) return count / 4 * 9;
+  // Values; those of a slice that is put into its place; what codes of a slice stand for, in panels.
+  const bool is_stored = weights_of(mesh).stored(tensor.slices.front().parameter) != nullptr;
+  const bool is_double = is_stored || !is_in_order(tensor);
+  return (is_stored && tensor.slices.size() > 1 ? 3 : is_double ? 2 : 1) * count * sizeof(float);
+}
+
 Result<formats::Tensor> tensor_of(std::shared_ptr<const mesh::Mesh> mesh, const PlannedTensor& planned) {
   const bool is_encoded = planned.form == PlannedTensor::Form::values && planned.type != "float32" &&
                           planned.type != "float16" && planned.type != "bfloat16";
@@ -193,10 +219,10 @@ Result<formats::Tensor> tensor_of(std::shared_ptr<const mesh::Mesh> mesh, const 
     if (planned.form == PlannedTensor::Form::packed_ternary) return sink(packed_ternary_of(*mesh, planned));
     const std::vector<float> values = values_of(*mesh, planned);
     if (type == "float32") return formats::each_part(std::as_bytes(std::span(values)), 4, sink);
-    auto codes =
-        type == "float16" ? codes_of<numeric::Float16>(values, type) : codes_of<numeric::Bfloat16>(values, type);
-    if (!codes) return fail(std::move(codes).error().within("tensor '" + planned.name + "'"));
-    return formats::each_part(std::as_bytes(std::span(*codes)), 2, sink);
+    auto written = type == "float16" ? write_codes<numeric::Float16>(values, type, sink)
+                                     : write_codes<numeric::Bfloat16>(values, type, sink);
+    if (!written) return fail(std::move(written).error().within("tensor '" + planned.name + "'"));
+    return written;
   };
   if (!is_encoded) return tensor;
   return formats::quantized(std::move(tensor), planned.type);

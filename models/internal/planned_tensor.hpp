@@ -48,6 +48,9 @@ std::optional<std::string_view> block_type(const mesh::Mesh& mesh, const Planned
 /// True where a type of 16 bits holds all values.
 bool holds_values(std::string_view type, const std::vector<float>& values);
 
+/// Bytes that writing it takes beside the mesh, at most.
+std::uint64_t bytes_to_write(const mesh::Mesh& mesh, const PlannedTensor& tensor);
+
 /// A tensor to be written, which shares the mesh. Producing: @error not_finite: a value that the type does not hold
 Result<formats::Tensor> tensor_of(std::shared_ptr<const mesh::Mesh> mesh, const PlannedTensor& planned);
 

@@ -90,10 +90,14 @@ Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh,
 }
 
 Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 bool keeps_codes, bool is_forced) {
+                                 bool keeps_codes, bool is_forced, std::uint64_t max_memory) {
   WEFT_TRY(const formats::EntityFile file, formats::load_entity(files, entity));
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
-  WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, {.threads = 1, .keeps_masters = false}));
+  mesh::MeshOptions options;
+  options.threads = 1;
+  options.max_memory = max_memory;
+  options.keeps_masters = false;
+  WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, std::move(options)));
   WEFT_CHECK(mesh::restore_weights(mesh, file));
   ExportedOnnx exported;
   auto model = onnx_model_of(std::make_shared<const mesh::Mesh>(std::move(mesh)), exported.notes, keeps_codes);

@@ -32,9 +32,9 @@ Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh,
                                          bool keeps_codes = false);
 
 /// Writes the network of an .entity file so.
-/// `is_forced` as ExportOptions.
+/// `is_forced`, `max_memory` as ExportOptions.
 /// @error as onnx_model_of; storage, as check_replaced_file; too_large: more than 2^31 - 1 bytes
 Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 bool keeps_codes = false, bool is_forced = false);
+                                 bool keeps_codes = false, bool is_forced = false, std::uint64_t max_memory = 0);
 
 }  // namespace weft::models

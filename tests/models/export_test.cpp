@@ -15,6 +15,7 @@
 
 #include "tests/models/imported.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include <filesystem>
 
 namespace weft::models::export_test {
 namespace {
@@ -193,6 +194,19 @@ TEST_F(Blocks, AreMadeAsLlamaCppMakesThem) {
   const auto folder =
       export_model(files_, *plain, ExportFormat::hugging_face, folder_.path() + "/hf", {.type = "q8_0"});
   EXPECT_FALSE(folder);
+}
+
+TEST_F(Blocks, AreRefusedWhereTheModelDoesNotFitIntoMemory) {
+  const auto plain = imported(source_);
+  for (const auto format : {ExportFormat::gguf, ExportFormat::hugging_face}) {
+    const std::string out = folder_.path() + "/out";
+    const auto refused = export_model(files_, *plain, format, out, {.max_memory = 1000});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), Errc::too_large) << refused.error().text();
+    EXPECT_FALSE(std::filesystem::exists(out));
+    EXPECT_TRUE(export_model(files_, *plain, format, out, {.max_memory = 1 << 26}));
+    std::filesystem::remove_all(out);
+  }
 }
 
 TEST(ExportModel, TakesTheTokenizerAlong) {

@@ -223,7 +223,7 @@ TEST_F(TinyLlama, BlamesTheKeyThatIsWrong) {
   };
   expect(told("num_attention_heads", 0), "num_attention_heads: found 0", "does not divide");
   expect(told("head_dim", 7), "config.json.head_dim: 7 is odd", "partial_rotary_factor");
-  expect(told("partial_rotary_factor", 0.25), "partial_rotary_factor: 1 of the 4", "head_dim: ");
+  expect(told("partial_rotary_factor", 0.25), "partial_rotary_factor: 0.25: all elements", "head_dim: ");
   expect(told("rope_scaling", *parse_json(R"({"rope_type": "longrope", "long_factor": [1, 1, 1], "short_factor": [1, 1],
                                               "original_max_position_embeddings": 16})",
                                           "rope")),
@@ -530,17 +530,19 @@ TEST_F(TinyLlama, ComesBackFromGgufAsItWas) {
 /// The description of a GGUF file with these keys and tensors of rotary positions: heads of 8 elements.
 Result<Decoder> described(const std::map<std::string, formats::GgufValue>& keys,
                           const std::map<std::string, std::vector<float>>& factors = {}, std::size_t tokens = 0,
-                          const std::map<std::string, formats::GgufValue>& more = {}) {
+                          const std::map<std::string, formats::GgufValue>& more = {},
+                          const std::string& architecture = "llama") {
   formats::GgufMetadata metadata;
-  metadata.set("general.architecture", std::string("llama"));
+  const std::string prefix = architecture + ".";
+  metadata.set("general.architecture", architecture);
   for (const auto& [key, count] : std::map<std::string, std::uint32_t>{{"embedding_length", 16},
                                                                        {"block_count", 1},
                                                                        {"feed_forward_length", 16},
                                                                        {"attention.head_count", 2},
                                                                        {"context_length", 64}})
-    metadata.set("llama." + key, count);
-  for (const auto& [key, value] : keys) metadata.set("llama.rope.scaling." + key, value);
-  for (const auto& [key, value] : more) metadata.set("llama." + key, value);
+    metadata.set(prefix + key, count);
+  for (const auto& [key, value] : keys) metadata.set(prefix + "rope.scaling." + key, value);
+  for (const auto& [key, value] : more) metadata.set(prefix + key, value);
   if (tokens != 0) metadata.set("tokenizer.ggml.tokens", formats::GgufArray(std::vector<std::string>(tokens, "a")));
   const std::vector<float> table(4 * 16);
   std::vector<formats::Tensor> tensors{formats::make_tensor<float>("token_embd.weight", Shape{4, 16}, table)};
@@ -594,6 +596,19 @@ TEST(GgufCounts, OfEachBlockAreOneWhereAllAreTheSame) {
     const auto refused = heads(counts);
     ASSERT_FALSE(refused);
     EXPECT_NE(refused.error().text().find("num_key_value_heads"), std::string::npos) << refused.error().text();
+  }
+}
+
+// llama.cpp knows Gemma 2's 27 billion weights by their 46 blocks, and divides scores by the root of width / heads.
+TEST(GgufScores, OfGemma2AreScaledAsLlamaCppDoes) {
+  for (const auto& [blocks, scalar] : {std::pair(46u, 24.0 / 2), {45u, 8.0}, {26u, 8.0}}) {
+    const auto made = described({}, {}, 0,
+                                {{"block_count", std::uint32_t{blocks}},
+                                 {"embedding_length", std::uint32_t{24}},
+                                 {"attention.key_length", std::uint32_t{8}}},
+                                "gemma2");
+    ASSERT_TRUE(made) << made.error().text();
+    EXPECT_DOUBLE_EQ(made->score_scale, 1 / std::sqrt(scalar)) << blocks;
   }
 }
 
