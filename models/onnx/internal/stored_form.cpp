@@ -94,9 +94,9 @@ struct StoredMatrix {
                                 : encoding.granularity == Granularity::channel ? i / in
                                                                                : 0;
       const int code = own[i];
-      const int number = has_zero_point(encoding.dtype)    ? code - std::to_integer<int>(arrays.zero_points[group])
-                         : encoding.dtype == Dtype::binary ? 2 * code - 1
-                                                           : (code ^ half) - half;
+      const int number = has_zero_point(encoding.dtype) ? code - std::to_integer<int>(arrays.zero_points[group])
+                         : bits(encoding.dtype) == 1    ? 2 * code - 1
+                                                        : (code ^ half) - half;
       values[i % in * out + i / in] = static_cast<float>(number) * (has_blocks ? factors[group] : 1.0f);
     }
     return values;

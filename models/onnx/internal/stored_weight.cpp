@@ -76,8 +76,7 @@ Status read_codes(const Weight& weight, const mesh::ParameterCodes& wanted) {
     const std::size_t row = wanted.first + i;
     for (std::size_t k = 0; k < in; ++k)
       codes[k] = static_cast<std::uint8_t>(matrix.codes[weight.is_transposed ? k * out + row : row * in + k] + moved);
-    for (std::uint8_t& code : codes)
-      code = encoding.dtype == Dtype::binary ? code == 1 : code & (255 >> (8 - bits_of(matrix)));
+    for (std::uint8_t& code : codes) code = bits_of(matrix) == 1 ? code == 1 : code & (255 >> (8 - bits_of(matrix)));
     pack_codes(codes, bits_of(matrix), i * in, wanted.to.codes);
     if (encoding.granularity == Granularity::channel) set_scale(i, row);
     if (encoding.granularity == Granularity::block32)
