@@ -91,7 +91,8 @@ Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, 
 /// A product of inputs as int8, which becomes a layer when a node reads it that adds nothing to it.
 struct CodedProduct {
   Stream x;
-  Constant weight;  // [in, out]
+  Constant weight;  // [in, out]; [out, in] where it has rows
+  bool has_rows = false;
   Activations inputs = Activations::int8;
   bool is_open = false;  // the inputs' scales are to come
   std::string label;
