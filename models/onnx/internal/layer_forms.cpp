@@ -44,13 +44,13 @@ Result<std::optional<Coord>> table_of(mesh::OptionReader& options) {
                              static_cast<std::uint32_t>(place[2]), static_cast<std::uint32_t>(place[3])});
 }
 
-void add_tables(const std::vector<mesh::LayerSpec>& layers, std::set<Coord>& to) {
+void add_tables(const std::vector<mesh::LayerSpec>& layers, std::vector<Coord>& to) {
   for (const mesh::LayerSpec& layer : layers) {
     add_tables(layer.layers, to);
     if (layer.type != "embedding") continue;
     mesh::OptionReader options{layer.options, mesh::layer_declaration(layer.type)->options, layer.type};
     const auto at = table_of(options);
-    if (at && *at) to.insert(**at);
+    if (at && *at) to.push_back(**at);
   }
 }
 
@@ -63,7 +63,8 @@ LayerForms::LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to, 
 
 bool LayerForms::is_table(const LayerSite& site, std::string_view parameter) const {
   const mesh::Node& node = mesh_->graph().nodes()[site.node];
-  return site.prefix.empty() && tables_.contains(node.at) && node.layer->parameters()[0].name == parameter &&
+  return site.prefix.empty() && std::find(tables_.begin(), tables_.end(), node.at) != tables_.end() &&
+         node.layer->parameters()[0].name == parameter &&
          (!sums_integers(site, parameter) || (keeps_codes_ && stores_codes(site, parameter)));
 }
 

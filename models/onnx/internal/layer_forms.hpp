@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -105,7 +104,7 @@ class LayerForms {
   std::shared_ptr<const mesh::Mesh> mesh_;
   GraphWriter& to_;
   bool keeps_codes_ = false;
-  std::set<Coord> tables_;                                      // layers whose matrices embeddings read
+  std::vector<Coord> tables_;                                   // layers whose matrices embeddings read
   std::map<std::string, std::string> stored_;                   // what dequantizes a matrix, by its name
   std::map<std::pair<std::string, float>, CodedInputs> coded_;  // by a value's name and the least that divides it
   std::vector<std::string> notes_;
