@@ -28,13 +28,14 @@ struct ExportRequest {
   std::size_t rank = 0;  // of adapters; 0: not given
   std::string shard_size;
   std::uint64_t max_memory = 0;
-  bool json = false, force = false;
+  bool external_data = false, json = false, force = false;
 };
 
 Status export_graph(const ExportRequest& request) {
   WEFT_CHECK(check_output("--output", request.out, request.file));
   if (!request.shard_size.empty())
-    return fail(Errc::invalid_argument, "--shard-size: an ONNX file is one file; hf and gguf have parts");
+    return fail(Errc::invalid_argument,
+                "--shard-size: an ONNX file has no parts, as hf and gguf have; --external-data makes two files of it");
   if (!request.model.empty())
     return fail(Errc::invalid_argument, "--model: an ONNX file needs no description of the model");
   if (!request.type.empty() && request.type != "float32" && request.type != "stored")
@@ -43,12 +44,13 @@ Status export_graph(const ExportRequest& request) {
                 "they are int8, uint8, int4 or uint4; found " +
                     in_quotes(request.type));
   WEFT_TRY(const models::ExportedOnnx made,
-           models::export_onnx(storage::real_file_system(), request.file, request.out, request.type == "stored",
-                               request.force, request.max_memory));
+           models::export_onnx(storage::real_file_system(), request.file, request.out,
+                               {request.type == "stored", request.external_data, request.force, request.max_memory}));
   for (const std::string& note : made.notes)
     std::fprintf(stderr, "weft: note: %s: %s\n", escaped(request.out).c_str(), escaped(note).c_str());
   if (request.json)
     print_json({{"file", request.out},
+                {"files", made.files},
                 {"nodes", made.nodes},
                 {"tensors", made.tensors},
                 {"bytes", made.bytes},
@@ -64,6 +66,9 @@ Status export_language_model(const ExportRequest& request) {
     return fail(Errc::invalid_argument,
                 "--rank: adapters have one, which --format peft writes; --format is " + request.format);
   if (request.format == "onnx") return export_graph(request);
+  if (request.external_data)
+    return fail(Errc::invalid_argument,
+                "--external-data: a graph has such, which --format onnx writes; --format is " + request.format);
   const bool is_gguf = request.format == "gguf", is_peft = request.format == "peft";
   if (is_peft && request.model.empty())
     return fail(Errc::invalid_argument, "--model: adapters are what FILE has learned since; say what weft import made");
@@ -129,6 +134,8 @@ Verb add_export(CLI::App& program) {
              "Of hf and gguf: at most so many bytes of tensors in a file, such as 2G; parts are named "
              "NAME-00001-of-00003; one file")
       .type_name("SIZE");
+  add_flag(*app, "external-data", request->external_data,
+           "Of onnx: weights in a second file, PATH.data; else only where one file would have 2 GiB");
   add_output(*app, request->out, "The folder, or the file", "PATH").required();
   add_max_memory(*app, request->max_memory);
   add_flag(*app, "force", request->force, "Replace what is at PATH, whatever it is, and not a model alone");

@@ -80,6 +80,11 @@ Result<ByteBuffer> read_all(int descriptor, std::size_t size, const std::string&
 
 }  // namespace
 
+Status check_location(const std::string& location) {
+  const auto components = components_of(location);
+  return components ? Status() : fail(components.error());
+}
+
 Result<MappedFile> map_contained(const std::string& directory, const std::string& location, std::size_t max_bytes) {
   WEFT_TRY(const std::vector<std::string> components, components_of(location));
   // The folder itself is the caller's: it may be a link.

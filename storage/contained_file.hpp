@@ -16,5 +16,7 @@ namespace weft::storage {
 /// @error corrupt: an absolute path, a drive, '\', an empty component, "." or "..", a symbolic link on the way,
 ///        anything but a regular file with one name; not_found; too_large; storage
 Result<MappedFile> map_contained(const std::string& directory, const std::string& location, std::size_t max_bytes);
+/// Checks a place of `map_contained` as far as its text tells. @error corrupt
+Status check_location(const std::string& location);
 
 }  // namespace weft::storage

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -57,5 +58,16 @@ bool is_onnx(ByteSpan bytes) noexcept;
 /// @error unknown_name: a type; shape_mismatch: bytes that do not fit the shape; too_large: more than 2^31 - 1 bytes.
 ///        Producing: shape_mismatch: another number of bytes
 Result<ByteSource> onnx_source(OnnxModel model);
+
+/// Content of an `.onnx` file and of the one beside it that has its large tensors.
+struct OnnxSources {
+  ByteSource graph;
+  std::optional<ByteSource> data = std::nullopt;  // none: the graph has all tensors
+};
+/// The same, where more than 2^31 - 1 bytes, or any number if `is_external`, become two files: the second one has the
+/// tensors of 1024 bytes and more, each at a multiple of 4096. The graph names it by `location`, a path relative to its
+/// own folder.
+/// @error as onnx_source; corrupt: a place that no reader would follow (storage::map_contained)
+Result<OnnxSources> onnx_sources(OnnxModel model, const std::string& location, bool is_external);
 
 }  // namespace weft::formats

@@ -3,6 +3,7 @@
 #include "formats/onnx/internal/onnx_limits.hpp"
 #include "formats/onnx/internal/protobuf.hpp"
 #include "formats/onnx/onnx.hpp"
+#include "storage/contained_file.hpp"
 
 #include "core/printable.hpp"
 
@@ -27,13 +28,32 @@ Result<std::size_t> onnx_size_of(const Tensor& tensor, const OnnxType& type) {
   return (bits + 7) / 8;
 }
 
-/// The fields of a tensor but for its bytes, which follow as the last one.
+/// The fields of a tensor but for its bytes, which follow as the last one, or lie in another file.
 struct TensorHead {
   MessageWriter fields;
   std::size_t bytes = 0;
+  bool is_external = false;
+};
+/// The next tensor's place in another file.
+struct NextPlace {
+  std::string location;
+  std::uint64_t offset = 0;
 };
 
-Result<TensorHead> tensor_head(const Tensor& tensor) {
+void write_place(const NextPlace& place, std::size_t bytes, MessageWriter& to) {
+  for (const auto& [key, value] :
+       {std::pair("location", place.location), std::pair("offset", std::to_string(place.offset)),
+        std::pair("length", std::to_string(bytes))}) {
+    MessageWriter entry;
+    entry.text(1, key);
+    entry.text(2, value);
+    to.message(13, entry);
+  }
+  to.varint(14, 1);
+}
+
+/// `place`: of a tensor that is large; null: none has one.
+Result<TensorHead> tensor_head(const Tensor& tensor, const NextPlace* place = nullptr) {
   const OnnxType* const type = find_onnx_type(tensor.type);
   if (!type || type->bits == 0)
     return fail(Errc::unknown_name,
@@ -48,7 +68,11 @@ Result<TensorHead> tensor_head(const Tensor& tensor) {
   if (!dims.empty()) head.fields.packed(1, dims);
   head.fields.varint(2, static_cast<std::uint64_t>(type->number));
   if (!tensor.name.empty()) head.fields.text(8, tensor.name);
-  head.fields.begin_bytes(9, head.bytes);
+  head.is_external = place && head.bytes >= kLeastExternal;
+  if (head.is_external)
+    write_place(*place, head.bytes, head.fields);
+  else
+    head.fields.begin_bytes(9, head.bytes);
   return head;
 }
 
@@ -167,63 +191,112 @@ MessageWriter model_end(const OnnxModel& model) {
   return written;
 }
 
-/// Bytes before each tensor's own, and behind the last one.
+/// Texts and tensors, one after the other.
 struct Layout {
-  std::vector<std::string> before;
+  struct Placed {
+    std::string before;
+    const Tensor* tensor;
+    std::size_t bytes;
+  };
+  std::shared_ptr<const std::vector<Tensor>> tensors;  // those of `placed` are among them
+  std::vector<Placed> placed;
   std::string end;
-  std::vector<Tensor> tensors;
-  std::vector<std::size_t> sizes;
+  std::uint64_t size = 0;
+
+  void add(std::string_view text) {
+    end += text;
+    size += text.size();
+  }
+  void add(const Tensor& tensor, std::size_t bytes) {
+    placed.push_back({std::exchange(end, {}), &tensor, bytes});
+    size += bytes;
+  }
+  void begin_with(std::string text) {
+    size += text.size();
+    std::string& first = placed.empty() ? end : placed.front().before;
+    first = std::move(text) + first;
+  }
 };
 
 Status produce(const Layout& layout, const ByteSource::Sink& sink) {
-  for (std::size_t i = 0; i < layout.tensors.size(); ++i) {
-    WEFT_CHECK(sink(as_bytes(layout.before[i])));
-    const Tensor& tensor = layout.tensors[i];
+  for (const Layout::Placed& each : layout.placed) {
+    WEFT_CHECK(sink(as_bytes(each.before)));
+    const Tensor& tensor = *each.tensor;
     std::size_t made = 0;
     const ByteSource::Sink counted = [&](ByteSpan part) {
       made += part.size();
       return sink(part);
     };
     WEFT_CHECK(tensor.produce ? tensor.produce(counted) : each_part(tensor.bytes, 1, counted));
-    if (made != layout.sizes[i])
+    if (made != each.bytes)
       return fail(Errc::shape_mismatch, "tensor '" + printable(tensor.name) + "': " + std::to_string(made) +
-                                            " bytes were made, " + std::to_string(layout.sizes[i]) + " expected");
+                                            " bytes were made, " + std::to_string(each.bytes) + " expected");
   }
   return sink(as_bytes(layout.end));
 }
 
-}  // namespace
+ByteSource source_of(Layout layout) {
+  const std::uint64_t size = layout.size;
+  return {size, [held = std::make_shared<const Layout>(std::move(layout))](const ByteSource::Sink& sink) {
+            return produce(*held, sink);
+          }};
+}
 
-Result<ByteSource> onnx_source(OnnxModel model) {
-  const auto layout = std::make_shared<Layout>();
-  MessageWriter nodes;
-  WEFT_CHECK(write_nodes(model.graph, nodes));
-  std::uint64_t graph_size = nodes.bytes().size(), tensor_bytes = 0;
-  for (const Tensor& tensor : model.graph.initializers) {
-    WEFT_TRY(const TensorHead head, tensor_head(tensor));
+struct FileLayouts {
+  Layout graph, data;
+};
+
+/// `location`: of large tensors, or empty.
+Result<FileLayouts> lay_out(const OnnxModel& model, const std::shared_ptr<const std::vector<Tensor>>& tensors,
+                            const std::string& location) {
+  FileLayouts files;
+  files.graph.tensors = files.data.tensors = tensors;
+  for (const Tensor& tensor : *tensors) {
+    const NextPlace place{location,
+                          (files.data.size + kExternalAlignment - 1) / kExternalAlignment * kExternalAlignment};
+    WEFT_TRY(const TensorHead head, tensor_head(tensor, location.empty() ? nullptr : &place));
     MessageWriter key;
-    key.begin_bytes(5, head.fields.bytes().size() + head.bytes);
-    layout->before.push_back(key.bytes() + head.fields.bytes());
-    layout->sizes.push_back(head.bytes);
-    graph_size += layout->before.back().size() + head.bytes;
-    tensor_bytes += head.bytes;
+    key.begin_bytes(5, head.fields.bytes().size() + (head.is_external ? 0 : head.bytes));
+    files.graph.add(key.bytes() + head.fields.bytes());
+    if (head.is_external) files.data.add(std::string(place.offset - files.data.size, '\0'));
+    (head.is_external ? files.data : files.graph).add(tensor, head.bytes);
   }
-  const MessageWriter ports = ports_message(model.graph);
-  graph_size += ports.bytes().size();
-  MessageWriter begin;
+  MessageWriter nodes, begin;
+  WEFT_CHECK(write_nodes(model.graph, nodes));
+  files.graph.add(ports_message(model.graph).bytes());
   begin.varint(1, static_cast<std::uint64_t>(model.ir_version));
   if (!model.producer.empty()) begin.text(2, model.producer);
-  begin.begin_bytes(7, graph_size);
-  layout->end = ports.bytes() + model_end(model).bytes();
-  std::string& first = layout->before.empty() ? layout->end : layout->before.front();
-  first = begin.bytes() + nodes.bytes() + first;
-  layout->tensors = std::move(model.graph.initializers);
-  std::uint64_t size = tensor_bytes + layout->end.size();
-  for (const std::string& text : layout->before) size += text.size();
-  if (size > kMaxFileSize)
-    return fail(Errc::too_large,
-                "an ONNX file of " + std::to_string(size) + " bytes, at most " + std::to_string(kMaxFileSize));
-  return ByteSource(size, [layout](const ByteSource::Sink& sink) { return produce(*layout, sink); });
+  begin.begin_bytes(7, nodes.bytes().size() + files.graph.size);
+  files.graph.begin_with(begin.bytes() + nodes.bytes());
+  files.graph.add(model_end(model).bytes());
+  return files;
+}
+
+}  // namespace
+
+Result<OnnxSources> onnx_sources(OnnxModel model, const std::string& location, bool is_external) {
+  const auto tensors = std::make_shared<const std::vector<Tensor>>(std::move(model.graph.initializers));
+  FileLayouts files;
+  if (!is_external) {
+    WEFT_TRY(files, lay_out(model, tensors, ""));
+  }
+  OnnxSources made;
+  if (is_external || (files.graph.size > kMaxFileSize && !location.empty())) {
+    WEFT_CHECK(storage::check_location(location));
+    WEFT_TRY(files, lay_out(model, tensors, location));
+  }
+  for (const auto& [layout, most] : {std::pair(&files.graph, kMaxFileSize), std::pair(&files.data, kMaxExternalSize)})
+    if (layout->size > most)
+      return fail(Errc::too_large, (layout == &files.data ? "external data of " : "an ONNX file of ") +
+                                       std::to_string(layout->size) + " bytes, at most " + std::to_string(most));
+  if (files.data.size != 0) made.data = source_of(std::move(files.data));
+  made.graph = source_of(std::move(files.graph));
+  return made;
+}
+
+Result<ByteSource> onnx_source(OnnxModel model) {
+  WEFT_TRY(OnnxSources made, onnx_sources(std::move(model), "", false));
+  return std::move(made.graph);
 }
 
 }  // namespace weft::formats

@@ -70,7 +70,9 @@ Status check_replaced(storage::FileSystem& files, const WrittenModel& model, con
                                    listed(touched));
   std::vector<std::string> told;  // the lists below say it
   if (model.description.empty())
-    for (const std::string& path : touched) WEFT_CHECK(check_replaced_file(files, path, model.is_forced, told));
+    for (const std::string& path : touched)
+      if (std::find(model.known.begin(), model.known.end(), path) == model.known.end())
+        WEFT_CHECK(check_replaced_file(files, path, model.is_forced, told));
   const std::string place =
       (is_model || !model.is_forced ? ", of an earlier model" : "") + std::string(" at this place: ");
   if (!replaced.empty()) notes.push_back("replaced" + place + listed(replaced));

@@ -26,7 +26,8 @@ struct WrittenModel {
   std::function<bool(std::string_view)> is_model_file;
   /// The file that says that a folder is a model's: config.json, adapter_config.json. Empty: each file says it.
   std::string description;
-  bool is_forced = false;  // whatever is there may go
+  std::vector<std::string> known{};  // files that an earlier model's own say are theirs
+  bool is_forced = false;            // whatever is there may go
 };
 /// Writes them by storage::replace_files_durably. Notes say which older files were replaced and removed.
 /// @error told before anything is written: invalid_argument: a file that is read would be replaced or removed; storage:

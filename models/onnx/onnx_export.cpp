@@ -3,8 +3,8 @@
 #include "models/onnx/onnx_export.hpp"
 
 #include "models/config_reader.hpp"
+#include "models/internal/written_model.hpp"
 #include "models/onnx/internal/layer_forms.hpp"
-#include "models/replaced_model.hpp"
 
 #include "mesh/mesh.hpp"
 #include "mesh/network/graph.hpp"
@@ -15,6 +15,7 @@
 #include "storage/durable.hpp"
 #include "storage/file_system.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -89,25 +90,68 @@ Result<formats::OnnxModel> onnx_model_of(std::shared_ptr<const mesh::Mesh> mesh,
   return GraphExport(std::move(mesh), keeps_codes).write(notes);
 }
 
+namespace {
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+/// Notes that one file would hold no more than the graph, and what is smaller.
+Status note_external(const std::shared_ptr<const mesh::Mesh>& mesh, const std::string& data, bool keeps_codes,
+                     std::vector<std::string>& notes) {
+  std::string note = "one file has at most 2147483647 bytes, so the weights are in " + data + ", which the graph names";
+  std::vector<std::string> unused;
+  if (!keeps_codes) {
+    WEFT_TRY(formats::OnnxModel model, onnx_model_of(mesh, unused, true));
+    if (const auto stored = formats::onnx_source(std::move(model)))
+      note += "; --type stored makes one file of " + std::to_string(stored->size()) + " bytes";
+  }
+  notes.push_back(std::move(note));
+  return {};
+}
+
+/// Replaces a graph and its external data by others, of which a graph alone may come.
+Status write_sources(storage::FileSystem& files, formats::OnnxSources sources, const std::string& entity,
+                     const std::string& out, bool is_forced, std::vector<std::string>& notes) {
+  const std::string name = file_name(out) + ".data", data = storage::parent_path(out) + "/" + name;
+  internal::WrittenModel written;
+  std::vector<std::string> external;
+  if (formats::load_onnx(files, out, &external) && std::find(external.begin(), external.end(), data) != external.end())
+    written.known = {data};
+  if (sources.data) written.set.made.push_back({data, *std::move(sources.data)});
+  written.set.made.push_back({out, std::move(sources.graph)});  // without it no reader takes the data
+  const bool is_known = !written.known.empty();
+  written.is_model_file = [&](std::string_view file) { return is_known && file == name; };
+  written.read = {entity};
+  written.is_forced = is_forced;
+  return internal::write_model(files, std::move(written), notes);
+}
+
+}  // namespace
+
 Result<ExportedOnnx> export_onnx(storage::FileSystem& files, const std::string& entity, const std::string& out,
-                                 bool keeps_codes, bool is_forced, std::uint64_t max_memory) {
+                                 const OnnxExportOptions& options) {
   WEFT_TRY(const formats::EntityFile file, formats::load_entity(files, entity));
   WEFT_TRY(const mesh::NetworkSpec spec, mesh::network_of(file));
-  mesh::MeshOptions options;
-  options.threads = 1;
-  options.max_memory = max_memory;
-  options.keeps_masters = false;
-  WEFT_TRY(mesh::Mesh mesh, mesh::Mesh::build(spec, std::move(options)));
-  WEFT_CHECK(mesh::restore_weights(mesh, file));
+  mesh::MeshOptions own;
+  own.threads = 1;
+  own.max_memory = options.max_memory;
+  own.keeps_masters = false;
+  WEFT_TRY(mesh::Mesh built, mesh::Mesh::build(spec, std::move(own)));
+  WEFT_CHECK(mesh::restore_weights(built, file));
+  const auto mesh = std::make_shared<const mesh::Mesh>(std::move(built));
   ExportedOnnx exported;
-  auto model = onnx_model_of(std::make_shared<const mesh::Mesh>(std::move(mesh)), exported.notes, keeps_codes);
+  auto model = onnx_model_of(mesh, exported.notes, options.keeps_codes);
   if (!model) return fail(std::move(model).error().within(entity));
   exported.nodes = model->graph.nodes.size();
   exported.tensors = model->graph.initializers.size();
-  WEFT_TRY(const ByteSource source, formats::onnx_source(*std::move(model)));
-  exported.bytes = source.size();
-  WEFT_CHECK(check_replaced_file(files, out, is_forced, exported.notes));
-  WEFT_CHECK(storage::write_file_durably(files, out, source));
+  const std::string data = file_name(out) + ".data";
+  WEFT_TRY(formats::OnnxSources sources, formats::onnx_sources(*std::move(model), data, options.is_external));
+  exported.bytes = sources.graph.size() + (sources.data ? sources.data->size() : 0);
+  exported.files = {out};
+  if (sources.data) exported.files.push_back(out + ".data");
+  if (sources.data && !options.is_external) WEFT_CHECK(note_external(mesh, data, options.keeps_codes, exported.notes));
+  if (!sources.data && options.is_external)
+    exported.notes.emplace_back("no weight has 1024 bytes, so the graph has all of them");
+  WEFT_CHECK(write_sources(files, std::move(sources), entity, out, options.is_forced, exported.notes));
   return exported;
 }
 

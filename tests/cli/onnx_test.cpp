@@ -30,6 +30,24 @@ TEST(OnnxFiles, GoInAndOutAgain) {
   EXPECT_EQ(weft({"hash", entity}).out, weft({"hash", again}).out);
 }
 
+TEST(OnnxFiles, MayHaveTheirWeightsInAnother) {
+  Folder folder, one, two;
+  const std::string network = folder / "n.json", entity = folder / "m.entity";
+  write_file(network, R"({"weft": 2, "seed": 3, "inputs": {"x": [40]}, "grid": {"z": 1}, "outputs": {"y": [0, 0, 0, 0]},
+      "layers": [{"at": [0, 0, 0, 0], "type": "dense", "out": 30}]})");
+  ASSERT_EQ(weft({"morph", network, "--dtype", "float32", "-o", entity}).exit, 0);
+  ASSERT_EQ(weft({"export", entity, "--format", "onnx", "-o", one / "m.onnx"}).exit, 0);
+  const auto written = weft({"export", entity, "--format", "onnx", "--external-data", "-o", two / "m.onnx", "--json"});
+  ASSERT_EQ(written.exit, 0) << written.err;
+  EXPECT_EQ(written.last()["files"].size(), 2u);
+  EXPECT_EQ(read_file(two / "m.onnx.data").size(), 4800u);
+  for (Folder* each : {&one, &two}) ASSERT_EQ(weft({"import", *each / "m.onnx", "-o", *each / "m.entity"}).exit, 0);
+  EXPECT_EQ(weft({"hash", one / "m.entity"}).out, weft({"hash", two / "m.entity"}).out);
+  const auto refused = weft({"export", entity, "--format", "gguf", "--external-data", "-o", folder / "m.gguf"});
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_NE(refused.err.find("--external-data"), std::string::npos) << refused.err;
+}
+
 TEST(OnnxFiles, ShowWhatTheyHoldAndWhatCannotBeImported) {
   Folder folder;
   const std::string file = copied(folder, "conv");

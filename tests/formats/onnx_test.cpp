@@ -344,6 +344,28 @@ TEST(Onnx, WritesWhatItReads) {
   EXPECT_TRUE(as_text(*twice) == as_text(*bytes));
 }
 
+// Nothing is produced: sizes alone decide.
+TEST(Onnx, HasAFileOfExternalDataFromTwoGibibytesOn) {
+  OnnxModel model = decode(file(relu_graph()))->model();
+  const auto with_rows = [&](std::size_t rows) {
+    model.graph.initializers = {{"w", "float32", {rows, 1 << 10}, {}, [](const auto&) -> Status {
+                                   return fail(Errc::internal, "not to be asked for");
+                                 }}};
+    return onnx_sources(model, "m.onnx.data", false);
+  };
+  const auto below = with_rows((1 << 19) - 1), above = with_rows(1 << 19);
+  ASSERT_TRUE(below) << below.error().text();
+  ASSERT_TRUE(above) << above.error().text();
+  EXPECT_FALSE(below->data);
+  EXPECT_EQ(below->graph.size() >> 12, (std::uint64_t{1} << 19) - 1);
+  ASSERT_TRUE(above->data);
+  EXPECT_EQ(above->data->size(), std::uint64_t{1} << 31);
+  EXPECT_LT(above->graph.size(), 1024u);
+  const auto alone = onnx_source(model);
+  ASSERT_FALSE(alone);
+  EXPECT_NE(alone.error().text().find("at most 2147483647"), std::string::npos) << alone.error().text();
+}
+
 TEST(Onnx, TellsItsFilesFromOthers) {
   EXPECT_TRUE(is_onnx(as_bytes(file(relu_graph()))));
   EXPECT_FALSE(is_onnx(as_bytes(std::string_view("GGUF"))));

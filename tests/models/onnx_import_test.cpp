@@ -179,6 +179,75 @@ TEST(OnnxImport, FoldsFactorsAndBiasesIntoTheMatrix) {
   EXPECT_EQ(norm.run({1, 2, 3}), (Floats{-1, 1, 3, 2, 4, 6})) << "(a - 2) 4 / 2 + 1 and 2 x";
 }
 
+/// Norms over all places of `each` channels in binary64, as ONNX describes them.
+std::vector<double> normed(const Floats& x, std::size_t channels, std::size_t each, const Floats& scale,
+                           const Floats& bias, double epsilon) {
+  const std::size_t places = x.size() / channels, width = each * places;
+  std::vector<double> y;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t begin = i / width * width;
+    double mean = 0, variance = 0;
+    for (std::size_t k = 0; k < width; ++k) mean += static_cast<double>(x[begin + k]) / static_cast<double>(width);
+    for (std::size_t k = 0; k < width; ++k)
+      variance += std::pow(static_cast<double>(x[begin + k]) - mean, 2) / static_cast<double>(width);
+    const std::size_t c = i / places;
+    y.push_back((static_cast<double>(x[i]) - mean) / std::sqrt(variance + epsilon) * static_cast<double>(scale[c]) +
+                static_cast<double>(bias[c]));
+  }
+  return y;
+}
+
+TEST(OnnxImport, ReadsNormsOfGroupsOfChannels) {
+  const Floats scale{2, 0.5f, -1, 3}, bias{0, 1, -2, 0.25f};
+  Floats x;
+  for (std::size_t i = 0; i < 24; ++i) x.push_back(static_cast<float>((i * 7919 + 13) % 31) / 8 - 1.5f);
+  const auto expect = [&](Graph& graph, std::size_t each, const Floats& by, const Floats& to) {
+    const auto wanted = normed(x, 4, each, by, to, 0.01);
+    const Floats found = graph.run(x);
+    ASSERT_EQ(found.size(), wanted.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 2e-6) << i;
+  };
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{1, 4, 6}, std::vector<std::int64_t>{1, 4, 2, 3}}) {
+    Graph instance(shape);
+    instance.floats("s", {4}, scale).floats("b", {4}, bias);
+    instance.node("InstanceNormalization", {"x", "s", "b"}, {"y"}, {{"epsilon", 0.01f}});
+    expect(instance, 1, scale, bias);
+    for (const std::int64_t groups : {1, 2, 4}) {
+      Graph group(shape, 21);
+      group.floats("s", {4}, scale).floats("b", {4}, bias);
+      group.node("GroupNormalization", {"x", "s", "b"}, {"y"}, {{"epsilon", 0.01f}, {"num_groups", groups}});
+      expect(group, static_cast<std::size_t>(4 / groups), scale, bias);
+    }
+    Graph by_group(shape, 18);
+    by_group.floats("s", {2}, {2, -1}).floats("b", {2}, {0, 1});
+    by_group.node("GroupNormalization", {"x", "s", "b"}, {"y"}, {{"epsilon", 0.01f}, {"num_groups", std::int64_t{2}}});
+    expect(by_group, 2, {2, 2, -1, -1}, {0, 0, 1, 1});
+  }
+}
+
+TEST(OnnxImport, RefusesNormsThatDoNotFitByNode) {
+  const auto refusal = [](std::vector<std::int64_t> shape, std::size_t numbers, Attributes attributes) {
+    Graph graph(std::move(shape), 21);
+    graph.floats("s", {numbers}, Floats(numbers, 1)).floats("b", {numbers}, Floats(numbers, 0));
+    graph.node("GroupNormalization", {"x", "s", "b"}, {"y"}, std::move(attributes));
+    return graph.refusal();
+  };
+  EXPECT_NE(refusal({1, 4, 6}, 4, {{"num_groups", std::int64_t{3}}}).find("3 groups of 4 channels"), std::string::npos);
+  EXPECT_NE(refusal({1, 4, 6}, 4, {}).find("0 groups of 4 channels"), std::string::npos);
+  EXPECT_NE(refusal({1, 4, 6}, 2, {{"num_groups", std::int64_t{2}}}).find("2 numbers, expected 4"), std::string::npos);
+  EXPECT_NE(refusal({2, 4, 6}, 4, {{"num_groups", std::int64_t{2}}}).find("one sample of channels"), std::string::npos);
+  EXPECT_NE(
+      refusal({1, 4, 6}, 4, {{"num_groups", std::int64_t{2}}, {"stash_type", std::int64_t{10}}}).find("stash_type"),
+      std::string::npos);
+  for (const char* const type : {"LogSoftmax", "HardSwish"}) {
+    Graph graph({1, 4});
+    graph.node(type, {"x"}, {"y"});
+    EXPECT_NE(graph.refusal().find("(" + std::string(type) + "): no layer does it"), std::string::npos)
+        << graph.refusal();
+  }
+}
+
 TEST(OnnxImport, ComputesShapesBeforeTheNetworkRuns) {
   Graph graph({1, 6});
   graph.integers("zero", {0}).integers("two", {2}).integers("minus", {-1});

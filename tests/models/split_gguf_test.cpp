@@ -420,7 +420,7 @@ TEST_F(Replacing, TakesAModelAndLeavesWhateverElseIsThere) {
   for (const auto format : {"gguf", "onnx"}) {
     const auto write_it = [&](bool is_forced) -> Result<std::vector<std::string>> {
       if (std::string_view(format) == "onnx") {
-        WEFT_TRY(ExportedOnnx made, export_onnx(files_, entity_, thesis, false, is_forced));
+        WEFT_TRY(ExportedOnnx made, export_onnx(files_, entity_, thesis, {.is_forced = is_forced}));
         return made.notes;
       }
       WEFT_TRY(Exported made, export_model(files_, entity_, ExportFormat::gguf, thesis, {.is_forced = is_forced}));

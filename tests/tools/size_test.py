@@ -11,7 +11,7 @@ MOST = 18_200_000  # 12 until the server came, which takes 0.9; planetbridging a
 # devices, layers of containers in types of their own, attention in shares, request logs 0.4; binary16
 # scales, masks of attention, rotary positions and codes of ONNX 0.3; models in parts, replaced as one, policies of layers
 # inside, attention as one operator of ONNX 0.1; int8 inputs in graphs, weights of a network that is there, llama.cpp's other
-# samplers, models from memory, configurations as transformers read them 0.2
+# samplers, models from memory, configurations as transformers read them, external data of ONNX 0.2
 parser = argparse.ArgumentParser()
 parser.add_argument("program")
 for each in ("strip", "build", "sanitize"):

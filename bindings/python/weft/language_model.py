@@ -61,7 +61,7 @@ class LanguageModel(Handle):
         kept = [(_library.text(name, "files"), _library.buffer(content, f"files: {name}"))
                 for name, content in named]
         given = (_library.FileBytes * max(len(kept), 1))(
-            *[_library.FileBytes(name, ctypes.cast(content, c_void_p), len(content)) for name, content in kept])
+            *[_library.FileBytes(name, ctypes.cast(ctypes.c_char_p(content), c_void_p), len(content)) for name, content in kept])
         options = _options(tokenizer, threads, max_memory)
         handle = c_void_p()
         lib.model_load_bytes(ctypes.cast(given, c_void_p), len(kept), ctypes.byref(options), handle)
@@ -148,7 +148,8 @@ class LanguageModel(Handle):
             samplers=None if samplers is None else _library.text(
                 samplers if isinstance(samplers, str) else ";".join(map(str, _library.listed(samplers, "samplers"))),
                 "samplers"),
-            dry_sequence_breakers=ctypes.cast(breaking_texts, c_void_p), dry_sequence_breaker_count=len(breaking),
+            dry_sequence_breakers=None if breaking_texts is None else ctypes.addressof(breaking_texts),
+            dry_sequence_breaker_count=len(breaking),
             top_n_sigma=_given(top_n_sigma, -1.0, _library.real, "top_n_sigma"),
             dry_penalty_last_n=_number(dry_penalty_last_n, _integer, "dry_penalty_last_n", -1),
             **{name: _number(value, _library.real, name) for name, value in reals.items()},

@@ -5,6 +5,7 @@
 #include "models/onnx/internal/onnx_constant.hpp"
 
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace weft::models::onnx {
@@ -17,6 +18,20 @@ formats::Tensor owning_tensor(std::string name, std::string type, Shape shape, s
     return formats::each_part(std::as_bytes(std::span(values)), sizeof(Number), sink);
   };
   return tensor;
+}
+
+Status write_floats(std::span<const float> values, const ByteSource::Sink& sink) {
+  return formats::each_part(std::as_bytes(values), sizeof(float), sink);
+}
+/// Columns one after the other, without a second matrix.
+Status write_columns(const std::vector<float>& values, std::size_t columns, const ByteSource::Sink& sink) {
+  const std::size_t rows = values.size() / columns;
+  std::vector<float> column(rows);
+  for (std::size_t k = 0; k < columns; ++k) {
+    for (std::size_t o = 0; o < rows; ++o) column[o] = values[o * columns + k];
+    WEFT_CHECK(write_floats(column, sink));
+  }
+  return {};
 }
 
 std::vector<formats::OnnxAxis> axes_of(const Shape& shape) {
@@ -70,12 +85,13 @@ std::string GraphWriter::integers(std::vector<std::int64_t> values) {
   }
   return at->second;
 }
-std::string GraphWriter::weight(const std::string& name, Shape shape, std::function<std::vector<float>()> values) {
+std::string GraphWriter::weight(const std::string& name, Shape shape, std::function<std::vector<float>()> values,
+                                std::size_t columns) {
   if (!known_.emplace("w" + name, name).second) return name;
   formats::Tensor tensor{name, "float32", std::move(shape), {}};
-  tensor.produce = [values = std::move(values)](const ByteSource::Sink& sink) {
+  tensor.produce = [values = std::move(values), columns](const ByteSource::Sink& sink) {
     const std::vector<float> made = values();
-    return formats::each_part(std::as_bytes(std::span(made)), sizeof(float), sink);
+    return columns == 0 ? write_floats(made, sink) : write_columns(made, columns, sink);
   };
   graph_.initializers.push_back(std::move(tensor));
   return name;

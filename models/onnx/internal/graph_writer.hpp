@@ -39,8 +39,10 @@ class GraphWriter {
   std::string number(float value);
   std::string integers(std::vector<std::int64_t> values);
   std::string floats(Shape shape, std::vector<float> values);
-  /// A tensor whose values are made when the file is written, once a name.
-  std::string weight(const std::string& name, Shape shape, std::function<std::vector<float>()> values);
+  /// A tensor whose values are made when the file is written, once a name. `columns`: of a matrix whose axes the file
+  /// has the other way round; 0: none.
+  std::string weight(const std::string& name, Shape shape, std::function<std::vector<float>()> values,
+                     std::size_t columns = 0);
 
   /// The same of another type, as its bytes.
   std::string codes(const std::string& name, std::string_view type, Shape shape,

@@ -34,6 +34,40 @@ Integers both(const std::vector<std::size_t>& padding) {
 
 }  // namespace
 
+namespace {
+
+/// The layer whose matrix an embedding reads; none: it has a table.
+Result<std::optional<Coord>> table_of(mesh::OptionReader& options) {
+  WEFT_TRY(const auto place, options.integers("weight", 4, std::vector<std::size_t>()));
+  if (place.empty()) return std::optional<Coord>();
+  return std::optional(Coord{static_cast<std::uint32_t>(place[0]), static_cast<std::uint32_t>(place[1]),
+                             static_cast<std::uint32_t>(place[2]), static_cast<std::uint32_t>(place[3])});
+}
+
+void add_tables(const std::vector<mesh::LayerSpec>& layers, std::vector<Coord>& to) {
+  for (const mesh::LayerSpec& layer : layers) {
+    add_tables(layer.layers, to);
+    if (layer.type != "embedding") continue;
+    mesh::OptionReader options{layer.options, mesh::layer_declaration(layer.type)->options, layer.type};
+    const auto at = table_of(options);
+    if (at && *at) to.push_back(**at);
+  }
+}
+
+}  // namespace
+
+LayerForms::LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to, bool keeps_codes)
+    : mesh_(std::move(mesh)), to_(to), keeps_codes_(keeps_codes) {
+  add_tables(mesh_->graph().spec().layers, tables_);
+}
+
+bool LayerForms::is_table(const LayerSite& site, std::string_view parameter) const {
+  const mesh::Node& node = mesh_->graph().nodes()[site.node];
+  return site.prefix.empty() && std::find(tables_.begin(), tables_.end(), node.at) != tables_.end() &&
+         node.layer->parameters()[0].name == parameter &&
+         (!sums_integers(site, parameter) || (keeps_codes_ && stores_codes(site, parameter)));
+}
+
 mesh::OptionReader LayerForms::options(const LayerSite& site) const {
   return {site.spec.options, mesh::layer_declaration(site.spec.type)->options, site.name, {}, &site.spec.layers};
 }
@@ -60,15 +94,10 @@ std::string LayerForms::matrix(const LayerSite& site, std::string_view parameter
   if (keeps_codes_)
     if (const std::string stored = stored_matrix(site, parameter, shape, is_transposed); !stored.empty()) return stored;
   const std::string name = site.prefix + std::string(parameter);
-  return to_.weight(site.name + "." + std::string(parameter) + (is_transposed ? ".T" : ""), std::move(shape),
-                    [mesh = mesh_, node = site.node, name, is_transposed, spec = find(site, parameter)] {
-                      std::vector<float> values = values_of(*mesh, node, name);
-                      if (!is_transposed) return values;
-                      std::vector<float> turned(values.size());
-                      for (std::size_t o = 0; o < spec->out; ++o)
-                        for (std::size_t k = 0; k < spec->in; ++k) turned[k * spec->out + o] = values[o * spec->in + k];
-                      return turned;
-                    });
+  return to_.weight(
+      site.name + "." + std::string(parameter) + (is_transposed ? ".T" : ""), std::move(shape),
+      [mesh = mesh_, node = site.node, name] { return values_of(*mesh, node, name); },
+      is_transposed ? find(site, parameter)->in : 0);
 }
 std::string LayerForms::vector(const LayerSite& site, std::string_view parameter) {
   return matrix(site, parameter, {find(site, parameter)->out});
@@ -110,12 +139,15 @@ Written LayerForms::joined(mesh::Combine combine, const std::vector<Written>& so
 Written LayerForms::product(const LayerSite& site, const Written& x, std::string_view weight, std::string_view bias) {
   const mesh::ParameterSpec& spec = *find(site, weight);
   const bool has_bias = find(site, bias) != nullptr;
+  Shape shape = x.shape;
+  shape.back() = spec.out;
+  // A product with rows as the embedding has them, so that the matrix is there once.
+  if (x.shape.size() > 1 && is_table(site, weight))
+    return to_.reshaped(product(site, to_.reshaped(x, {x.shape.back()}), weight, bias), std::move(shape));
   if (sums_integers(site, weight)) {
     const Written y = coded_product(site, x, weight);
     return has_bias ? to_.binary("Add", y, vector(site, bias)) : y;
   }
-  Shape shape = x.shape;
-  shape.back() = spec.out;
   if (x.shape.size() == 1) {
     std::vector<std::string> inputs{x.name, matrix(site, weight, {spec.out, spec.in})};
     if (has_bias) inputs.push_back(vector(site, bias));
@@ -392,20 +424,18 @@ Result<Written> LayerForms::recurrent(const LayerSite& site, const Written& x) {
 
 Result<Written> LayerForms::embedding(const LayerSite& site, const Written& x) {
   mesh::OptionReader read = options(site);
-  WEFT_TRY(const auto place, read.integers("weight", 4, std::vector<std::size_t>()));
+  WEFT_TRY(const auto at, table_of(read));
   WEFT_TRY(const double scale, read.number("scale"));
   WEFT_TRY(const std::size_t vocabulary, read.integer("vocabulary"));
   const std::size_t width = site.layer.out_shape().back();
   std::string table;
-  if (place.empty()) {
+  if (!at) {
     table = matrix(site, "table", {vocabulary, width}, true);
   } else {
     // The rows of another layer's matrix.
-    const Coord at{static_cast<std::uint32_t>(place[0]), static_cast<std::uint32_t>(place[1]),
-                   static_cast<std::uint32_t>(place[2]), static_cast<std::uint32_t>(place[3])};
-    const mesh::NodeId owner = *mesh_->graph().find_layer(at);
+    const mesh::NodeId owner = *mesh_->graph().find_layer(*at);
     const mesh::Node& node = mesh_->graph().nodes()[owner];
-    const LayerSite other(mesh_->graph().layer_spec(owner), *node.layer, owner, "", to_string(at));
+    const LayerSite other(mesh_->graph().layer_spec(owner), *node.layer, owner, "", to_string(*at));
     table = matrix(other, node.layer->parameters()[0].name, {vocabulary, width});
   }
   Shape rows = x.shape;

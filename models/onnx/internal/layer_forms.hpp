@@ -37,8 +37,7 @@ struct LayerSite {
 class LayerForms {
  public:
   /// `keeps_codes`: matrices of int8, uint8, int4 and uint4 are DequantizeLinear of their codes.
-  LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to, bool keeps_codes)
-      : mesh_(std::move(mesh)), to_(to), keeps_codes_(keeps_codes) {}
+  LayerForms(std::shared_ptr<const mesh::Mesh> mesh, GraphWriter& to, bool keeps_codes);
   bool has_codes() const noexcept { return !stored_.empty(); }
   /// The output of a layer for what it reads.
   /// @error unsupported: it has no form
@@ -51,6 +50,8 @@ class LayerForms {
  private:
   mesh::OptionReader options(const LayerSite& site) const;
   const mesh::ParameterSpec* find(const LayerSite& site, std::string_view parameter) const;
+  /// True for a matrix whose rows an embedding reads too, in the same form.
+  bool is_table(const LayerSite& site, std::string_view parameter) const;
   /// A parameter as it is, or with its axes the other way round.
   std::string matrix(const LayerSite& site, std::string_view parameter, Shape shape, bool is_transposed = false);
   /// Codes, scales and zero points, and the node that makes numbers of them; empty: they are of no such type.
@@ -68,6 +69,8 @@ class LayerForms {
   const CodedInputs& coded_inputs(const Written& x, std::size_t in_block, float least);
   /// True for a matrix that meets inputs as int8.
   bool sums_integers(const LayerSite& site, std::string_view parameter) const;
+  /// True for a matrix whose codes ONNX has a type for.
+  bool stores_codes(const LayerSite& site, std::string_view parameter) const;
   Written coded_product(const LayerSite& site, const Written& x, std::string_view parameter);
   /// Notes that inputs stay float32, where `parameter` takes them as int8.
   void note_float_inputs(const LayerSite& site, std::string_view parameter, const char* why);
@@ -101,6 +104,7 @@ class LayerForms {
   std::shared_ptr<const mesh::Mesh> mesh_;
   GraphWriter& to_;
   bool keeps_codes_ = false;
+  std::vector<Coord> tables_;                                   // layers whose matrices embeddings read
   std::map<std::string, std::string> stored_;                   // what dequantizes a matrix, by its name
   std::map<std::pair<std::string, float>, CodedInputs> coded_;  // by a value's name and the least that divides it
   std::vector<std::string> notes_;

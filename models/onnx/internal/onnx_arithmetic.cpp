@@ -78,7 +78,7 @@ Result<Operators::Values> Operators::combined(const Node& n, const char* type, m
   layer.node = n.label;
   std::vector<Stream> streams;
   for (const std::int32_t base : bases) streams.push_back(layers_.all_of(base, {count}));
-  return one(layers_.add(std::move(layer), std::move(streams), sources[0].shape));
+  return one_value(layers_.add(std::move(layer), std::move(streams), sources[0].shape));
 }
 
 Result<Operators::Values> Operators::arithmetic(const Node& n) {
@@ -123,7 +123,7 @@ Result<Operators::Values> Operators::with_constant(const Node& n, const Value& v
   if (is_second || type == "Mul") {
     if (type == "Mul" && scalar) {
       Pattern scaled{Kind::scaled, std::move(x), {}, *scalar};
-      if (*scalar > 0 && maker(scaled.x, "embedding")) return one(stream_of(n, scaled));
+      if (*scalar > 0 && maker(scaled.x, "embedding")) return one_value(stream_of(n, scaled));
       return Values{std::move(scaled)};
     }
     if (type == "Div" && scalar && *scalar != 0) return Values{Pattern{Kind::scaled, std::move(x), {}, 1.0 / *scalar}};
@@ -167,7 +167,7 @@ Result<Operators::Values> Operators::with_constant(const Node& n, const Value& v
   layer.weights["bias"] = {std::move(summand)};
   layer.spec.type = "standardize";
   layer.spec.options = {{"mean", mean}, {"deviation", std::vector<double>(mean.size(), 1.0)}};
-  return one(layers_.add(std::move(layer), {std::move(x)}, after));
+  return one_value(layers_.add(std::move(layer), {std::move(x)}, after));
 }
 
 Result<Operators::Values> Operators::product(const Node& n, const Value& a, const Value& b) {
@@ -208,7 +208,7 @@ Result<Operators::Values> Operators::product(const Node& n, const Value& a, cons
     layer.in = layer.out = layers_.shape_of(base);
     layer.node = n.label;
     const Stream of_gate = layers_.all_of(base, value->shape), of_value = layers_.all_of(first, value->shape);
-    return one(layers_.add(std::move(layer), {of_value, of_gate}, value->shape));
+    return one_value(layers_.add(std::move(layer), {of_value, of_gate}, value->shape));
   }
   return fail(Errc::unsupported, "a product of two values that change, of which none is a sigmoid");
 }

@@ -44,10 +44,12 @@ constexpr KnownAttributes kKnownAttributes[] = {
     {"Gather", "axis"},
     {"Gelu", "approximate"},
     {"Gemm", "alpha beta transA transB"},
+    {"GroupNormalization", "epsilon num_groups stash_type=1"},
     {"GroupQueryAttention",
      "do_rotary k_quant_type=NONE kv_cache_bit_width=0 kv_num_heads local_window_size num_heads qk_output "
      "rotary_interleaved scale smooth_softmax softcap v_quant_type=NONE"},
     {"If", "else_branch then_branch"},
+    {"InstanceNormalization", "epsilon"},
     {"LSTM", kRecurrent},
     {"LayerNormalization", kNorm},
     {"LeakyRelu", "alpha"},

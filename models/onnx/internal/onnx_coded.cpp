@@ -109,13 +109,22 @@ Result<std::optional<Values>> coded_factor(const Value& a, const Value& b) {
     product.is_open = false;
   } else {
     const auto* const by = std::get_if<Constant>(&a);
-    if (!by || product.weight.quantized) return std::optional<Values>();
+    if (!by || product.weight.quantized || product.has_rows) return std::optional<Values>();
     const auto weight = with_scales(product.weight, *by);
     if (!weight) return std::optional<Values>();
     product.weight = *weight;
   }
   made.product = std::make_shared<CodedProduct>(std::move(product));
   return std::optional(Values{made});
+}
+
+/// True for a product with the rows of a matrix, and no more.
+Result<bool> multiplies_rows(const OperatorNode& n) {
+  if (n.node.type != "Gemm" || n.has(2)) return false;
+  WEFT_TRY(const std::int64_t transposes_a, integer_of(n.node, "transA", 0));
+  WEFT_TRY(const std::int64_t transposes_b, integer_of(n.node, "transB", 0));
+  WEFT_TRY(const double alpha, real_of(n.node, "alpha", 1));
+  return transposes_a == 0 && transposes_b != 0 && alpha == 1;
 }
 
 }  // namespace
@@ -170,20 +179,22 @@ Result<std::optional<Values>> coded_part(Operators& operators, const OperatorNod
       if (made) return made;
     }
   const Pattern* const codes = part_of(a, Kind::codes);
-  if (type != "MatMul" || (!codes && !coded)) return none;
+  WEFT_TRY(const bool has_rows, multiplies_rows(n));
+  if ((type != "MatMul" && !has_rows) || (!codes && !coded)) return none;
   const auto* const weight = std::get_if<Constant>(&b);
   if (!weight) return fail(Errc::unsupported, "input 1 is not known before the network runs");
   Pattern made = codes ? *codes : *coded;
   if (codes) made.other = made.x;
   const bool is_empty = elements_of(made.x.shape) == 0 || elements_of(weight->shape) == 0;
-  if (is_empty || made.x.shape.empty() || weight->shape.size() != 2 || weight->shape[0] != made.x.shape.back() ||
-      !is_real_type(weight->type))
+  if (is_empty || made.x.shape.empty() || weight->shape.size() != 2 ||
+      weight->shape[has_rows ? 1 : 0] != made.x.shape.back() || !is_real_type(weight->type))
     return fail(Errc::unsupported,
                 "inputs " + to_string(made.x.shape) + " times " + weight->type + " " + to_string(weight->shape));
   WEFT_TRY(const Activations inputs, inputs_of(made));
   made.kind = Kind::coded_product;
-  made.product = std::make_shared<CodedProduct>(CodedProduct{made.x, *weight, inputs, codes != nullptr, n.label, {}});
-  made.x.shape.back() = weight->shape[1];
+  made.product =
+      std::make_shared<CodedProduct>(CodedProduct{made.x, *weight, has_rows, inputs, codes != nullptr, n.label, {}});
+  made.x.shape.back() = weight->shape[has_rows ? 0 : 1];
   return std::optional(Values{std::move(made)});
 }
 
@@ -199,7 +210,8 @@ Result<Stream> finished_product(Operators& operators, const Pattern& part) {
   codes.inputs = product.inputs;
   product.weight.quantized = std::make_shared<const QuantizedMatrix>(std::move(codes));
   formats::OnnxNode node;
-  node.type = "MatMul";
+  node.type = product.has_rows ? "Gemm" : "MatMul";
+  if (product.has_rows) node.attributes.emplace_back("transB", std::int64_t{1});
   node.inputs = {"x", "w"};
   node.outputs = {"y"};
   const std::vector<Value> inputs{product.x, product.weight};

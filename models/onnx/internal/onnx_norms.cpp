@@ -4,6 +4,7 @@
 
 #include "models/onnx/internal/onnx_operators.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -63,7 +64,48 @@ Result<Operators::Values> Operators::batch_norm(const Node& n) {
   layer.weights = {{"factor", {reals("float64", {channels}, factor)}},
                    {"bias", {reals("float64", {channels}, summand)}}};
   const Shape after = x.shape;
-  return one(layers_.add(std::move(layer), {std::move(x)}, after));
+  return one_value(layers_.add(std::move(layer), {std::move(x)}, after));
+}
+
+// A norm of each group's values, then a factor and a summand for each channel, as a convolution of one place has them.
+Result<Operators::Values> Operators::group_norm(const Node& n) {
+  WEFT_TRY(Stream x, stream(n, 0));
+  WEFT_TRY(const double epsilon, real_of(n.node, "epsilon", 1e-5));
+  if (x.shape.size() < 3 || x.shape.size() > 5 || x.shape[0] != 1)
+    return fail(Errc::unsupported, "of " + to_string(x.shape) + "; one sample of channels with one to three axes");
+  const bool is_instance = n.node.type == "InstanceNormalization";
+  const std::size_t channels = x.shape[1];
+  WEFT_TRY(const std::int64_t told,
+           integer_of(n.node, "num_groups", is_instance ? static_cast<std::int64_t>(channels) : 0));
+  const auto groups = static_cast<std::size_t>(std::max<std::int64_t>(told, 0));
+  if (groups == 0 || channels % groups != 0)
+    return fail(Errc::corrupt, std::to_string(told) + " groups of " + std::to_string(channels) + " channels");
+  std::vector<Value> inputs{Value()};
+  for (std::size_t i = 1; i < 3; ++i) {
+    WEFT_TRY(const Constant* const given, constant(n, i));
+    WEFT_TRY(std::vector<double> values, reals_of(*given));
+    // Version 18 has them by group.
+    const std::size_t each = is_instance || opset_ >= 21 ? 1 : channels / groups;
+    if (values.size() * each != channels)
+      return fail(Errc::corrupt,
+                  std::to_string(values.size()) + " numbers, expected " + std::to_string(channels / each));
+    std::vector<double> spread(channels);
+    for (std::size_t c = 0; c < channels; ++c) spread[c] = values[c / each];
+    Shape shape{channels};
+    if (i == 1) shape.resize(x.shape.size(), 1);
+    inputs.emplace_back(reals("float32", std::move(shape), spread));
+  }
+  const std::size_t width = elements_of(x.shape) / groups;
+  const Shape seen = groups == 1 ? Shape{width} : Shape{groups, width}, after = x.shape;
+  WEFT_TRY(const Values normed,
+           add(n, "layer_norm", {{"affine", false}, {"epsilon", epsilon}}, std::move(x), seen, seen, after));
+  inputs[0] = normed[0];
+  formats::OnnxNode by_channel;
+  by_channel.type = "Conv";
+  by_channel.inputs = {"x", "w", "b"};
+  by_channel.outputs = {"y"};
+  by_channel.attributes.emplace_back("group", static_cast<std::int64_t>(channels));
+  return make(by_channel, n.label, inputs);
 }
 
 Result<Operators::Values> Operators::softmax(const Node& n) {

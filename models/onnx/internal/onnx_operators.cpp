@@ -74,6 +74,8 @@ const Operators::Row* Operators::Row::find(std::string_view type) noexcept {
       {"LayerNormalization", 3, [](O& o, const Node& of) { return o.layer_norm(of, true); }},
       {"RMSNormalization", 2, [](O& o, const Node& of) { return o.layer_norm(of, false); }},
       {"BatchNormalization", 5, [](O& o, const Node& of) { return o.batch_norm(of); }},
+      {"GroupNormalization", 3, [](O& o, const Node& of) { return o.group_norm(of); }},
+      {"InstanceNormalization", 3, [](O& o, const Node& of) { return o.group_norm(of); }},
       {"Softmax", 1, [](O& o, const Node& of) { return o.softmax(of); }},
       {"LSTM", 8, [](O& o, const Node& of) { return o.recurrent(of, "lstm", 4); }},
       {"GRU", 6, [](O& o, const Node& of) { return o.recurrent(of, "gru", 3); }},
@@ -195,9 +197,9 @@ Result<Stream> Operators::stream(const Node& n, std::size_t input) {
   return stream_of(n, n.inputs[input]);
 }
 
-Result<Operators::Values> Operators::one(Result<Stream> made) const {
+Result<std::vector<Value>> one_value(Result<Stream> made) {
   if (!made) return fail(std::move(made).error());
-  return Values{*std::move(made)};
+  return std::vector<Value>{*std::move(made)};
 }
 
 Result<Operators::Values> Operators::add(const Node& n, const char* type, mesh::Options options, Stream x, Shape in,
@@ -211,7 +213,7 @@ Result<Operators::Values> Operators::add(const Node& n, const char* type, mesh::
   layer.out = std::move(out);
   layer.weights = std::move(weights);
   layer.node = n.label;
-  return one(layers_.add(std::move(layer), {std::move(x)}, std::move(after)));
+  return one_value(layers_.add(std::move(layer), {std::move(x)}, std::move(after)));
 }
 
 std::optional<std::int32_t> whole_port(const LayerList& layers, const Value& value) {

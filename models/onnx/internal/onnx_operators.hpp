@@ -91,7 +91,8 @@ Result<AttentionParts> seen_through(AttentionParts parts, const Constant& mask, 
 /// A product of inputs as int8, which becomes a layer when a node reads it that adds nothing to it.
 struct CodedProduct {
   Stream x;
-  Constant weight;  // [in, out]
+  Constant weight;  // [in, out]; [out, in] where it has rows
+  bool has_rows = false;
   Activations inputs = Activations::int8;
   bool is_open = false;  // the inputs' scales are to come
   std::string label;
@@ -212,6 +213,8 @@ bool is_known_operator(std::string_view type) noexcept;
 /// Looks for attributes that no reader of the operator knows, whatever its inputs are. One that is documented and not
 /// read may have the value that computes the same. @error unsupported: all of them, with their values
 Status check_attributes(const formats::OnnxNode& node);
+/// What a node of one output makes, or why not.
+Result<std::vector<Value>> one_value(Result<Stream> made);
 /// True for a node that reduces the last axis alone and keeps it.
 Result<bool> reduces_last_axis(const OperatorNode& node, std::size_t rank);
 /// Values of a node that is a part of a product of inputs as int8; nothing: of none.
@@ -248,6 +251,7 @@ class Operators {
   Result<Values> reduce(const Node& node, bool is_max);
   Result<Values> layer_norm(const Node& node, bool has_mean);
   Result<Values> batch_norm(const Node& node);
+  Result<Values> group_norm(const Node& node);
   Result<Values> softmax(const Node& node);
   Result<Values> recurrent(const Node& node, std::string_view type, std::size_t gates);
   Result<Values> embedding(const Node& node);
@@ -289,7 +293,6 @@ class Operators {
   Result<Stream> stream_of(const Node& node, const Value& value);
   Result<const Constant*> constant(const Node& node, std::size_t input) const;
   Result<Values> dense(const Node& node, Stream x, Weight weight, std::size_t in, std::size_t out);
-  Result<Values> one(Result<Stream> made) const;
   /// A layer that acts on the last axis, or on each value.
   Result<Values> add(const Node& node, const char* type, mesh::Options options, Stream x, Shape in, Shape out,
                      Shape after, std::map<std::string, Weight> weights = {}, std::size_t width = 0);

@@ -232,7 +232,7 @@ Result<Operators::Values> Operators::swiglu(const Node& n, const GatedParts& par
   }
   Shape after = std::get<Stream>(n.inputs[0]).shape;
   after.back() = out;
-  return one(layers_.add(std::move(layer), {layers_.all_of(parts.gate.from, {})}, after));
+  return one_value(layers_.add(std::move(layer), {layers_.all_of(parts.gate.from, {})}, after));
 }
 
 Result<bool> reduces_last_axis(const OperatorNode& n, std::size_t rank) {

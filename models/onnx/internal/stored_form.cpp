@@ -129,12 +129,12 @@ std::string LayerForms::stored_matrix(const LayerSite& site, std::string_view pa
   if (!found || shape.size() != 2) return "";
   StoredMatrix matrix = *found;
   matrix.is_transposed = is_transposed;
-  const Dtype dtype = matrix.encoding.dtype;
-  if (dtype != Dtype::int8 && dtype != Dtype::uint8 && dtype != Dtype::int4 && dtype != Dtype::uint4) return "";
+  if (!stores_codes(site, parameter)) return "";
   if (shape != (is_transposed ? Shape{matrix.in, matrix.out} : Shape{matrix.out, matrix.in})) return "";
   const std::string own = site.name + "." + std::string(parameter) + (is_transposed ? ".T" : "");
   const auto [at, is_new] = stored_.emplace(own, "");
   if (!is_new) return at->second;
+  const Dtype dtype = matrix.encoding.dtype;
   const std::string type(name(dtype));
   std::vector<std::string> inputs{
       to_.codes(own + ".codes", type, shape, [matrix] { return matrix.codes(); }),
@@ -145,6 +145,12 @@ std::string LayerForms::stored_matrix(const LayerSite& site, std::string_view pa
   GraphWriter::Attributes attributes{{"axis", std::int64_t{is_blocked != is_transposed}}};
   if (is_blocked) attributes.emplace_back("block_size", static_cast<std::int64_t>(kScaleBlock));
   return at->second = to_.node("DequantizeLinear", std::move(inputs), std::move(attributes));
+}
+
+bool LayerForms::stores_codes(const LayerSite& site, std::string_view parameter) const {
+  constexpr Dtype kStored[] = {Dtype::int8, Dtype::uint8, Dtype::int4, Dtype::uint4};
+  const auto stored = find_stored(mesh_, site, parameter);
+  return stored && std::find(std::begin(kStored), std::end(kStored), stored->encoding.dtype) != std::end(kStored);
 }
 
 bool LayerForms::sums_integers(const LayerSite& site, std::string_view parameter) const {
@@ -198,14 +204,20 @@ Written LayerForms::coded_product(const LayerSite& site, const Written& x, std::
   const CodedInputs inputs = coded_inputs(x, is_row || matrix.in <= kScaleBlock ? matrix.in : kScaleBlock,
                                           is_row ? kernels::kLeastOfRow : kTiniest);
   const std::string own = site.name + "." + std::string(parameter);
-  std::string weight = keeps_codes_ ? stored_matrix(site, parameter, {matrix.in, matrix.out}, true) : "";
+  const bool has_rows = x.shape.size() == 1 && is_table(site, parameter);
+  std::string weight = "";
+  if (keeps_codes_)
+    weight = stored_matrix(site, parameter, has_rows ? Shape{matrix.out, matrix.in} : Shape{matrix.in, matrix.out},
+                           !has_rows);
   const bool has_scales_behind = weight.empty() && !is_block(matrix.encoding.granularity);
   if (weight.empty())
     weight = to_.weight(own + (has_scales_behind ? ".numbers" : ".T"), {matrix.in, matrix.out},
                         [matrix] { return matrix.numbers(); });
   Shape shape = x.shape;
   shape.back() = matrix.out;
-  Written y{to_.node("MatMul", {inputs.values.name, weight}), shape};
+  Written y{has_rows ? to_.node("Gemm", {inputs.values.name, weight}, {{"transB", std::int64_t{1}}})
+                     : to_.node("MatMul", {inputs.values.name, weight}),
+            shape};
   if (!inputs.step.empty()) y = to_.binary("Mul", y, inputs.step);
   if (!has_scales_behind) return y;
   return to_.binary("Mul", y, to_.weight(own + ".scales", matrix.scale_shape(), [matrix] { return matrix.scales(); }));
