@@ -213,7 +213,7 @@ bool is_known_operator(std::string_view type) noexcept;
 /// Looks for attributes that no reader of the operator knows, whatever its inputs are. One that is documented and not
 /// read may have the value that computes the same. @error unsupported: all of them, with their values
 Status check_attributes(const formats::OnnxNode& node);
-/// What a node of one output makes, or why not.
+/// Value of a node of one output, or why there is none.
 Result<std::vector<Value>> one_value(Result<Stream> made);
 /// True for a node that reduces the last axis alone and keeps it.
 Result<bool> reduces_last_axis(const OperatorNode& node, std::size_t rank);
