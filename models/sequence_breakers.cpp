@@ -32,7 +32,9 @@ SequenceBreakers::SequenceBreakers(std::size_t vocabulary, Bytes bytes, std::spa
           continue;
         auto& rest = remainders[here.size()];
         if (!rest) rest = index_of(text.substr(here.size()));
-        by_first_[id].push_back(*rest);
+        longest_ = std::max(longest_, text.size() - here.size());
+        std::vector<std::uint32_t>& own = by_first_[id];
+        if (std::find(own.begin(), own.end(), *rest) == own.end()) own.push_back(*rest);
       }
   }
 }
@@ -50,25 +52,31 @@ bool SequenceBreakers::is_single(text::TokenId id) const {
 }
 
 std::size_t SequenceBreakers::unbroken(std::span<const text::TokenId> ids) const {
+  // Bytes that the last `known` tokens begin with: where a token in front of them may begin a text, one more token's.
+  std::string following;
+  std::size_t known = 0;
+  const auto follow = [&](std::size_t after) {
+    if (after == known + 1) {
+      following.insert(0, bytes_(ids[ids.size() - after]));
+    } else if (after != known) {
+      following.clear();
+      for (std::size_t i = 0; i < after && following.size() < longest_; ++i)
+        following += bytes_(ids[ids.size() - after + i]);
+    }
+    following.resize(std::min(following.size(), longest_));
+    known = after;
+  };
   for (std::size_t after = 0; after < ids.size(); ++after) {
     const auto found = by_first_.find(ids[ids.size() - 1 - after]);
     if (found == by_first_.end()) continue;
+    follow(after);
     std::optional<std::size_t> longest;
-    for (const std::uint32_t index : found->second) {
-      std::string_view rest = remainders_[index];
-      std::size_t tokens = 0;
-      while (!rest.empty() && tokens < after) {
-        const std::string next = bytes_(ids[ids.size() - after + tokens++]);
-        if (next.starts_with(rest))
-          rest = {};
-        else if (rest.starts_with(next))
-          rest.remove_prefix(next.size());
-        else
-          break;
-      }
-      if (rest.empty()) longest = std::max(longest.value_or(0), tokens);
-    }
-    if (longest) return after - *longest;
+    for (const std::uint32_t index : found->second)
+      if (following.starts_with(remainders_[index])) longest = std::max(longest.value_or(0), remainders_[index].size());
+    if (!longest) continue;
+    std::size_t tokens = 0;
+    for (std::size_t bytes = 0; bytes < *longest; ++tokens) bytes += bytes_(ids[ids.size() - after + tokens]).size();
+    return after - tokens;
   }
   return ids.size();
 }

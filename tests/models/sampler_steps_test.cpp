@@ -50,6 +50,26 @@ std::optional<text::TokenId> token_at(const Shares& shares, double u) {
 }
 
 /// Breakers that are tokens: the text of token 0 is "0", of 1 "1" and so on.
+// Texts that almost come at every token, many of them, the same many times: what one draw may cost.
+TEST(SequenceBreakers, ManyThatAlmostComeTakeNoTime) {
+  std::size_t asked = 0;
+  const auto text_of = [&](text::TokenId id) {
+    ++asked;
+    return std::string(1, static_cast<char>('a' + id));
+  };
+  std::vector<std::string> texts(128, std::string(39, 'a') + "b");
+  for (char c = 'c'; c <= 'z'; ++c) texts.push_back(std::string(39, 'a') + c);
+  const SequenceBreakers made(26, text_of, texts);
+  std::vector<text::TokenId> ids(20000, 0);
+  asked = 0;
+  EXPECT_EQ(made.unbroken(ids), ids.size());
+  EXPECT_LE(asked, 2 * ids.size());
+  ids[15000] = 1;
+  EXPECT_EQ(made.unbroken(ids), ids.size() - 15001);
+  ids[14980] = 2;
+  EXPECT_EQ(made.unbroken(ids), ids.size() - 14981) << "19 letters before 'b' are too few";
+}
+
 std::shared_ptr<const SequenceBreakers> breakers_of(const std::vector<Ids>& sequences) {
   const auto text_of = [](text::TokenId id) { return std::string(1, static_cast<char>('0' + id)); };
   std::vector<std::string> texts;
