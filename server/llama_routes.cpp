@@ -20,7 +20,7 @@ Json internal::llama_settings(const models::TextRequest& text) {
            {"min_p", draw.min_p},
            {"typical_p", draw.typical_p},
            {"repeat_penalty", draw.repetition_penalty},
-           {"repeat_last_n", draw.penalty_window},
+           {"repeat_last_n", draw.penalty_window == 0 ? Json(-1) : Json(draw.penalty_window)},
            {"presence_penalty", draw.presence_penalty},
            {"frequency_penalty", draw.frequency_penalty},
            {"stop", text.stops},

@@ -140,7 +140,7 @@ Result<models::SamplerOptions> usual_draw(JsonReader& body, Dialect dialect, con
   models::SamplerOptions draw;
   WEFT_TRY(const std::string preset, string_or(body, "preset", model.preset(), 64));
   const bool is_openai = dialect == Dialect::openai;
-  if (!preset.empty()) {
+  if (!preset.empty() || given(body, "preset")) {
     auto made = models::sampler_of_preset(preset, model.model().generation);
     if (!made) return fail(std::move(made).error().within("preset"));
     draw = *std::move(made);
@@ -199,7 +199,12 @@ Status read_sampling(JsonReader& body, Dialect dialect, const ServedModel& model
   WEFT_TRY(draw.temperature, number_or(body, "temperature", draw.temperature, 0, hottest));
   WEFT_TRY(draw.top_p, number_or(body, "top_p", draw.top_p, 0, kMostShare));
   WEFT_TRY(draw.min_p, number_or(body, "min_p", draw.min_p, 0, kMostShare));
-  WEFT_TRY(draw.top_k, natural_or(body, "top_k", draw.top_k, 0, models::GenerateOptions::kMostTokens));
+  // Below 0 is all, as llama.cpp, vLLM and SGLang have it.
+  if (const auto top_k = given(body, "top_k"); top_k && top_k->raw().is_integer() && !top_k->raw().is_natural()) {
+    draw.top_k = 0;
+  } else {
+    WEFT_TRY(draw.top_k, natural_or(body, "top_k", draw.top_k, 0, models::GenerateOptions::kMostTokens));
+  }
   WEFT_CHECK(read_penalties(body, dialect, draw));
   WEFT_CHECK(read_steps(body, draw));
   WEFT_CHECK(read_biases(body, model.description().vocabulary, draw.logit_bias));

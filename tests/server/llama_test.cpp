@@ -70,6 +70,24 @@ TEST(Llama, LargeTextsHoldNoOthers) {
   EXPECT_GT(answered, 5);
 }
 
+// What an answer says of its draw is what a request says to have it: -1 is all earlier tokens, and all candidates.
+TEST(Llama, SettingsGoBackAsTheyCame) {
+  if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
+  Stories stories;
+  Json request{{"prompt", "Once upon"}, {"n_predict", 40}, {"seed", 3}, {"temperature", 1}, {"repeat_penalty", 5}};
+  request["repeat_last_n"] = request["top_k"] = -1;
+  const Json first = stories.ask("/completion", request);
+  Json again = first["generation_settings"];
+  EXPECT_EQ(again["repeat_last_n"], Json(-1));
+  EXPECT_EQ(again["top_k"], Json(0)) << "all";
+  again["prompt"] = "Once upon";
+  EXPECT_EQ(stories.ask("/completion", again)["content"], first["content"]);
+  request["repeat_last_n"] = 0;
+  EXPECT_NE(stories.ask("/completion", request)["content"], first["content"]) << "0 is none";
+  request["preset"] = "";
+  EXPECT_EQ(stories.serving().ask("POST", "/completion", request.dump()).status, 400);
+}
+
 TEST(Llama, CompletesAsTheOtherRouteDoes) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
