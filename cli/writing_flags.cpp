@@ -235,7 +235,8 @@ Status take_draw(WritingFlags& flags, const models::LanguageModel& model) {
   SamplerOptions draw = *std::move(made);
   const std::string other = models::described_sampling(model.generation);
   if (flags.preset != "hf" && !other.empty() && !flags.json)
-    std::fprintf(stderr, "weft: generation_config.json has %s; --preset hf takes them\n", escaped(other).c_str());
+    std::fprintf(stderr, "weft: generation_config.json has %s; --preset hf %s\n", escaped(other).c_str(),
+                 models::sampler_of_preset("hf", model.generation) ? "takes them" : "refuses this file");
   draw.seed = flags.options.sampler.seed;
   draw.logit_bias = flags.options.sampler.logit_bias;
   const WritingFlags::Draw& given = flags.draw;

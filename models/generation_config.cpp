@@ -15,30 +15,38 @@ namespace {
 constexpr const char* kFile = "generation_config.json";
 constexpr const char* kDone[] = {"do_sample",          "temperature",         "top_k", "top_p", "min_p", "typical_p",
                                  "repetition_penalty", "no_repeat_ngram_size"};
-constexpr const char* kNotDone[] = {"num_beams",
-                                    "num_beam_groups",
-                                    "penalty_alpha",
-                                    "epsilon_cutoff",
-                                    "eta_cutoff",
-                                    "top_h",
-                                    "encoder_repetition_penalty",
-                                    "encoder_no_repeat_ngram_size",
-                                    "bad_words_ids",
-                                    "force_words_ids",
-                                    "suppress_tokens",
-                                    "begin_suppress_tokens",
-                                    "forced_bos_token_id",
-                                    "forced_eos_token_id",
-                                    "exponential_decay_length_penalty",
-                                    "sequence_bias",
-                                    "guidance_scale",
-                                    "min_length",
-                                    "min_new_tokens",
-                                    "dola_layers"};
+/// A key that is not done here, and the number that leaves texts as they are; kNone: no number does.
+struct NotDone {
+  const char* key;
+  double neutral;
+};
+constexpr double kNone = -1;
+constexpr NotDone kNotDone[] = {{"num_beams", 1},
+                                {"num_beam_groups", 1},
+                                {"penalty_alpha", 0},
+                                {"epsilon_cutoff", 0},
+                                {"eta_cutoff", 0},
+                                {"top_h", 0},
+                                {"encoder_repetition_penalty", 1},
+                                {"encoder_no_repeat_ngram_size", 0},
+                                {"bad_words_ids", kNone},
+                                {"force_words_ids", kNone},
+                                {"suppress_tokens", kNone},
+                                {"begin_suppress_tokens", kNone},
+                                {"forced_bos_token_id", kNone},
+                                {"forced_eos_token_id", kNone},
+                                {"exponential_decay_length_penalty", kNone},
+                                {"sequence_bias", kNone},
+                                {"guidance_scale", 1},
+                                {"min_length", 0},
+                                {"min_new_tokens", 0},
+                                {"dola_layers", kNone},
+                                {"stop_strings", kNone},
+                                {"watermarking_config", kNone}};
 
-/// Values that leave texts as they are: null, false, 0, 1, nothing in a list.
-bool is_neutral(const Json& value) {
-  if (value.is_number()) return value.get<double>() == 0 || value.get<double>() == 1;
+/// Values that leave texts as they are: null, false, nothing in a list, a key's own number.
+bool is_neutral(const Json& value, double neutral) {
+  if (value.is_number()) return value.get<double>() == neutral;
   return value.is_null() || value == Json(false) || ((value.is_array() || value.is_object()) && value.empty());
 }
 
@@ -62,11 +70,11 @@ Result<SamplerOptions> read_generation_config(const Json& config) {
   SamplerOptions draw{.temperature = 1, .top_k = 50, .top_p = 1, .min_p = 0};
   draw.order = SamplerOptions::hf_order();
   draw.penalty_window = 0;
-  static const Json kNone = Json::object();
-  WEFT_TRY(JsonReader reader, JsonReader::open(config.is_null() ? kNone : config, kFile));
+  static const Json kEmpty = Json::object();
+  WEFT_TRY(JsonReader reader, JsonReader::open(config.is_null() ? kEmpty : config, kFile));
   std::string others;
-  for (const char* const key : kNotDone)
-    if (const auto found = reader.find(key); found && !is_neutral(found->raw()))
+  for (const auto& [key, neutral] : kNotDone)
+    if (const auto found = reader.find(key); found && !is_neutral(found->raw(), neutral))
       others += (others.empty() ? "" : ", ") + std::string(key);
   if (!others.empty()) return fail(Errc::unsupported, std::string(kFile) + ": " + others + ": not done here");
   WEFT_CHECK(read(reader, "temperature", draw.temperature, 0, SamplerOptions::kMostTemperature));
@@ -77,8 +85,13 @@ Result<SamplerOptions> read_generation_config(const Json& config) {
   WEFT_CHECK(read(reader, "repetition_penalty", draw.repetition_penalty, SamplerOptions::kLeastRepetition,
                   SamplerOptions::kMostPenalty));
   WEFT_CHECK(read(reader, "no_repeat_ngram_size", draw.no_repeat_ngram));
-  WEFT_TRY(const bool draws, reader.boolean_or("do_sample", false));
-  if (!draws) draw.temperature = 0;
+  const auto draws = reader.find("do_sample");
+  if (!draws || draws->is_null()) {
+    draw.temperature = 0;
+  } else {
+    WEFT_TRY(const bool is_drawn, draws->boolean());
+    if (!is_drawn) draw.temperature = 0;
+  }
   return draw;
 }
 

@@ -275,6 +275,12 @@ TEST(GenerationConfig, GivesTheDrawThatAFileNames) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), Errc::unsupported);
   EXPECT_NE(refused.error().text().find("num_beams, bad_words_ids:"), std::string::npos) << refused.error().text();
+  for (const Json& each : {Json{{"min_new_tokens", 1}}, Json{{"forced_eos_token_id", 1}}, Json{{"num_beams", 0}},
+                           Json{{"stop_strings", {"Lily"}}}, Json{{"encoder_no_repeat_ngram_size", 1}}})
+    EXPECT_FALSE(read_generation_config(each)) << each.dump();
+  const auto none = read_generation_config({{"do_sample", nullptr}, {"min_length", 0}, {"guidance_scale", 1.0}});
+  ASSERT_TRUE(none) << none.error().text();
+  EXPECT_EQ(none->temperature, 0);
   EXPECT_EQ(read_generation_config({{"top_p", 2}}).error().code(), Errc::out_of_range);
   EXPECT_EQ(read_generation_config({{"top_p", "x"}}).error().code(), Errc::parse_failed);
   EXPECT_EQ(described_sampling({{"top_k", 20}, {"temperature", 0.6}, {"eos_token_id", 2}}),
