@@ -234,6 +234,11 @@ class Exporter {
       tensors.push_back(formats::make_tensor<float>(name, std::span<const float>(values)));
     made_.notes.insert(made_.notes.end(), rope.notes.begin(), rope.notes.end());
     WEFT_CHECK(check_keys(metadata, tensors));
+    if (const auto* const pattern = metadata.find(std::string(model_.family->gguf) + kWindow + "_pattern");
+        model_.family->gguf == "gemma2" && pattern && std::holds_alternative<formats::GgufArray>(*pattern))
+      return fail(Errc::unsupported, out_ +
+                                         ": layers with a window come in no period, which is all that GGUF has words "
+                                         "for in gemma2; --format hf has them");
     if (model_.family->gguf != "gemma2" && metadata.find(std::string(model_.family->gguf) + kWindow) &&
         *std::max_element(model_.decoder.windows.begin(), model_.decoder.windows.end()) != 0)
       made_.notes.push_back("llama.cpp does not read attention.sliding_window of architecture " +

@@ -214,10 +214,13 @@ Result<Json> token_ids(const formats::EntityFile& file) {
   Json ids{{"bos_token_id", nullptr}, {"eos_token_id", nullptr}, {"pad_token_id", nullptr}};
   if (!file.contains("model/tokenizer.gguf")) return ids;
   WEFT_TRY(const formats::GgufFile keys, kept_keys(file));
+  const auto* const tokens = keys.metadata().find("tokenizer.ggml.tokens");
+  const auto* const listed = tokens ? std::get_if<formats::GgufArray>(tokens) : nullptr;
+  // A number that is no token's ends and begins nothing, and no reader takes it.
   const auto read = [&](const char* key) -> Result<Json> {
     if (!keys.metadata().contains(key)) return Json();
     WEFT_TRY(const std::uint64_t id, keys.metadata().natural(key, UINT32_MAX));
-    return Json(id);
+    return listed && id >= formats::size(*listed) ? Json() : Json(id);
   };
   WEFT_TRY(ids["bos_token_id"], read("tokenizer.ggml.bos_token_id"));
   WEFT_TRY(ids["pad_token_id"], read("tokenizer.ggml.padding_token_id"));

@@ -24,7 +24,7 @@ struct KeyRow {
   std::string_view gguf, config;
 };
 
-constexpr std::array<KeyRow, 17> kKeys{{{"embedding_length", "hidden_size"},
+constexpr std::array<KeyRow, 19> kKeys{{{"embedding_length", "hidden_size"},
                                         {"block_count", "num_hidden_layers"},
                                         {"feed_forward_length", "intermediate_size"},
                                         {"attention.head_count", "num_attention_heads"},
@@ -37,6 +37,8 @@ constexpr std::array<KeyRow, 17> kKeys{{{"embedding_length", "hidden_size"},
                                         {"rope.dimension_count", "rope_dimension_count"},
                                         {"attn_logit_softcapping", "attn_logit_softcapping"},
                                         {"final_logit_softcapping", "final_logit_softcapping"},
+                                        {"attention.causal", "is_causal"},
+                                        {"expert_count", "num_local_experts"},
                                         {"attention.scale", "attention.scale"},
                                         {"logit_scale", "logit_scale"},
                                         {"residual_scale", "residual_scale"},
@@ -214,6 +216,10 @@ Result<Json> gguf_config(const formats::GgufMetadata& metadata, const formats::T
   for (const KeyRow& row : kKeys)
     if (const auto* const value = metadata.find(prefix + std::string(row.gguf)))
       config[row.config] = number_of_blocks(*value, blocks).value_or(json_of(*value));
+  const Json* const base = config.find("rope_theta");
+  if (const auto* const local = metadata.find(prefix + "rope.freq_base_swa");
+      local && json_of(*local) != (base ? *base : Json(10000.0)))
+    config["rope_local_base_freq"] = json_of(*local);
   // Without a key a head is its part of the width, whatever the family's default elsewhere.
   if (const Json* const width = config.find("hidden_size"), * const heads = config.find("num_attention_heads");
       !config.contains("head_dim") && width && heads && width->is_natural() && heads->is_natural() &&

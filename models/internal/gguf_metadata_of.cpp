@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,18 @@ std::vector<std::size_t> usual_windows(const Family& family, std::size_t window,
   std::vector<std::size_t> windows(blocks, has_one ? window : 0);
   for (std::size_t i = 1; i < blocks && family.gguf == "gemma2"; i += 2) windows[i] = 0;
   return windows;
+}
+
+/// The period of windows as llama.cpp's gemma2 reads it, whose last block sees everything; nothing where there is none.
+std::optional<std::uint32_t> period_of(const std::vector<std::size_t>& windows) {
+  const auto has_period = [&](std::size_t period) {
+    for (std::size_t i = 0; i < windows.size(); ++i)
+      if ((windows[i] != 0) != (period == 0 || i % period < period - 1)) return false;
+    return true;
+  };
+  for (std::size_t period = 0; period <= windows.size(); ++period)
+    if (has_period(period)) return static_cast<std::uint32_t>(period);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -44,7 +57,10 @@ formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& deco
   const auto& windows = decoder.windows;
   const std::size_t window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end());
   if (window != 0 || family.gguf == "phi3") count("attention.sliding_window", window);
-  if (window != 0 && windows != usual_windows(family, window, decoder.blocks)) {
+  const auto period = family.gguf == "gemma2" ? period_of(windows) : std::nullopt;
+  if (window != 0 && windows != usual_windows(family, window, decoder.blocks) && period) {
+    to.set(prefix + "attention.sliding_window_pattern", *period);
+  } else if (window != 0 && windows != usual_windows(family, window, decoder.blocks)) {
     std::vector<bool> slides;
     for (const std::size_t each : windows) slides.push_back(each != 0);
     to.set(prefix + "attention.sliding_window_pattern", formats::GgufArray(std::move(slides)));

@@ -38,7 +38,9 @@ const Row kRows[] = {
     {"qwen3", "qwen3", "{}"},
     {"gemma", "gemma", "{}"},
     {"gemma2", "gemma2", "{}"},
-    {"gemma2_windows", "gemma2", R"({"layer_types": ["full_attention", "sliding_attention", "full_attention"]})"},
+    {"gemma2_period", "gemma2", R"({"layer_types": ["sliding_attention", "sliding_attention", "full_attention"]})"},
+    {"gemma2_windows", "gemma2", R"({"layer_types": ["full_attention", "sliding_attention", "full_attention"]})",
+     "come in no period"},
     {"phi3", "phi3", "{}"},
     {"phi3_window", "phi3", R"({"sliding_window": 4})"},
     {"phi3_longrope", "phi3", R"({"original_max_position_embeddings": 32, "rope_scaling": {"type": "longrope",
@@ -246,6 +248,22 @@ class ChangedGguf : public ::testing::Test {
   storage::FileSystem& files_ = storage::real_file_system();
   storage::TemporaryDirectory folder_;
 };
+
+TEST_F(ChangedGguf, KeysThatChangeResultsAreRefused) {
+  if (shared_data("language/families/gemma2").empty()) GTEST_SKIP() << "no ../shared/data";
+  const auto expect = [&](const char* folder, const char* key, formats::GgufValue value, const char* named) {
+    const auto made = import_model(files_, changed(folder, {{key, std::move(value)}}));
+    ASSERT_EQ(made.has_value(), *named == '\0') << key;
+    if (made) return;
+    EXPECT_NE(made.error().text().find(named), std::string::npos) << made.error().text();
+  };
+  expect("llama", "llama.attention.causal", false, "is_causal");
+  expect("llama", "llama.attention.causal", true, "");
+  expect("llama", "llama.expert_count", std::uint32_t{8}, "num_local_experts");
+  expect("llama", "llama.expert_count", std::uint32_t{0}, "");
+  expect("gemma2", "gemma2.rope.freq_base_swa", 500.0f, "rope_local_base_freq");
+  expect("gemma2", "gemma2.rope.freq_base_swa", 10000.0f, "");
+}
 
 // llama.cpp takes a number N as well as a list: each Nth block is without a window, with 0 none is.
 TEST_F(ChangedGguf, HasItsPatternOfWindowsAsANumberToo) {
