@@ -34,7 +34,7 @@ class SequenceBreakers {
  private:
   std::uint32_t index_of(std::string_view rest);
   Bytes bytes_;
-  std::size_t longest_ = 0;  // bytes of a remainder
+  std::size_t longest_ = 0;                  // bytes of a remainder
   std::vector<std::string> remainders_{""};  // of the texts, what may follow a first token, each once
   std::unordered_map<text::TokenId, std::vector<std::uint32_t>> by_first_;  // the first tokens' remainders
 };

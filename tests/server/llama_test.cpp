@@ -70,7 +70,7 @@ TEST(Llama, LargeTextsHoldNoOthers) {
   EXPECT_GT(answered, 5);
 }
 
-// What an answer says of its draw is what a request says to have it: -1 is all earlier tokens, and all candidates.
+// Settings that an answer tells, sent back, draw the same text: -1 is all earlier tokens, and all candidates.
 TEST(Llama, SettingsGoBackAsTheyCame) {
   if (!has_stories()) GTEST_SKIP() << "no ../shared/data";
   Stories stories;
