@@ -12,8 +12,8 @@ struct NormPush {
   WEFT_NORM_OPERANDS(WEFT_MEMBER)
 };
 
-constexpr std::size_t kRowLanes = 64;    // that sum a row
-constexpr std::size_t kFewRows = 16;  // that do not fill a device
+constexpr std::size_t kRowLanes = 64;  // that sum a row
+constexpr std::size_t kFewRows = 16;   // that do not fill a device
 
 Range per_row(const float* values, const ConstMatrixView& x) { return range(values, x.rows * sizeof(float)); }
 Range per_column(const float* values, const ConstMatrixView& x) { return range(values, x.cols * sizeof(float)); }

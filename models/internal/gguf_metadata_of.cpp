@@ -57,13 +57,14 @@ formats::GgufMetadata gguf_metadata_of(const Family& family, const Decoder& deco
   const auto& windows = decoder.windows;
   const std::size_t window = windows.empty() ? 0 : *std::max_element(windows.begin(), windows.end());
   if (window != 0 || family.gguf == "phi3") count("attention.sliding_window", window);
-  const auto period = family.gguf == "gemma2" ? period_of(windows) : std::nullopt;
-  if (window != 0 && windows != usual_windows(family, window, decoder.blocks) && period) {
-    to.set(prefix + "attention.sliding_window_pattern", *period);
-  } else if (window != 0 && windows != usual_windows(family, window, decoder.blocks)) {
+  if (window != 0 && windows != usual_windows(family, window, decoder.blocks)) {
+    const std::string pattern = prefix + "attention.sliding_window_pattern";
     std::vector<bool> slides;
     for (const std::size_t each : windows) slides.push_back(each != 0);
-    to.set(prefix + "attention.sliding_window_pattern", formats::GgufArray(std::move(slides)));
+    if (const auto period = family.gguf == "gemma2" ? period_of(windows) : std::nullopt)
+      to.set(pattern, *period);
+    else
+      to.set(pattern, formats::GgufArray(std::move(slides)));
   }
   if (decoder.score_cap != 0) real("attn_logit_softcapping", decoder.score_cap);
   if (decoder.logit_cap != 0) real("final_logit_softcapping", decoder.logit_cap);

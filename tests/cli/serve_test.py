@@ -172,7 +172,8 @@ class Serve(unittest.TestCase):
             for body in ({"prompt": "Once upon a time", "max_tokens": 200, "n": 3, "temperature": 0.9},
                          {"prompt": "The cat", "max_tokens": 20, "stop": ".", "frequency_penalty": 0.5}):
                 self.assertEqual(server.ask("POST", "/v1/completions", body)[0], 200)
-            self.assertEqual(server.ask("POST", "/v1/completions", {"prompt": "The cat", "timeout": 0.001, "max_tokens": 90, "ignore_eos": True})[0], 504)
+            late = {"prompt": "The cat", "timeout": 0.001, "max_tokens": 90, "ignore_eos": True}
+            self.assertEqual(server.ask("POST", "/v1/completions", late)[0], 504)
             self.assertEqual(server.end(), 143)
         self.assertEqual(len(log.read_text().splitlines()), 4)
         code, told, error = replay("--model", STORIES, "--threads", 2)
